@@ -1,0 +1,5 @@
+"""Entry point of old-style installs; everything is declared in pyproject.toml."""
+
+from setuptools import setup
+
+setup()
