@@ -1,0 +1,157 @@
+"""The environment flags of hpcflow: the one place where `HPCFLOW_*` variables are read.
+
+Read a flag as an attribute, `config.flags.compile`; `config.flags.reload()` reads the
+environment again. `config.flags.listing()` is what `doctor` prints.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_TRUE = frozenset(("1", "true", "yes", "on"))
+_FALSE = frozenset(("0", "false", "no", "off"))
+
+
+def _parse_bool(text: str) -> bool:
+    lowered = text.lower()
+    if lowered in _TRUE:
+        return True
+    if lowered in _FALSE:
+        return False
+    raise ValueError("expected 1 or 0")
+
+
+def _parse_float(text: str) -> float:
+    value = float(text)
+    if not value >= 0:
+        raise ValueError("expected a number >= 0")
+    return value
+
+
+def _parse_int(text: str) -> int:
+    value = int(text)
+    if value < 0:
+        raise ValueError("expected an integer >= 0")
+    return value
+
+
+def _one_of(*choices: str) -> Callable[[str], str]:
+    def parse(text: str) -> str:
+        if text.lower() not in choices:
+            raise ValueError("expected one of " + ", ".join(choices))
+        return text.lower()
+
+    return parse
+
+
+@dataclass(frozen=True)
+class Flag:
+    """One environment variable: its attribute is its name without `HPCFLOW_`, lower case."""
+
+    name: str
+    parse: Callable[[str], Any]
+    default: Any
+    doc: str
+
+    @property
+    def attribute(self) -> str:
+        """The name under which `Flags` holds the value."""
+        return self.name.removeprefix("HPCFLOW_").lower()
+
+    def read(self, environ: Mapping[str, str]) -> Any:
+        """The value in an environment. Raises ValueError naming the variable if it is wrong."""
+        text = environ.get(self.name, "").strip()
+        if not text:
+            return self.default
+        try:
+            return self.parse(text)
+        except ValueError as error:
+            raise ValueError(f"environment variable {self.name}={text!r}: {error}") from None
+
+
+@dataclass(frozen=True)
+class FlagValue:
+    """A row of the listing."""
+
+    name: str
+    value: Any
+    default: Any
+    is_set: bool
+    doc: str
+
+
+FLAGS: tuple[Flag, ...] = (
+    Flag("HPCFLOW_COMPILE", _parse_bool, True, "0 runs steps node by node, without regions"),
+    Flag("HPCFLOW_PRINT_SOURCE", _parse_bool, False, "1 prints the generated code of regions"),
+    Flag("HPCFLOW_CONNECT_TIMEOUT", _parse_float, 10.0, "seconds to wait for a task's server"),
+    Flag(
+        "HPCFLOW_STALL_SECONDS",
+        _parse_float,
+        60.0,
+        "seconds without progress after which a step reports what it waits for; 0 never",
+    ),
+    Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
+    Flag(
+        "HPCFLOW_CUDA_AWARE",
+        _one_of("auto", "0", "1"),
+        "auto",
+        "whether MPI may be given device buffers; auto probes",
+    ),
+    Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),
+    Flag(
+        "HPCFLOW_TRANSPORT",
+        _one_of("auto", "mpi", "loopback"),
+        "auto",
+        "how tasks talk; auto is MPI under a launcher",
+    ),
+    Flag("HPCFLOW_CHUNK_BYTES", _parse_int, 256 << 20, "largest message, in bytes"),
+    Flag("HPCFLOW_POOL_THREADS", _parse_int, 0, "threads for long regions; 0 is automatic"),
+    Flag(
+        "HPCFLOW_CHECKPOINT_IO",
+        _one_of("auto", "mpio", "pwrite"),
+        "auto",
+        "how ranks write checkpoints; auto is MPI-IO where HDF5 has it",
+    ),
+)
+
+
+class Flags:
+    """The current values, as attributes."""
+
+    compile: bool
+    print_source: bool
+    connect_timeout: float
+    stall_seconds: float
+    onednn: str
+    cuda_aware: str
+    check_stages: bool
+    transport: str
+    chunk_bytes: int
+    pool_threads: int
+    checkpoint_io: str
+
+    def __init__(self, environ: Mapping[str, str] | None = None) -> None:
+        self.reload(environ)
+
+    def reload(self, environ: Mapping[str, str] | None = None) -> None:
+        """Read all flags again, from `environ` or the process environment.
+
+        Raises ValueError for a value that cannot be read; then no flag changes.
+        """
+        source = os.environ if environ is None else environ
+        values = {flag.attribute: flag.read(source) for flag in FLAGS}
+        self.__dict__.update(values)
+
+    def listing(self) -> list[FlagValue]:
+        """Name, value, default and meaning of every flag."""
+        rows = []
+        for flag in FLAGS:
+            value = getattr(self, flag.attribute)
+            rows.append(FlagValue(flag.name, value, flag.default, value != flag.default, flag.doc))
+        return rows
+
+
+flags = Flags()
