@@ -1,0 +1,229 @@
+"""Attribute values: the library's own Python forms, their checks, and AttrValue protobufs.
+
+Own forms: int, float, bool, bytes, DType, TensorShape, numpy.ndarray (tensor), :class:`Func`,
+and lists of these.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.dtypes import DType
+from hpcflow.graph.opdef import AttrDef
+from hpcflow.graph.tensor_proto import make_ndarray, make_tensor_proto
+from hpcflow.shapes import TensorShape, as_shape
+
+
+class Func(NamedTuple):
+    """A function by name, with its own attributes."""
+
+    name: str
+    attrs: dict[str, Any] = {}  # noqa: RUF012
+
+
+def canonical(value: Any, attr: AttrDef, op: str, name: str | None = None) -> Any:
+    """Convert `value` to the own form of attribute `attr` and check its constraints.
+
+    Raises ``TypeError`` for the wrong kind of value and ``ValueError`` for one not allowed.
+    """
+    if attr.type.startswith("list("):
+        return _canonical_list(value, attr, op)
+    value = _convert(value, attr.type, attr.name, op)
+    _check_allowed(value, attr, op)
+    if attr.minimum is not None and attr.type == "int" and value < attr.minimum:
+        raise ValueError(f"Attr '{attr.name}' of '{op}' Op passed {value} less than minimum "
+                         f"{attr.minimum}.")
+    return value
+
+
+def _canonical_list(value: Any, attr: AttrDef, op: str) -> list:
+    if not isinstance(value, (list, tuple, TensorShape, np.ndarray)):
+        raise TypeError(f"Expected list for attr '{attr.name}' of '{op}' Op, got {value!r}.")
+    kind = attr.type[5:-1]
+    items = [_convert(v, kind, attr.name, op) for v in value]
+    for item in items:
+        _check_allowed(item, attr, op)
+    if attr.minimum is not None and len(items) < attr.minimum:
+        raise ValueError(f"Attr '{attr.name}' of '{op}' Op passed list of length {len(items)} "
+                         f"less than minimum {attr.minimum}.")
+    return items
+
+
+def _check_allowed(value: Any, attr: AttrDef, op: str) -> None:
+    if attr.allowed is None or value in attr.allowed:
+        return
+    names = sorted(a.name if isinstance(a, DType) else a.decode() for a in attr.allowed)
+    got = value.name if isinstance(value, DType) else value
+    # 1.x raises TypeError for a type that is not allowed, ValueError for a string.
+    error = TypeError if isinstance(value, DType) else ValueError
+    raise error(f"Value passed to attr '{attr.name}' of '{op}' Op is {got!r}, which is not in the "
+                f"list of allowed values: {', '.join(names)}")
+
+
+def _to_int(value: Any) -> int:
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        if hasattr(value, "value") and isinstance(value.value, int):  # Dimension
+            return value.value
+        raise TypeError(value)
+    return int(value)
+
+
+def _to_float(value: Any) -> float:
+    if isinstance(value, (str, bytes)):
+        raise TypeError(value)
+    return float(value)
+
+
+def _to_bool(value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(value)
+    return bool(value)
+
+
+def _to_bytes(value: Any) -> bytes:
+    if isinstance(value, str):
+        return value.encode()
+    if not isinstance(value, bytes):
+        raise TypeError(value)
+    return value
+
+
+def _to_func(value: Any) -> Func:
+    if isinstance(value, Func):
+        return value
+    name = value if isinstance(value, str) else getattr(value, "name", None)
+    if name is None:
+        raise TypeError(value)
+    return Func(name)
+
+
+def _to_tensor(value: Any) -> np.ndarray:
+    return value if isinstance(value, np.ndarray) else make_ndarray(value)
+
+
+_CONVERTERS = {
+    "int": _to_int,
+    "float": _to_float,
+    "bool": _to_bool,
+    "string": _to_bytes,
+    "type": dtypes.as_dtype,
+    "shape": as_shape,
+    "tensor": _to_tensor,
+    "func": _to_func,
+}
+
+
+def _convert(value: Any, kind: str, attr: str, op: str) -> Any:
+    try:
+        result = _CONVERTERS[kind](value)
+    except (TypeError, ValueError, AttributeError) as e:
+        raise TypeError(
+            f"Expected {kind} for argument '{attr}' of '{op}' Op, not {value!r}."
+        ) from e
+    return result.base_dtype if kind == "type" else result
+
+
+def to_public(value: Any) -> Any:
+    """The form that ``Operation.get_attr`` returns: protobufs for shapes, tensors, functions."""
+    if isinstance(value, list):
+        return [to_public(v) for v in value]
+    if isinstance(value, TensorShape):
+        return value.as_proto()
+    if isinstance(value, np.ndarray):
+        return make_tensor_proto(value)
+    if isinstance(value, Func):
+        return to_proto(value).func
+    return value
+
+
+def to_proto(value: Any) -> Any:
+    """Return the ``AttrValue`` protobuf of an own-form value."""
+    from tensorboard.compat.proto import attr_value_pb2
+
+    proto = attr_value_pb2.AttrValue()
+    if isinstance(value, (list, tuple)) and not isinstance(value, Func):
+        proto.list.SetInParent()
+        for item in value:
+            _append(proto.list, item)
+        return proto
+    _set_scalar(proto, value)
+    return proto
+
+
+def _set_scalar(proto: Any, value: Any) -> None:
+    if isinstance(value, bool):
+        proto.b = value
+    elif isinstance(value, int):
+        proto.i = value
+    elif isinstance(value, float):
+        proto.f = value
+    elif isinstance(value, bytes):
+        proto.s = value
+    elif isinstance(value, DType):
+        proto.type = value.enum
+    elif isinstance(value, TensorShape):
+        proto.shape.CopyFrom(value.as_proto())
+    elif isinstance(value, np.ndarray):
+        proto.tensor.CopyFrom(make_tensor_proto(value))
+    elif isinstance(value, Func):
+        proto.func.name = value.name
+        for key, item in value.attrs.items():
+            proto.func.attr[key].CopyFrom(to_proto(item))
+    else:
+        raise TypeError(f"No attribute form for {value!r}")
+
+
+def _append(out: Any, item: Any) -> None:
+    if isinstance(item, bool):
+        out.b.append(item)
+    elif isinstance(item, int):
+        out.i.append(item)
+    elif isinstance(item, float):
+        out.f.append(item)
+    elif isinstance(item, bytes):
+        out.s.append(item)
+    elif isinstance(item, DType):
+        out.type.append(item.enum)
+    elif isinstance(item, TensorShape):
+        out.shape.add().CopyFrom(item.as_proto())
+    elif isinstance(item, np.ndarray):
+        out.tensor.add().CopyFrom(make_tensor_proto(item))
+    elif isinstance(item, Func):
+        out.func.add().CopyFrom(to_proto(item).func)
+    else:
+        raise TypeError(f"No attribute form for {item!r}")
+
+
+def from_proto(proto: Any) -> Any:
+    """Return the own form of an ``AttrValue`` protobuf; None if it is unset."""
+    kind = proto.WhichOneof("value")
+    if kind is None:
+        return None
+    if kind == "list":
+        return _list_from_proto(proto.list)
+    value = getattr(proto, kind)
+    return _FROM_PROTO.get(kind, lambda v: v)(value)
+
+
+def _list_from_proto(proto: Any) -> list:
+    for field in ("type", "s", "i", "f", "b", "shape", "tensor", "func"):
+        items = getattr(proto, field)
+        if items:
+            return [_FROM_PROTO.get(field, lambda v: v)(v) for v in items]
+    return []
+
+
+def _func_from_proto(proto: Any) -> Func:
+    return Func(proto.name, {k: from_proto(v) for k, v in proto.attr.items()})
+
+
+_FROM_PROTO = {
+    "type": dtypes.as_dtype,
+    "shape": as_shape,
+    "tensor": make_ndarray,
+    "func": _func_from_proto,
+    "i": int,
+}

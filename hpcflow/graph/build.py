@@ -1,0 +1,300 @@
+"""Building operations by type: inference of type attributes, conversion of inputs, defaults."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+from hpcflow.dtypes import DType
+from hpcflow.graph.attr_values import canonical, from_proto
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import Graph, get_default_graph, graph_of
+from hpcflow.graph.opdef import REQUIRED, ArgDef, AttrDef, OpDef, get_op_def
+from hpcflow.graph.operation import Operation, Tensor, arg_length, arg_types
+
+_NUMBER_ATTR_MINIMUM = 1
+
+
+def apply_op(op_type: str, name: str | None = None, **keywords: Any) -> Any:
+    """Add an op of `op_type` to the graph of its inputs (or the default graph).
+
+    Inputs are given by argument name and converted to tensors; type and number attributes are
+    inferred from them. Returns the op for a type without outputs, its only output, or a list
+    (one entry per output argument; an output that is a list of tensors is a list).
+
+    Raises ``TypeError`` for a wrong dtype or a missing argument, ``ValueError`` for wrong shapes.
+    """
+    return result_of(build_op(get_op_def(op_type), name, keywords))
+
+
+def build_op(op_def: OpDef, name: str | None, keywords: dict[str, Any]) -> Operation:
+    """As :func:`apply_op`, returning the Operation."""
+    graph = _graph_for(op_def, keywords)
+    if graph is not get_default_graph():
+        with graph.as_default():
+            return _build_in_scope(graph, op_def, name, keywords)
+    return _build_in_scope(graph, op_def, name, keywords)
+
+
+def _build_in_scope(graph: Graph, op_def: OpDef, name: str | None, keywords: dict) -> Operation:
+    """Constants made for inputs are named inside the op's own scope ("Add/y")."""
+    if all(isinstance(keywords.get(a.name), Tensor) for a in op_def.inputs):
+        return _build(graph, op_def, name, keywords)
+    with graph.name_scope(name or op_def.name) as scope:
+        return _build(graph, op_def, scope, keywords)
+
+
+def _graph_for(op_def: OpDef, keywords: dict[str, Any]) -> Graph:
+    flat: list[Any] = []
+    for arg in op_def.inputs:
+        value = keywords.get(arg.name)
+        if arg.is_sequence and isinstance(value, (list, tuple)):
+            flat.extend(value)
+        else:
+            flat.append(value)
+    return graph_of(flat)
+
+
+def _build(graph: Graph, op_def: OpDef, name: str | None, keywords: dict[str, Any]) -> Operation:
+    attrs: dict[str, Any] = {}
+    for attr_name in op_def.inferred_attrs:
+        if attr_name in keywords:
+            attr = op_def.attr_map[attr_name]
+            attrs[attr_name] = canonical(keywords[attr_name], attr, op_def.name)
+    _infer_types(op_def, keywords, attrs)
+    inputs: list[Tensor] = []
+    for arg in op_def.inputs:
+        if arg.name not in keywords:
+            raise TypeError(f"No argument for input '{arg.name}' of {op_def.name} Op")
+        inputs.extend(_convert_arg(op_def, arg, keywords[arg.name], attrs))
+    for attr_name in op_def.explicit_attrs:
+        value = keywords.get(attr_name, REQUIRED)
+        attr = op_def.attr_map[attr_name]
+        if value is None or value is REQUIRED:
+            value = attr.default
+            if value is REQUIRED:
+                raise TypeError(f"No argument for attr '{attr_name}' of {op_def.name} Op")
+        else:
+            value = canonical(value, attr, op_def.name)
+        attrs[attr_name] = value
+    _check_known(op_def, keywords)
+    return graph._add_op(op_def, inputs, attrs, name)
+
+
+def _check_known(op_def: OpDef, keywords: dict[str, Any]) -> None:
+    known = len(op_def.inputs) + len(op_def.attrs)
+    if len(keywords) <= known and all(
+            k in op_def.attr_map or any(a.name == k for a in op_def.inputs) for k in keywords):
+        return
+    names = {a.name for a in op_def.inputs} | set(op_def.attr_map)
+    extra = sorted(set(keywords) - names)
+    raise TypeError(f"{op_def.name} Op got unexpected keyword arguments: {', '.join(extra)}; it "
+                    f"takes {', '.join(op_def.signature_names)}")
+
+
+def _infer_types(op_def: OpDef, keywords: dict[str, Any], attrs: dict[str, Any]) -> None:
+    """Take type attributes from the inputs that are tensors already, so that Python numbers
+    beside them follow."""
+    for arg in op_def.inputs:
+        attr = arg.type_attr
+        if attr is None or attr in attrs:
+            continue
+        value = keywords.get(arg.name)
+        if arg.number_attr is not None and isinstance(value, (list, tuple)):
+            value = next((v for v in value if hasattr(v, "dtype") and hasattr(v, "graph")), None)
+        if isinstance(value, Tensor):
+            attrs[attr] = value._dtype.base_dtype
+        elif hasattr(value, "graph") and isinstance(getattr(value, "dtype", None), DType):
+            attrs[attr] = value.dtype.base_dtype
+
+
+def _convert_arg(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Tensor]:
+    if arg.type_list_attr is not None:
+        return _convert_list(op_def, arg, value, attrs)
+    if arg.number_attr is not None:
+        return _convert_sequence(op_def, arg, value, attrs)
+    dtype = arg.type if arg.type_attr is None else attrs.get(arg.type_attr)
+    tensor = _convert_one(op_def, arg, value, dtype)
+    if arg.type_attr is not None and dtype is None:
+        dtype = tensor._dtype.base_dtype
+        _check_type_allowed(op_def, arg, dtype)
+        attrs[arg.type_attr] = dtype
+    elif arg.type_attr is not None:
+        _check_type_allowed(op_def, arg, dtype)
+    if arg.is_ref and not tensor._dtype._is_ref_dtype:
+        raise TypeError(f"'{op_def.name}' Op requires that input '{arg.name}' be a mutable tensor "
+                        f"(e.g.: a hf.Variable), got {tensor!r}")
+    return [tensor]
+
+
+def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None) -> Tensor:
+    if isinstance(value, Tensor):
+        tensor = value
+    else:
+        preferred = None
+        if dtype is None and arg.type_attr is not None:
+            attr = op_def.attr_map[arg.type_attr]
+            preferred = attr.default if attr.default is not REQUIRED else None
+        try:
+            tensor = convert_to_tensor(value, dtype, arg.name, arg.is_ref, preferred)
+        except TypeError as e:
+            if dtype is None:
+                raise
+            raise TypeError(f"Input '{arg.name}' of '{op_def.name}' Op: {e}") from None
+        except ValueError as e:
+            raise ValueError(f"Tried to convert '{arg.name}' to a tensor and failed. Error: "
+                             f"{e}") from None
+    if dtype is not None and tensor._dtype.base_dtype is not dtype.base_dtype:
+        raise TypeError(_type_mismatch(op_def, arg, tensor, dtype))
+    return tensor
+
+
+def _type_mismatch(op_def: OpDef, arg: ArgDef, tensor: Tensor, dtype: DType) -> str:
+    got = tensor._dtype.base_dtype.name
+    if arg.type_attr is None:
+        return (f"Input '{arg.name}' of '{op_def.name}' Op has type {got} that does not match "
+                f"expected type of {dtype.base_dtype.name} (tensor '{tensor.name}').")
+    other = next((a.name for a in op_def.inputs if a.type_attr == arg.type_attr), arg.name)
+    return (f"Input '{arg.name}' of '{op_def.name}' Op has type {got} that does not match type "
+            f"{dtype.base_dtype.name} of argument '{other}' (tensor '{tensor.name}').")
+
+
+def _check_type_allowed(op_def: OpDef, arg: ArgDef, dtype: DType) -> None:
+    attr: AttrDef = op_def.attr_map[arg.type_attr or ""]
+    if attr.allowed is not None and dtype not in attr.allowed:
+        allowed = ", ".join(sorted(t.name for t in attr.allowed))
+        raise TypeError(f"Value passed to parameter '{arg.name}' of '{op_def.name}' Op has DataType "
+                        f"{dtype.name} not in list of allowed values: {allowed}")
+
+
+def _convert_sequence(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Tensor]:
+    """An input that is N tensors of one type."""
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"Expected list for '{arg.name}' argument to '{op_def.name}' Op, not "
+                        f"{value!r}.")
+    number = op_def.attr_map[arg.number_attr or ""]
+    expected = attrs.get(number.name, len(value))
+    if len(value) != expected:
+        raise ValueError(f"List argument '{arg.name}' to '{op_def.name}' Op with length "
+                         f"{len(value)} must match length {expected} of another list argument.")
+    minimum = number.minimum if number.minimum is not None else _NUMBER_ATTR_MINIMUM
+    if len(value) < minimum:
+        raise ValueError(f"List argument '{arg.name}' to '{op_def.name}' Op with length "
+                         f"{len(value)} shorter than minimum length {minimum}.")
+    attrs[number.name] = len(value)
+    if arg.type_list_attr is not None:
+        return _convert_list(op_def, arg, value, attrs)
+    dtype = arg.type if arg.type_attr is None else attrs.get(arg.type_attr)
+    tensors = []
+    for item in value:
+        tensor = _convert_one(op_def, arg, item, dtype)
+        if dtype is None:
+            dtype = tensor._dtype.base_dtype
+        if arg.is_ref and not tensor._dtype._is_ref_dtype:
+            raise TypeError(f"'{op_def.name}' Op requires that input '{arg.name}' be a mutable "
+                            f"tensor (e.g.: a hf.Variable), got {tensor!r}")
+        tensors.append(tensor)
+    if arg.type_attr is not None:
+        if dtype is None:  # an empty list fixes no type
+            default = op_def.attr_map[arg.type_attr].default
+            if default is REQUIRED:
+                raise TypeError(f"Don't know how to infer type attr '{arg.type_attr}' of "
+                                f"'{op_def.name}' Op from an empty list")
+            dtype = default
+        _check_type_allowed(op_def, arg, dtype)
+        attrs[arg.type_attr] = dtype
+    return tensors
+
+
+def _convert_list(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Tensor]:
+    """An input that is a list of tensors of various types."""
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"Expected list for '{arg.name}' argument to '{op_def.name}' Op, not "
+                        f"{value!r}.")
+    attr = op_def.attr_map[arg.type_list_attr or ""]
+    types = attrs.get(attr.name)
+    if types is not None and len(types) != len(value):
+        raise ValueError(f"List argument '{arg.name}' to '{op_def.name}' Op with length "
+                         f"{len(value)} must match the {len(types)} types of attr '{attr.name}'")
+    if attr.minimum is not None and len(value) < attr.minimum:
+        raise ValueError(f"List argument '{arg.name}' to '{op_def.name}' Op with length "
+                         f"{len(value)} shorter than minimum length {attr.minimum}.")
+    wanted = types or [None] * len(value)
+    tensors = [_convert_one(op_def, arg, v, t) for v, t in zip(value, wanted, strict=True)]
+    if types is None:
+        attrs[attr.name] = [t._dtype.base_dtype for t in tensors]
+        for dtype in attrs[attr.name]:
+            if attr.allowed is not None and dtype not in attr.allowed:
+                allowed = ", ".join(sorted(t.name for t in attr.allowed))
+                raise TypeError(f"Value passed to parameter '{arg.name}' of '{op_def.name}' Op has "
+                                f"DataType {dtype.name} not in list of allowed values: {allowed}")
+    return tensors
+
+
+def complete_attrs(op_def: OpDef, given: dict[str, Any], inputs: list[Tensor],
+                   name: str | None = None) -> dict[str, Any]:
+    """Canonical attributes of an op whose input tensors are given flat.
+
+    Accepts own-form values and ``AttrValue`` protobufs; infers type and number attributes that are
+    absent; fills in defaults. Raises ``TypeError``/``ValueError`` for what does not fit.
+    """
+    attrs: dict[str, Any] = {}
+    for key, value in given.items():
+        if hasattr(value, "WhichOneof"):
+            value = from_proto(value)
+        attr = op_def.attr_map.get(key)
+        attrs[key] = value if attr is None else canonical(value, attr, op_def.name)
+    _infer_from_flat(op_def, attrs, inputs)
+    for attr in op_def.attrs:
+        if attr.name in attrs:
+            continue
+        if attr.default is REQUIRED:
+            raise ValueError(f"{op_def.name} op '{name or ''}': attribute '{attr.name}' is missing")
+        attrs[attr.name] = attr.default
+    expected = arg_types(op_def.inputs, attrs)
+    _check_inputs(op_def, expected, inputs, name)
+    return attrs
+
+
+def _infer_from_flat(op_def: OpDef, attrs: dict[str, Any], inputs: list[Tensor]) -> None:
+    position = 0
+    for arg in op_def.inputs:
+        if arg.type_list_attr is not None and arg.type_list_attr not in attrs:
+            attrs[arg.type_list_attr] = [t._dtype.base_dtype for t in inputs[position:]]
+        if arg.number_attr is not None and arg.number_attr not in attrs:
+            attrs[arg.number_attr] = len(inputs) - position
+        if position < len(inputs) and arg.type_attr is not None:
+            attrs.setdefault(arg.type_attr, inputs[position]._dtype.base_dtype)
+        position += arg_length(arg, attrs)
+
+
+def _check_inputs(op_def: OpDef, expected: list[DType], inputs: list[Tensor],
+                  name: str | None) -> None:
+    got = [t._dtype for t in inputs]
+    fits = len(got) == len(expected) and all(
+        g.base_dtype is e.base_dtype and (g._is_ref_dtype or not e._is_ref_dtype)
+        for g, e in zip(got, expected, strict=True))
+    if not fits:
+        raise TypeError(f"{op_def.name} op '{name or ''}': input types "
+                        f"[{', '.join(t.name for t in got)}] do not match the expected "
+                        f"[{', '.join(t.name for t in expected)}]")
+
+
+def result_of(op: Operation) -> Any:
+    """What a builder returns for `op`: the op, its only output, or its outputs by argument."""
+    outputs = op._outputs
+    args = op.op_def.outputs
+    if not args:
+        return op
+    if len(args) == 1:
+        return list(outputs) if args[0].is_sequence else outputs[0]
+    results: list[Any] = []
+    start = 0
+    for arg in args:
+        count = arg_length(arg, op._attrs)
+        part = outputs[start : start + count]
+        results.append(list(part) if arg.is_sequence else part[0])
+        start += count
+    return results
+
+

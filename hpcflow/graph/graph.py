@@ -1,0 +1,666 @@
+"""Graph: an append-only list of operations with names, scopes, devices and collections."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hpcflow.dtypes import DType
+from hpcflow.graph import shape_inference
+from hpcflow.graph.opdef import OpDef, get_op_def
+from hpcflow.graph.operation import (
+    COLOCATION_ATTR,
+    COLOCATION_PREFIX,
+    Operation,
+    Tensor,
+    arg_types,
+    device_string,
+)
+
+_VALID_OP_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\-/]*$")
+_VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\-/]*$")
+
+
+class Graph:
+    """A dataflow graph: operations and the tensors that flow between them.
+
+    Operations are only ever added, so a session's compiled steps stay valid as the graph grows.
+    """
+
+    def __init__(self) -> None:
+        self._ops: list[Operation] = []
+        self._ops_by_name: dict[str, Operation] = {}
+        self._names_in_use: dict[str, int] = {}
+        self._lock = threading.RLock()
+        self._mutations = 0
+        self._finalized = False
+        self._collections: dict[Any, list] = {}
+        self._seed: int | None = None
+        self._functions: dict[str, Any] = {}
+        self._unfeedable: set[Tensor] = set()
+        self._unfetchable: set[Operation] = set()
+        self._version_info = (21, 0)  # producer, min_consumer of a GraphDef made from this graph
+        # Scopes. They belong to the thread that builds; one thread builds a graph at a time.
+        self._name_stack = ""
+        self._device_stack: list[Callable[[Operation], str]] = []
+        self._colocation_stack: list[Operation] = []
+        self._control_stack: list[_ControlScope] = []
+        self._attr_scopes: dict[str, Any] = {}
+        self._gradient_overrides: dict[str, str] = {}
+        self._container = ""
+        self._control_flow_context: Any = None
+        self._variable_scope_store: Any = None
+
+    # ------------------------------------------------------------ facts
+
+    @property
+    def version(self) -> int:
+        """A number that grows as operations are added."""
+        return len(self._ops)
+
+    @property
+    def graph_def_versions(self) -> Any:
+        """The ``VersionDef`` of this graph's GraphDef."""
+        from tensorboard.compat.proto import versions_pb2
+
+        producer, min_consumer = self._version_info
+        return versions_pb2.VersionDef(producer=producer, min_consumer=min_consumer)
+
+    @property
+    def seed(self) -> int | None:
+        """The graph-level random seed."""
+        return self._seed
+
+    @seed.setter
+    def seed(self, seed: int | None) -> None:
+        self._seed = seed
+
+    @property
+    def finalized(self) -> bool:
+        """True once :meth:`finalize` was called."""
+        return self._finalized
+
+    @property
+    def building_function(self) -> bool:
+        """True if this graph is the body of a function under construction."""
+        return False
+
+    def finalize(self) -> None:
+        """Make the graph read-only: adding an operation is then a ``RuntimeError``."""
+        self._finalized = True
+
+    def _unsafe_unfinalize(self) -> None:
+        self._finalized = False
+
+    def _check_not_finalized(self) -> None:
+        if self._finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+
+    def _check_owns(self, element: Tensor | Operation) -> None:
+        if element.graph is not self:
+            raise ValueError(f"{element!r} is not from the same graph as the operation that uses it")
+
+    def _mutated(self) -> None:
+        """An existing operation changed: compiled steps are stale."""
+        self._mutations += 1
+
+    # ------------------------------------------------------------ operations
+
+    def create_op(self, op_type: str, inputs: list[Tensor], dtypes: list[DType] | None = None,
+                  input_types: list[DType] | None = None, name: str | None = None,
+                  attrs: dict | None = None, op_def: OpDef | None = None,
+                  compute_shapes: bool = True, compute_device: bool = True) -> Operation:
+        """Add an operation whose inputs are tensors of this graph and return it.
+
+        `attrs` may hold own-form values or ``AttrValue`` protobufs; defaults are filled in.
+        Raises ``TypeError``/``ValueError`` for wrong attributes, inputs or shapes.
+        """
+        from hpcflow.graph.build import complete_attrs
+
+        op_def = op_def if isinstance(op_def, OpDef) else get_op_def(op_type)
+        for i, tensor in enumerate(inputs):
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"Input #{i} of {op_type} is not a tensor: {tensor!r}")
+        complete = complete_attrs(op_def, attrs or {}, inputs, name)
+        return self._add_op(op_def, list(inputs), complete, name, dtypes, compute_shapes,
+                            compute_device)
+
+    def _add_op(self, op_def: OpDef, inputs: list[Tensor], attrs: dict[str, Any],
+                name: str | None, output_types: list[DType] | None = None,
+                compute_shapes: bool = True, compute_device: bool = True) -> Operation:
+        """Add an operation whose attributes are complete and canonical."""
+        self._check_not_finalized()
+        for tensor in inputs:
+            self._check_owns(tensor)
+        attrs.update(self._scope_attrs(op_def))
+        if output_types is None:
+            output_types = arg_types(op_def.outputs, attrs)
+        full_name = self._op_name(name or op_def.name)
+        op = Operation(self, op_def, full_name, inputs, self._control_inputs_for(inputs), attrs,
+                       output_types)
+        if self._control_flow_context is not None:
+            self._control_flow_context.AddOp(op)
+        try:
+            if compute_shapes:
+                shape_inference.set_shapes(op)
+        except BaseException:
+            self._disconnect(op)
+            raise
+        with self._lock:
+            op._id = len(self._ops)
+            self._ops.append(op)
+            self._ops_by_name[full_name] = op
+        for scope in self._control_stack:
+            scope.op_added(op)
+        if compute_device:
+            self._apply_device(op)
+        self._apply_colocation(op)
+        return op
+
+    @staticmethod
+    def _disconnect(op: Operation) -> None:
+        for tensor in op._inputs:
+            if op in tensor._consumers:
+                tensor._consumers.remove(op)
+
+    def _op_name(self, name: str) -> str:
+        if name.endswith("/"):  # an absolute name, already unique
+            return name[:-1]
+        if not _VALID_OP_NAME.match(name):
+            raise ValueError(f"'{name}' is not a valid scope or op name")
+        return self.unique_name(name)
+
+    def _scope_attrs(self, op_def: OpDef) -> dict[str, Any]:
+        found = dict(self._attr_scopes)
+        override = self._gradient_overrides.get(op_def.name)
+        if override is not None:
+            found["_gradient_op_type"] = override.encode()
+        return found
+
+    def _apply_device(self, op: Operation) -> None:
+        for function in reversed(self._device_stack):
+            op._set_device(function(op))
+
+    def _apply_colocation(self, op: Operation) -> None:
+        groups = list(op._attrs.get(COLOCATION_ATTR, ()))
+        for target in self._colocation_stack:
+            groups.extend(target.colocation_groups())
+            if target.device:
+                # As in 1.x a colocated operation takes over the explicit device of its group.
+                op._set_device(target.device)
+        if groups:
+            op._attrs[COLOCATION_ATTR] = sorted(set(groups))
+
+    def get_operations(self) -> list[Operation]:
+        """Return the operations in the order they were added."""
+        return list(self._ops)
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """Return the operation called `name`; ``KeyError`` if there is none."""
+        if not isinstance(name, str):
+            raise TypeError(f"Operation names are strings (or similar), not {type(name).__name__}.")
+        return self.as_graph_element(name, allow_tensor=False)
+
+    def get_tensor_by_name(self, name: str) -> Tensor:
+        """Return the tensor called `name` ("op:index"); ``KeyError`` if there is none."""
+        if not isinstance(name, str):
+            raise TypeError(f"Tensor names are strings (or similar), not {type(name).__name__}.")
+        return self.as_graph_element(name, allow_operation=False)
+
+    def as_graph_element(self, obj: Any, allow_tensor: bool = True,
+                         allow_operation: bool = True) -> Any:
+        """Return the Tensor or Operation that `obj` (a name or an element) stands for.
+
+        Raises ``TypeError``, ``ValueError`` or ``KeyError`` saying what does not fit.
+        """
+        if not allow_tensor and not allow_operation:
+            raise ValueError("allow_tensor and allow_operation can't both be False.")
+        wanted = " or ".join(["Tensor"] * allow_tensor + ["Operation"] * allow_operation)
+        convert = getattr(obj, "_as_graph_element", None)
+        if convert is not None:
+            obj = convert()
+        if isinstance(obj, bytes):
+            obj = obj.decode()
+        if isinstance(obj, str):
+            return self._element_by_name(obj, allow_tensor, allow_operation)
+        if isinstance(obj, Tensor) and allow_tensor or isinstance(obj, Operation) and (
+                allow_operation):
+            if obj.graph is not self:
+                kind = "Tensor" if isinstance(obj, Tensor) else "Operation"
+                raise ValueError(f"{kind} {obj!r} is not an element of this graph.")
+            return obj
+        raise TypeError(f"Can not convert a {type(obj).__name__} into a {wanted}.")
+
+    def _element_by_name(self, name: str, allow_tensor: bool, allow_operation: bool) -> Any:
+        if ":" in name:
+            if not allow_tensor:
+                raise ValueError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
+            op_name, _, index = name.rpartition(":")
+            if not index.isdigit():
+                raise ValueError(f"The name {name!r} looks like a tensor name, but is not a valid "
+                                 'one. Tensor names must be of the form "<op_name>:<output_index>".')
+            return self._output_by_name(name, op_name, int(index))
+        op = self._ops_by_name.get(name)
+        if op is None:
+            raise KeyError(f"The name {name!r} refers to an Operation not in the graph."
+                           + self._similar(name))
+        if not allow_operation:
+            raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor. Tensor names "
+                             'must be of the form "<op_name>:<output_index>".')
+        return op
+
+    def _output_by_name(self, name: str, op_name: str, index: int) -> Tensor:
+        op = self._ops_by_name.get(op_name)
+        if op is None:
+            raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The "
+                           f"operation, {op_name!r}, does not exist in the graph."
+                           + self._similar(op_name))
+        if index >= len(op.outputs):
+            raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The "
+                           f"operation, {op_name!r}, exists but only has {len(op.outputs)} outputs.")
+        return op.outputs[index]
+
+    def _similar(self, name: str) -> str:
+        import difflib
+
+        near = difflib.get_close_matches(name, list(self._ops_by_name), 3)
+        return f" Similar names: {', '.join(near)}." if near else ""
+
+    # ------------------------------------------------------------ names
+
+    def unique_name(self, name: str, mark_as_used: bool = True) -> str:
+        """Return `name` inside the current name scope, with a suffix if it is taken."""
+        if self._name_stack:
+            name = f"{self._name_stack}/{name}"
+        # Names are compared without case, so that no two differ by case alone.
+        key = name.lower()
+        count = self._names_in_use.get(key, 0)
+        if mark_as_used:
+            self._names_in_use[key] = count + 1
+        if count == 0:
+            return name
+        while True:
+            candidate = f"{name}_{count}"
+            count += 1
+            if candidate.lower() not in self._names_in_use:
+                break
+        if mark_as_used:
+            self._names_in_use[key] = count
+            self._names_in_use[candidate.lower()] = 1
+        return candidate
+
+    @contextlib.contextmanager
+    def name_scope(self, name: str | None) -> Iterator[str]:
+        """Prefix the names of operations made inside with `name`.
+
+        A name that ends in "/" re-enters a scope; None or "" goes to the top level.
+        """
+        if name:
+            valid = _VALID_SCOPE_NAME if self._name_stack else _VALID_OP_NAME
+            if not valid.match(name):
+                raise ValueError(f"'{name}' is not a valid scope name")
+        old = self._name_stack
+        if not name:
+            new = ""
+        elif name.endswith("/"):
+            new = name[:-1]
+        else:
+            new = self.unique_name(name)
+        self._name_stack = new
+        try:
+            yield f"{new}/" if new else ""
+        finally:
+            self._name_stack = old
+
+    # ------------------------------------------------------------ devices, colocation, control
+
+    @contextlib.contextmanager
+    def device(self, device_name_or_function: Any) -> Iterator[None]:
+        """Request a device (string, DeviceSpec, function of the op, or None) for operations made
+        inside; an inner request completes an outer one, None drops the outer ones."""
+        self._device_stack.append(_device_function(device_name_or_function))
+        try:
+            yield
+        finally:
+            self._device_stack.pop()
+
+    @contextlib.contextmanager
+    def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
+        """Place operations made inside on the device of `op` (an Operation or Tensor)."""
+        if op is None and not ignore_existing:
+            raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not "
+                             "True")
+        devices = self._device_stack
+        saved = self._colocation_stack
+        self._device_stack = []
+        target = None if op is None else _operation_of(op)
+        base = [] if ignore_existing else saved
+        self._colocation_stack = base if target is None else [*base, target]
+        try:
+            yield
+        finally:
+            self._device_stack = devices
+            self._colocation_stack = saved
+
+    @contextlib.contextmanager
+    def control_dependencies(self, control_inputs: list | None) -> Iterator[None]:
+        """Make operations created inside run after `control_inputs`; None clears outer ones."""
+        old_stack, old_context = self._control_stack, self._control_flow_context
+        if control_inputs is None:
+            self._control_stack = []
+            self._control_flow_context = None
+        else:
+            ops = []
+            for element in control_inputs:
+                ops.append(_operation_of(self.as_graph_element(_deref_slices(element))))
+            self._control_stack = [*old_stack, _ControlScope(ops, old_context)]
+        try:
+            yield
+        finally:
+            self._control_stack = old_stack
+            self._control_flow_context = old_context
+
+    def _current_control_dependencies(self) -> set[Operation]:
+        return {op for scope in self._control_stack for op in scope.ops}
+
+    def _control_inputs_for(self, inputs: list[Tensor]) -> list[Operation]:
+        if not self._control_stack:
+            return []
+        producers = {t.op for t in inputs}
+        found: list[Operation] = []
+        for scope in self._control_stack:
+            # An input made inside the scope already waits for the scope's operations.
+            if any(op in scope.seen for op in producers):
+                continue
+            found.extend(op for op in scope.ops if op not in producers and op not in found)
+        return found
+
+    @contextlib.contextmanager
+    def container(self, container_name: str) -> Iterator[str]:
+        """Name the resource container for stateful operations made inside."""
+        old, self._container = self._container, container_name
+        try:
+            yield container_name
+        finally:
+            self._container = old
+
+    @contextlib.contextmanager
+    def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
+        """Use the gradients registered under other names for op types made inside."""
+        if not isinstance(op_type_map, dict):
+            raise TypeError("op_type_map must be a dictionary mapping strings to strings")
+        for key, value in op_type_map.items():
+            if not (isinstance(key, str) and isinstance(value, str)):
+                raise TypeError("op_type_map must be a dictionary mapping strings to strings")
+        old = self._gradient_overrides
+        self._gradient_overrides = {**old, **op_type_map}
+        try:
+            yield
+        finally:
+            self._gradient_overrides = old
+
+    @contextlib.contextmanager
+    def _attr_scope(self, attr_map: dict[str, Any]) -> Iterator[None]:
+        old = self._attr_scopes
+        merged = {**old, **attr_map}
+        self._attr_scopes = {k: v for k, v in merged.items() if v is not None}
+        try:
+            yield
+        finally:
+            self._attr_scopes = old
+
+    # ------------------------------------------------------------ collections
+
+    def add_to_collection(self, name: Any, value: Any) -> None:
+        """Append `value` to the collection `name`."""
+        self._check_not_finalized()
+        self._collections.setdefault(name, []).append(value)
+
+    def add_to_collections(self, names: Any, value: Any) -> None:
+        """Append `value` to each collection in `names` (one name or several)."""
+        names = (names,) if isinstance(names, str) else set(names)
+        for name in names:
+            self.add_to_collection(name, value)
+
+    def get_collection(self, name: Any, scope: str | None = None) -> list:
+        """Return a copy of a collection, filtered by `scope` (a regex matched at the start)."""
+        items = self._collections.get(name, [])
+        if scope is None:
+            return list(items)
+        regex = re.compile(scope)
+        return [i for i in items if hasattr(i, "name") and regex.match(i.name)]
+
+    def get_collection_ref(self, name: Any) -> list:
+        """Return the collection itself, made empty if it does not exist."""
+        return self._collections.setdefault(name, [])
+
+    def get_all_collection_keys(self) -> list[str]:
+        """Return the names of all collections."""
+        return [k for k in self._collections if isinstance(k, str)]
+
+    def clear_collection(self, name: Any) -> None:
+        """Remove everything from a collection."""
+        self._check_not_finalized()
+        self._collections.pop(name, None)
+
+    # ------------------------------------------------------------ feeding and fetching
+
+    def prevent_feeding(self, tensor: Tensor) -> None:
+        """Refuse `tensor` in feeds."""
+        self._unfeedable.add(tensor)
+
+    def is_feedable(self, tensor: Tensor) -> bool:
+        """True if `tensor` may be fed."""
+        return tensor not in self._unfeedable
+
+    def prevent_fetching(self, op: Operation) -> None:
+        """Refuse `op` and its outputs in fetches."""
+        self._unfetchable.add(op)
+
+    def is_fetchable(self, tensor_or_op: Any) -> bool:
+        """True if the element may be fetched."""
+        return _operation_of(tensor_or_op) not in self._unfetchable
+
+    # ------------------------------------------------------------ whole graph
+
+    def as_default(self) -> Any:
+        """Return a context manager that makes this the default graph."""
+        return _default_graphs.use(self)
+
+    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
+        """Return the graph as a ``GraphDef`` protobuf.
+
+        `from_version` leaves out the operations before that version; `add_shapes` adds the
+        inferred shapes as the attribute ``_output_shapes``.
+        """
+        from hpcflow.graph.exporter import graph_def
+
+        return graph_def(self, from_version, add_shapes)
+
+
+class _ControlScope:
+    """One ``control_dependencies`` scope: what to wait for, and what was made inside."""
+
+    def __init__(self, ops: list[Operation], outer_context: Any) -> None:
+        self.ops = ops
+        self.seen: set[Operation] = set()
+        self.outer_context = outer_context
+
+    def op_added(self, op: Operation) -> None:
+        self.seen.add(op)
+
+
+def _device_function(device: Any) -> Callable[[Operation], str]:
+    from hpcflow import device_spec
+
+    if device is None:
+        return lambda op: ""
+    if callable(device) and not isinstance(device, str):
+        return lambda op: device_string(device(op))
+    merge = device_spec.merge_device(device)
+    return lambda op: device_string(merge(op))
+
+
+def _operation_of(element: Any) -> Operation:
+    if isinstance(element, Operation):
+        return element
+    op = getattr(element, "op", None)
+    if not isinstance(op, Operation):
+        raise TypeError(f"Expected an Operation or Tensor, got {element!r}")
+    return op
+
+
+def _deref_slices(element: Any) -> Any:
+    """Stand the values tensor in for IndexedSlices (which has `values` and `indices`)."""
+    values = getattr(element, "values", None)
+    if isinstance(values, Tensor) and hasattr(element, "indices"):
+        return values
+    return element
+
+
+# ---------------------------------------------------------------- defaults
+
+
+class _DefaultStack(threading.local):
+    """A thread-local stack of defaults, strictly nested."""
+
+    def __init__(self) -> None:
+        self.stack: list[Any] = []
+
+    def get(self) -> Any:
+        return self.stack[-1] if self.stack else None
+
+    @contextlib.contextmanager
+    def use(self, value: Any) -> Iterator[Any]:
+        self.stack.append(value)
+        try:
+            yield value
+        finally:
+            if self.stack[-1] is not value:
+                raise AssertionError(f"Nesting violated: {value!r} is not the innermost default")
+            self.stack.pop()
+
+
+_default_graphs = _DefaultStack()
+_default_sessions = _DefaultStack()
+_global_graph: Graph | None = None
+
+
+def get_default_graph() -> Graph:
+    """Return the default graph of this thread, or the process's global graph."""
+    global _global_graph
+    graph = _default_graphs.get()
+    if graph is not None:
+        return graph
+    if _global_graph is None:
+        _global_graph = Graph()
+    return _global_graph
+
+
+def reset_default_graph() -> None:
+    """Replace the global default graph by an empty one."""
+    global _global_graph
+    if _default_graphs.stack:
+        raise AssertionError("Do not use reset_default_graph() to clear nested graphs.")
+    _global_graph = Graph()
+
+
+def get_default_session() -> Any:
+    """Return the default session of this thread, or None."""
+    return _default_sessions.get()
+
+
+def default_session(session: Any) -> Any:
+    """Return a context manager that makes `session` the default session."""
+    return _default_sessions.use(session)
+
+
+def graph_of(inputs: list, graph: Graph | None = None) -> Graph:
+    """The graph of the tensors and operations in `inputs`, or the default graph.
+
+    Raises ``ValueError`` when they come from different graphs.
+    """
+    found = graph
+    first: Any = None
+    for item in inputs:
+        owner = getattr(item, "graph", None)
+        if not isinstance(owner, Graph):
+            continue
+        if found is None:
+            found, first = owner, item
+        elif owner is not found:
+            where = f"the same graph as {first!r}" if first is not None else "the passed graph"
+            raise ValueError(f"{item!r} must be from {where}.")
+    return found or get_default_graph()
+
+
+# ---------------------------------------------------------------- module-level wrappers
+
+
+def name_scope(name: str | None, default_name: str | None = None,
+               values: list | None = None) -> Any:
+    """Context manager: validate that `values` share a graph, make it the default, enter a name
+    scope called `name` (or `default_name`)."""
+    return _name_scope(name, default_name, values)
+
+
+@contextlib.contextmanager
+def _name_scope(name: str | None, default_name: str | None, values: list | None) -> Iterator[str]:
+    chosen = default_name if name is None else name
+    if values is None:
+        with get_default_graph().name_scope(chosen) as scope:
+            yield scope
+        return
+    graph = graph_of(values)
+    with graph.as_default(), graph.name_scope(chosen) as scope:
+        yield scope
+
+
+def op_scope(values: list, name: str | None, default_name: str | None = None) -> Any:
+    """The old argument order of :func:`name_scope`."""
+    return _name_scope(name, default_name, values)
+
+
+def device(device_name_or_function: Any) -> Any:
+    """:meth:`Graph.device` of the default graph."""
+    return get_default_graph().device(device_name_or_function)
+
+
+def container(container_name: str) -> Any:
+    """:meth:`Graph.container` of the default graph."""
+    return get_default_graph().container(container_name)
+
+
+def colocate_with(op: Any, ignore_existing: bool = False) -> Any:
+    """:meth:`Graph.colocate_with` of the default graph."""
+    return get_default_graph().colocate_with(op, ignore_existing)
+
+
+def control_dependencies(control_inputs: list | None) -> Any:
+    """:meth:`Graph.control_dependencies` of the default graph."""
+    return get_default_graph().control_dependencies(control_inputs)
+
+
+def add_to_collection(name: Any, value: Any) -> None:
+    """:meth:`Graph.add_to_collection` of the default graph."""
+    get_default_graph().add_to_collection(name, value)
+
+
+def get_collection(key: Any, scope: str | None = None) -> list:
+    """:meth:`Graph.get_collection` of the default graph."""
+    return get_default_graph().get_collection(key, scope)
+
+
+def get_collection_ref(key: Any) -> list:
+    """:meth:`Graph.get_collection_ref` of the default graph."""
+    return get_default_graph().get_collection_ref(key)
+
+
+def set_random_seed(seed: int | None) -> None:
+    """Set the graph-level random seed of the default graph."""
+    get_default_graph().seed = seed
+
+

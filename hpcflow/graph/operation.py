@@ -1,0 +1,340 @@
+"""Operation and Tensor: the one node type, and its typed outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpcflow import tracing
+from hpcflow.dtypes import DType
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.graph.opdef import OpDef
+from hpcflow.shapes import TensorShape, as_shape
+
+if TYPE_CHECKING:
+    from hpcflow.graph.graph import Graph
+
+Dims = tuple | None  # one int or None per dimension; None for an unknown rank
+
+COLOCATION_ATTR = "_class"
+COLOCATION_PREFIX = b"loc:@"
+
+
+class Tensor:
+    """One output of an operation: a symbolic handle with a dtype and a static shape.
+
+    Operators (``+``, ``[...]``, ...) are filled in by ``hpcflow.ops``.
+    """
+
+    __slots__ = ("_op", "_value_index", "_dtype", "_dims", "_consumers", "_handle_data",
+                 "__weakref__")  # fmt: skip
+    # NumPy must not take the operators of ``array + tensor`` apart.
+    __array_priority__ = 100
+
+    OVERLOADABLE_OPERATORS = {
+        "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__div__", "__rdiv__",
+        "__truediv__", "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__",
+        "__lt__", "__le__", "__gt__", "__ge__", "__and__", "__rand__", "__or__", "__ror__",
+        "__xor__", "__rxor__", "__getitem__", "__pow__", "__rpow__", "__invert__", "__neg__",
+        "__abs__", "__matmul__", "__rmatmul__",
+    }  # fmt: skip
+
+    def __init__(self, op: Operation, value_index: int, dtype: DType) -> None:
+        self._op = op
+        self._value_index = value_index
+        self._dtype = dtype
+        self._dims: Dims = None
+        self._consumers: list[Operation] = []
+        self._handle_data: Any = None
+
+    @property
+    def op(self) -> Operation:
+        """The operation that produces this tensor."""
+        return self._op
+
+    @property
+    def dtype(self) -> DType:
+        """The element type; a ``_ref`` type for the handle of a variable."""
+        return self._dtype
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that holds this tensor."""
+        return self._op.graph
+
+    @property
+    def name(self) -> str:
+        """``<op name>:<output index>``."""
+        return f"{self._op.name}:{self._value_index}"
+
+    @property
+    def device(self) -> str:
+        """The device string of the producing operation, possibly empty."""
+        return self._op.device
+
+    @property
+    def value_index(self) -> int:
+        """The index of this tensor among its operation's outputs."""
+        return self._value_index
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape, as far as it is known."""
+        return TensorShape(self._dims)
+
+    def get_shape(self) -> TensorShape:
+        """Return the static shape, as far as it is known."""
+        return TensorShape(self._dims)
+
+    def set_shape(self, shape: Any) -> None:
+        """Merge `shape` into the static shape; ``ValueError`` if the two disagree."""
+        self._dims = self.shape.merge_with(shape)._dims
+
+    def consumers(self) -> list[Operation]:
+        """Return the operations that read this tensor."""
+        return list(self._consumers)
+
+    def eval(self, feed_dict: dict | None = None, session: Any = None) -> Any:
+        """Run the default (or given) session for this tensor and return its value."""
+        return _session_for(session, self.graph).run(self, feed_dict)
+
+    def _as_node_def_input(self) -> str:
+        name = self._op.name
+        return f"{name}:{self._value_index}" if self._value_index else name
+
+    def __repr__(self) -> str:
+        return f"<hf.Tensor '{self.name}' shape={self.shape} dtype={self._dtype.name}>"
+
+    def __str__(self) -> str:
+        dims = f", shape={self.shape}" if self._dims is not None else ""
+        return f'Tensor("{self.name}"{dims}, dtype={self._dtype.name})'
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __bool__(self) -> bool:
+        raise TypeError(
+            "Using a hf.Tensor as a Python `bool` is not allowed. Use `if t is not None:` instead "
+            "of `if t:` to test if a tensor is defined, and hf.cond to run a part of the graph "
+            f"depending on a value. ({self!r})"
+        )
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"'Tensor' object is not iterable ({self!r}); use hf.unstack")
+
+    def __len__(self) -> int:
+        raise TypeError(f"len() of {self!r} is not defined; use hf.shape or .shape")
+
+    @staticmethod
+    def _override_operator(operator: str, func: Callable) -> None:
+        setattr(Tensor, operator, func)
+
+
+class Operation:
+    """A node of the graph: type, name, inputs, control inputs, attributes, device.
+
+    Made by :meth:`Graph.create_op`; nothing in it is specific to an op type.
+    """
+
+    __slots__ = ("graph", "type", "name", "op_def", "_inputs", "_control_inputs", "_attrs",
+                 "_outputs", "_device", "_id", "_stack", "_original_op", "_control_flow_context",
+                 "__weakref__")  # fmt: skip
+
+    def __init__(self, graph: Graph, op_def: OpDef, name: str, inputs: list[Tensor],
+                 control_inputs: list[Operation], attrs: dict[str, Any],
+                 output_types: list[DType], device: str = "",
+                 original_op: Operation | None = None) -> None:
+        self.graph = graph
+        self.type = op_def.name
+        self.name = name
+        self.op_def = op_def
+        self._inputs = inputs
+        self._control_inputs = control_inputs
+        self._attrs = attrs
+        self._device = device
+        self._original_op = original_op
+        self._control_flow_context: Any = None
+        self._stack = tracing.creation_site(2)
+        self._id = -1
+        self._outputs = [Tensor(self, i, t) for i, t in enumerate(output_types)]
+        for tensor in inputs:
+            tensor._consumers.append(self)
+
+    @property
+    def inputs(self) -> list[Tensor]:
+        """The data inputs, in order (a copy-free list: do not change it)."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> list[Tensor]:
+        """The output tensors, in order."""
+        return self._outputs
+
+    @property
+    def control_inputs(self) -> list[Operation]:
+        """The operations that must run before this one."""
+        return self._control_inputs
+
+    @property
+    def device(self) -> str:
+        """The requested device, possibly partial or empty."""
+        return self._device
+
+    @property
+    def node_def(self) -> Any:
+        """A serialized ``NodeDef`` protobuf of this operation."""
+        from hpcflow.graph.exporter import node_def
+
+        return node_def(self)
+
+    @property
+    def traceback(self) -> list[tuple[str, int, str, str | None]]:
+        """The stack at creation as (filename, lineno, function, line), outermost first."""
+        return tracing.format_stack(self._stack)
+
+    @property
+    def creation_site(self) -> tuple[str, int, str] | None:
+        """(filename, lineno, function) of the user's line that created this operation."""
+        return tracing.user_frame(self._stack)
+
+    def values(self) -> tuple[Tensor, ...]:
+        """Return the outputs as a tuple."""
+        return tuple(self._outputs)
+
+    def get_attr(self, name: str) -> Any:
+        """Return the value of attribute `name`; ``ValueError`` if there is none.
+
+        Types come back as DType, shapes as TensorShapeProto, tensors as TensorProto, strings as
+        bytes.
+        """
+        if name not in self._attrs:
+            raise ValueError(f"No attr named '{name}' in {self.type} op '{self.name}'")
+        from hpcflow.graph.attr_values import to_public
+
+        return to_public(self._attrs[name])
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Return attribute `name` in the library's own form, or `default`."""
+        return self._attrs.get(name, default)
+
+    def input_dims(self, index: int) -> Dims:
+        """The static dimensions of input `index`: a tuple of int or None; None: unknown rank."""
+        return self._inputs[index]._dims
+
+    def input_arg(self, arg: str) -> list[Tensor]:
+        """The inputs that belong to the definition's argument `arg`."""
+        start = 0
+        for a in self.op_def.inputs:
+            count = arg_length(a, self._attrs)
+            if a.name == arg:
+                return self._inputs[start : start + count]
+            start += count
+        raise KeyError(f"{self.type} has no input '{arg}'")
+
+    def colocation_groups(self) -> list[bytes]:
+        """Return the colocation constraints, ``[b'loc:@<own name>']`` if there are none."""
+        groups = [c for c in self._attrs.get(COLOCATION_ATTR, ()) if c.startswith(COLOCATION_PREFIX)]
+        return groups or [COLOCATION_PREFIX + self.name.encode()]
+
+    def run(self, feed_dict: dict | None = None, session: Any = None) -> None:
+        """Run this operation in the default (or given) session."""
+        _session_for(session, self.graph).run(self, feed_dict)
+
+    def _set_device(self, device: Any) -> None:
+        self._device = device_string(device)
+
+    def _set_attr(self, name: str, value: Any) -> None:
+        self._attrs[name] = value
+        self.graph._mutated()
+
+    def _update_input(self, index: int, tensor: Tensor) -> None:
+        """Replace input `index` (the back edge of a loop)."""
+        self.graph._check_owns(tensor)
+        old = self._inputs[index]
+        old._consumers.remove(self)
+        self._inputs[index] = tensor
+        tensor._consumers.append(self)
+        self.graph._mutated()
+
+    def _add_control_input(self, op: Operation) -> None:
+        self.graph._check_owns(op)
+        if op not in self._control_inputs:
+            self._control_inputs.append(op)
+            self.graph._mutated()
+
+    def _add_control_inputs(self, ops: list[Operation]) -> None:
+        for op in ops:
+            self._add_control_input(op)
+
+    def _get_control_flow_context(self) -> Any:
+        return self._control_flow_context
+
+    def _set_control_flow_context(self, context: Any) -> None:
+        self._control_flow_context = context
+
+    def __repr__(self) -> str:
+        return f"<hf.Operation '{self.name}' type={self.type}>"
+
+    def __str__(self) -> str:
+        return str(self.node_def)
+
+
+def arg_length(arg: Any, attrs: dict[str, Any]) -> int:
+    """The number of tensors that argument `arg` stands for under `attrs`."""
+    if arg.number_attr is not None:
+        return int(attrs[arg.number_attr])
+    if arg.type_list_attr is not None:
+        return len(attrs[arg.type_list_attr])
+    return 1
+
+
+def arg_types(args: tuple, attrs: dict[str, Any]) -> list[DType]:
+    """The flat list of dtypes of `args` (inputs or outputs of a definition) under `attrs`."""
+    types: list[DType] = []
+    for arg in args:
+        if arg.type_list_attr is not None:
+            flat = list(attrs[arg.type_list_attr])
+        else:
+            base = arg.type if arg.type_attr is None else attrs[arg.type_attr]
+            flat = [base] * arg_length(arg, attrs)
+        types.extend(t._as_ref if arg.is_ref else t for t in flat)
+    return types
+
+
+def device_string(device: Any) -> str:
+    """The string form of a device given as string, DeviceSpec or None."""
+    if device is None:
+        return ""
+    if isinstance(device, str):
+        return device
+    return device.to_string()
+
+
+def _session_for(session: Any, graph: Graph) -> Any:
+    """The given or the default session, checked to run `graph`."""
+    from hpcflow.graph.graph import get_default_session
+
+    session = session or get_default_session()
+    if session is None:
+        raise ValueError(
+            "Cannot run without a session: no default session is registered. Use "
+            "`with sess.as_default()` or pass an explicit session."
+        )
+    if session.graph is not graph:
+        raise ValueError("Cannot use the given session: the tensor's graph is different from it.")
+    return session
+
+
+def check_fed_value(tensor: Tensor, value: np.ndarray) -> None:
+    """Raise if `value` does not fit the static shape of the fed `tensor`."""
+    if not tensor.shape.is_compatible_with(as_shape(value.shape)):
+        raise InvalidArgumentError(
+            None, tensor.op,
+            f"Cannot feed value of shape {value.shape} for tensor '{tensor.name}', "
+            f"which has shape '{tensor.shape}'",
+        )

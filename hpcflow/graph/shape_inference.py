@@ -1,0 +1,182 @@
+"""Static shapes: running an op type's shape function, and tensors whose value is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.shapes import TensorShape
+
+
+def set_shapes(op: Operation) -> None:
+    """Set the static shapes of `op`'s outputs by its type's shape function.
+
+    Raises ``ValueError`` naming the op, the shapes and the user's line when inputs do not fit.
+    """
+    shape_fn = op.op_def.shape_fn
+    if shape_fn is None:
+        return
+    try:
+        shapes = shape_fn(op)
+    except ValueError as e:
+        raise ValueError(_explain(op, str(e))) from None
+    for tensor, dims in zip(op._outputs, shapes, strict=True):
+        tensor._dims = dims._dims if isinstance(dims, TensorShape) else dims
+
+
+def _explain(op: Operation, message: str) -> str:
+    site = op.creation_site
+    where = f", created at {site[0]}:{site[1]} in {site[2]}" if site else ""
+    prefix = "" if message.startswith(op.type) else f"{op.type}: "
+    return f"{prefix}{message} (op '{op.name}'{where})"
+
+
+# ---------------------------------------------------------------- known values
+
+_VALUE_FNS: dict[str, Callable[[Operation], Any]] = {}
+
+
+def register_constant_value(op_type: str) -> Callable:
+    """Decorator: a function of the op that returns its output's value as an array, or None."""
+
+    def register(fn: Callable) -> Callable:
+        _VALUE_FNS[op_type] = fn
+        return fn
+
+    return register
+
+
+def constant_value(tensor: Tensor) -> np.ndarray | None:
+    """Return the value of `tensor` if it follows from the graph alone, else None."""
+    op = tensor.op
+    if op.type == "Const":
+        return op._attrs["value"]
+    fn = _VALUE_FNS.get(op.type)
+    if fn is None:
+        return None
+    value = fn(op)
+    return None if value is None else np.asarray(value)
+
+
+_SHAPE_FNS: dict[str, Callable[[Operation], Dims]] = {}
+
+
+def register_constant_shape(op_type: str) -> Callable:
+    """Decorator: a function of the op whose 1-D output is a shape: its dims, some unknown."""
+
+    def register(fn: Callable) -> Callable:
+        _SHAPE_FNS[op_type] = fn
+        return fn
+
+    return register
+
+
+def constant_value_as_dims(tensor: Tensor) -> Dims:
+    """Return the shape that the 1-D integer `tensor` describes, as far as it is known."""
+    value = constant_value(tensor)
+    if value is not None:
+        return tuple(None if d < 0 else int(d) for d in value.reshape(-1))
+    fn = _SHAPE_FNS.get(tensor.op.type)
+    if fn is not None:
+        dims = fn(tensor.op)
+        if dims is not None:
+            return dims
+    length = tensor._dims[0] if tensor._dims else None
+    return None if length is None else (None,) * length
+
+
+# ---------------------------------------------------------------- helpers of shape functions
+
+
+def unchanged(op: Operation) -> list[Dims]:
+    """Shape function: every output has the shape of the first input."""
+    return [op._inputs[0]._dims] * len(op._outputs)
+
+
+def scalar(op: Operation) -> list[Dims]:
+    """Shape function: every output is a scalar."""
+    return [()] * len(op._outputs)
+
+
+def unknown(op: Operation) -> list[Dims]:
+    """Shape function: nothing is known of any output."""
+    return [None] * len(op._outputs)
+
+
+def no_outputs(op: Operation) -> list[Dims]:
+    """Shape function of an op without outputs."""
+    return []
+
+
+def merge_dims(a: Dims, b: Dims) -> Dims:
+    """The shape that agrees with both; ``ValueError`` with both if there is none."""
+    if a is None or b is None:
+        return b if a is None else a
+    if len(a) != len(b):
+        raise ValueError(f"Shapes {show(a)} and {show(b)} must have the same rank")
+    return tuple(_merge_dim(x, y, a, b) for x, y in zip(a, b, strict=True))
+
+
+def _merge_dim(x: int | None, y: int | None, a: Dims, b: Dims) -> int | None:
+    if x is not None and y is not None and x != y:
+        raise ValueError(f"Shapes {show(a)} and {show(b)} are not compatible")
+    return y if x is None else x
+
+
+def merge_dim(x: int | None, y: int | None) -> int | None:
+    """The dimension that agrees with both; ``ValueError`` if there is none."""
+    if x is not None and y is not None and x != y:
+        raise ValueError(f"Dimensions {x} and {y} are not compatible")
+    return y if x is None else x
+
+
+def with_rank(dims: Dims, rank: int, what: str = "Shape") -> tuple:
+    """`dims` checked to be of `rank`; all unknown if the rank is."""
+    if dims is None:
+        return (None,) * rank
+    if len(dims) != rank:
+        raise ValueError(f"{what} must be rank {rank} but is rank {len(dims)}: {show(dims)}")
+    return dims
+
+
+def with_rank_at_least(dims: Dims, rank: int, what: str = "Shape") -> Dims:
+    """`dims` checked to have at least `rank` dimensions."""
+    if dims is not None and len(dims) < rank:
+        raise ValueError(f"{what} must be at least rank {rank} but is rank {len(dims)}: "
+                         f"{show(dims)}")
+    return dims
+
+
+def broadcast_dims(a: Dims, b: Dims) -> Dims:
+    """The shape of an element-wise result of shapes `a` and `b` (NumPy's broadcasting)."""
+    if a is None or b is None:
+        return None
+    if a == b and None not in a:
+        return a
+    out = []
+    for i in range(-1, -1 - max(len(a), len(b)), -1):
+        x = a[i] if i >= -len(a) else 1
+        y = b[i] if i >= -len(b) else 1
+        out.append(_broadcast_dim(x, y, a, b))
+    return tuple(reversed(out))
+
+
+def _broadcast_dim(x: int | None, y: int | None, a: Dims, b: Dims) -> int | None:
+    if x == 1:
+        return y
+    if y == 1 or x == y:
+        return x
+    if x is None or y is None:
+        return y if x is None else x
+    raise ValueError(f"Dimensions must be equal or 1 to broadcast, but are {x} and {y}: shapes "
+                     f"{show(a)} and {show(b)}")
+
+
+def show(dims: Dims) -> str:
+    """The compact form ``[64,?]`` used in messages."""
+    if dims is None:
+        return "<unknown>"
+    return "[" + ",".join("?" if d is None else str(d) for d in dims) + "]"

@@ -1,0 +1,1 @@
+"""Kernels: (op type, device type, dtypes) -> a function of arrays. One file per family."""

@@ -1,0 +1,192 @@
+"""The kernel registry: which function computes an op on a device.
+
+A kernel is registered as a *factory*: it is called once, when a step is compiled, with a
+:class:`KernelNode` that holds everything that does not change (attributes, static shapes, known
+input values, the array module ``xp``), and returns the function that runs in every step::
+
+    @kernel("Transpose", fresh=False)
+    def transpose(node):
+        xp, perm = node.xp, node.constant(1)
+        if perm is not None:
+            axes = tuple(int(p) for p in perm)
+            return lambda x, _: xp.transpose(x, axes)
+        return lambda x, p: xp.transpose(x, tuple(p))
+
+The function takes one argument per input (a value, or a ``VariableState`` for a reference input)
+and returns the output (a tuple of outputs if there are several, None if there are none).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow import dtypes as _dtypes
+from hpcflow.dtypes import DType
+from hpcflow.errors import InvalidArgumentError
+
+ANY_ARRAY_DEVICE = "xp"
+
+SYNC, STEP, ASYNC, RESOURCE = "sync", "step", "async", "resource"
+
+
+class Kernel(NamedTuple):
+    """One registered kernel.
+
+    Attributes:
+        factory: ``factory(node) -> function``.
+        mode: ``sync``: ``f(*inputs)``; ``step``: ``f(step, *inputs)``, for state of the running
+            step; ``async``: ``f(step, done, *inputs)``, which returns at once and later calls
+            ``done(outputs)`` or ``done(exception)`` with any thread; ``resource``: the factory's
+            result is itself the output (a ``VariableState``), the same in every step.
+        types: type attribute -> allowed dtypes; empty means all that the op allows.
+        fresh: the outputs never share memory with an input or with state.
+        accepts_out: the function takes ``out=`` for its only output.
+        elementwise: output element i depends on input elements i alone (so the first input may be
+            overwritten when its shape and dtype are the output's).
+        host_inputs, host_outputs: positions that are NumPy arrays on every device.
+    """
+
+    op_type: str
+    device_type: str
+    factory: Callable[[KernelNode], Any]
+    mode: str = SYNC
+    types: dict[str, frozenset[DType]] = {}  # noqa: RUF012
+    fresh: bool = False
+    accepts_out: bool = False
+    elementwise: bool = False
+    host_inputs: tuple[int, ...] = ()
+    host_outputs: tuple[int, ...] = ()
+    priority: int = 0
+
+    def supports(self, attrs: dict[str, Any]) -> bool:
+        """True if the kernel takes the dtypes that `attrs` say."""
+        return all(attrs.get(name) in allowed for name, allowed in self.types.items())
+
+
+class KernelNode:
+    """What a kernel factory may look at: the parts of an op that are the same in every step."""
+
+    __slots__ = ("name", "op_type", "attrs", "device", "input_dtypes", "output_dtypes",
+                 "input_dims", "output_dims", "constants", "context", "op")  # fmt: skip
+
+    def __init__(self, name: str, op_type: str, attrs: dict[str, Any], device: Any,
+                 input_dtypes: list[DType], output_dtypes: list[DType], input_dims: list,
+                 output_dims: list, constants: list, context: Any = None, op: Any = None) -> None:
+        self.name = name
+        self.op_type = op_type
+        self.attrs = attrs
+        self.device = device
+        self.input_dtypes = input_dtypes
+        self.output_dtypes = output_dtypes
+        self.input_dims = input_dims
+        self.output_dims = output_dims
+        self.constants = constants
+        self.context = context
+        self.op = op
+
+    @property
+    def xp(self) -> Any:
+        """The array module of the device: numpy, cupy or one with their interface."""
+        return self.device.xp
+
+    @property
+    def resources(self) -> Any:
+        """The ``ResourceManager`` of the task."""
+        return self.device.resources
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Attribute `name` in the library's own form (bytes, DType, TensorShape, ...)."""
+        return self.attrs.get(name, default)
+
+    def constant(self, index: int) -> np.ndarray | None:
+        """The value of input `index` if it is the same in every step, else None."""
+        return self.constants[index]
+
+    def static_dims(self, index: int) -> tuple[int, ...] | None:
+        """The dims of input `index` if all are known, else None."""
+        dims = self.input_dims[index]
+        return None if dims is None or None in dims else dims
+
+    def np_dtype(self, index: int = 0) -> np.dtype:
+        """The NumPy dtype of output `index`."""
+        return self.output_dtypes[index].base_dtype.np
+
+    def state(self, create: Callable[[], Any]) -> Any:
+        """State of this op in this session (a random generator, a counter), made on first use.
+
+        Every compiled step of a session shares it, so an op's random numbers go on in one sequence.
+        """
+        return self.context.op_state(self.name, create)
+
+
+_KERNELS: dict[str, list[Kernel]] = {}
+
+
+def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
+           types: dict[str, Iterable] | None = None, fresh: bool = False,
+           accepts_out: bool = False, elementwise: bool = False,
+           host_inputs: tuple[int, ...] = (), host_outputs: tuple[int, ...] = (),
+           priority: int = 0) -> Callable:
+    """Decorator: register a factory for `op_types`; see :class:`Kernel` for the options.
+
+    `device` is a device type ("CPU", "GPU", ...), or "xp" for a body written over the array
+    module, which then serves every device. Among kernels that fit, one for the exact device type
+    goes first, then the higher `priority`, then the later registration.
+    """
+    allowed = {k: frozenset(map(_dtypes.as_dtype, v)) for k, v in (types or {}).items()}
+
+    def register(factory: Callable[[KernelNode], Any]) -> Callable[[KernelNode], Any]:
+        for op_type in op_types:
+            _KERNELS.setdefault(op_type, []).append(Kernel(
+                op_type, device, factory, mode, allowed, fresh, accepts_out, elementwise,
+                host_inputs, host_outputs, priority))
+        return factory
+
+    return register
+
+
+def ufunc(op_type: str, name: str, **options: Any) -> None:
+    """Register the array module's ufunc `name` as the kernel of an element-wise op."""
+    options = {"fresh": True, "accepts_out": True, "elementwise": True, **options}
+    kernel(op_type, **options)(lambda node: getattr(node.xp, name))
+
+
+def find_kernel(op_type: str, device_type: str, attrs: dict[str, Any]) -> Kernel | None:
+    """Return the kernel for an op with `attrs` on a device type, or None."""
+    best: tuple | None = None
+    for order, candidate in enumerate(_KERNELS.get(op_type, ())):
+        if candidate.device_type not in (device_type, ANY_ARRAY_DEVICE):
+            continue
+        if not candidate.supports(attrs):
+            continue
+        rank = (candidate.device_type == device_type, candidate.priority, order)
+        if best is None or rank > best[0]:
+            best = (rank, candidate)
+    return best[1] if best else None
+
+
+def registered_kernels(op_type: str) -> list[Kernel]:
+    """Every kernel of an op type, for messages and tests."""
+    return list(_KERNELS.get(op_type, ()))
+
+
+def describe_kernels(op_type: str) -> str:
+    """One phrase that lists the kernels of `op_type`."""
+    found = _KERNELS.get(op_type)
+    if not found:
+        return f"no kernel is registered for {op_type}"
+    parts = []
+    for k in found:
+        where = "every array device" if k.device_type == ANY_ARRAY_DEVICE else k.device_type
+        types = "; ".join(f"{a} in {{{', '.join(sorted(t.name for t in s))}}}"
+                          for a, s in k.types.items())
+        parts.append(f"{where}{f' ({types})' if types else ''}")
+    return f"kernels of {op_type}: {', '.join(parts)}"
+
+
+def invalid(message: str) -> InvalidArgumentError:
+    """The error a kernel raises for bad input values; the executor adds the op and the shapes."""
+    return InvalidArgumentError(None, None, message)
