@@ -207,15 +207,8 @@ def _format(fields: _Fields) -> str:
 
 
 def _merge(outer: _Fields, inner: _Fields) -> _Fields:
-    """The fields of `inner`, completed from `outer`.
-
-    A device index belongs to its type: an inner type with another outer type does not
-    inherit the outer index.
-    """
+    """The fields of `inner`, completed from `outer`."""
     merged: list[Any] = [o if i is None else i for o, i in zip(outer, inner)]
-    changed_type = inner.device_type is not None and inner.device_type != outer.device_type
-    if changed_type and outer.device_type is not None:
-        merged[4] = inner.device_index
     return _Fields(*merged)
 
 

@@ -1,0 +1,27 @@
+"""Checkpoint files: one HDF5 file with one contiguous dataset per logical variable.
+
+Saving takes three stages, which may run in different processes:
+
+1. `create` (the coordinator) lays out a temporary file and returns a `Layout`;
+2. `write` or `write_collective` (every owner) puts pieces of variables into it and returns a
+   record of what was written;
+3. `commit` (the coordinator) checks that the records cover everything, stores the index with
+   the checksums, syncs, and renames the file once to its final name; `abandon` removes it.
+
+Until the rename an earlier file of the same name is untouched. `Reader` reads whole variables
+or any slices of them and verifies the checksums. h5py is imported when a function needs it.
+"""
+
+from hpcflow.storage.hdf5 import parallel_hdf5_available
+from hpcflow.storage.layout import Entry, Layout
+from hpcflow.storage.paths import (
+    checkpoint_exists,
+    checkpoint_path,
+    delete,
+    modification_time,
+    remove_leftovers,
+)
+from hpcflow.storage.reading import Reader
+from hpcflow.storage.saving import abandon, commit, create
+from hpcflow.storage.slices import Region, format_slice_spec, parse_slice_spec
+from hpcflow.storage.writing import write, write_collective

@@ -1,0 +1,158 @@
+"""The HDF5 side of checkpoints: the only module that imports h5py, inside functions.
+
+A checkpoint file holds the group `variables`, with a contiguous dataset (of strings: a group)
+per logical variable, and the dataset `index`, a JSON text with everything a reader needs. The
+root's attributes say what the file is. The file format is that of HDF5 1.10, whose metadata
+carry checksums.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hpcflow.storage import encoding
+from hpcflow.storage.layout import Entry
+from hpcflow.storage.records import checksum
+from hpcflow.storage.slices import Region
+
+VARIABLES = "variables"
+_INDEX = "index"
+_FORMAT = b"hpcflow checkpoint"
+# Large datasets start at multiples of this, so that their writers share no page or stripe.
+_ALIGNMENT = {"alignment_threshold": 1 << 16, "alignment_interval": 1 << 12}
+
+
+class NotACheckpoint(ValueError):
+    """The file is HDF5 but holds no complete checkpoint."""
+
+
+def parallel_hdf5_available() -> bool:
+    """Whether h5py was built with MPI. (Importing such an h5py starts MPI.)"""
+    import h5py
+
+    return bool(h5py.get_config().mpi)
+
+
+def open_file(path: str, mode: str, **options: Any) -> Any:
+    """An h5py File, without file locks where HDF5 can do so.
+
+    Files under construction are private and finished ones are never changed, and some
+    parallel file systems refuse locks.
+    """
+    import h5py
+
+    version = h5py.version.hdf5_version_tuple
+    if version >= (1, 12, 1) or (version[:2] == (1, 10) and version[2] >= 7):
+        options["locking"] = False
+    return h5py.File(path, mode, libver=("v110", "v110"), **options)
+
+
+@contextmanager
+def parallel_file(path: str, comm: Any) -> Iterator[Any]:
+    """An existing file opened by all ranks of `comm` through MPI-IO.
+
+    Opening, flushing and closing are collective and happen also when the body fails.
+    """
+    file = open_file(path, "r+", driver="mpio", comm=comm)
+    try:
+        yield file
+    finally:
+        try:
+            file.flush()
+        finally:
+            file.close()
+
+
+def create_datasets(path: str, entries: Iterable[Entry]) -> list[Entry]:
+    """Make a new file with a dataset per entry; returns the entries with their file offsets."""
+    with open_file(path, "x", **_ALIGNMENT) as file:
+        group = file.create_group(VARIABLES)
+        return [entry if entry.is_string else _create_dataset(group, entry) for entry in entries]
+
+
+def _create_dataset(group: Any, entry: Entry) -> Entry:
+    """One contiguous dataset whose space is allocated now and never filled."""
+    from h5py import h5d, h5p, h5s, h5t
+
+    stored = encoding.stored_dtype(entry.dtype)
+    shape = encoding.stored_shape(entry.dtype, entry.shape)
+    plan = h5p.create(h5p.DATASET_CREATE)
+    plan.set_layout(h5d.CONTIGUOUS)
+    plan.set_alloc_time(h5d.ALLOC_TIME_EARLY)
+    plan.set_fill_time(h5d.FILL_TIME_NEVER)
+    plan.set_obj_track_times(False)
+    space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
+    kind = h5t.py_create(stored, logical=True)
+    dataset = h5d.create(group.id, entry.link.encode(), kind, space, plan)
+    if stored != entry.dtype.np or entry.dtype.is_quantized:
+        group[entry.link].attrs["dtype"] = np.bytes_(entry.dtype.name)
+    return replace(entry, offset=dataset.get_offset())
+
+
+def write_region(group: Any, entry: Entry, region: Region, data: np.ndarray) -> None:
+    """Write the bytes of a region (flat uint8) into the entry's dataset."""
+    from h5py import h5s
+
+    values = data.view(encoding.stored_dtype(entry.dtype))
+    if values.size:
+        memory = h5s.create_simple(values.shape)
+        dataset = group[entry.link].id
+        dataset.write(memory, _selection(dataset, region), values)
+
+
+def read_region(dataset: Any, region: Region, out: np.ndarray) -> None:
+    """Read a region of an h5py dataset into a contiguous array of its stored form."""
+    from h5py import h5s
+
+    if out.size:
+        memory = h5s.create_simple((out.size,))
+        dataset.id.read(memory, _selection(dataset.id, region), out.reshape(-1))
+
+
+def _selection(dataset: Any, region: Region) -> Any:
+    """The file dataspace that selects a region; the parts of complex numbers are one more axis."""
+    space = dataset.get_space()
+    parts = space.shape[len(region.full) :]
+    if space.shape:
+        start = (*region.start, *(0 for _ in parts))
+        space.select_hyperslab(start, (*region.extent, *parts))
+    return space
+
+
+def finish(
+    path: str,
+    index: bytes,
+    attributes: Mapping[str, Any],
+    strings: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> None:
+    """Complete a file: the string variables (link -> offsets, bytes), attributes, the index."""
+    with open_file(path, "r+") as file:
+        for link, (offsets, data) in strings.items():
+            group = file[VARIABLES].create_group(link)
+            group.attrs["dtype"] = np.bytes_("string")
+            group.create_dataset("offsets", data=offsets)
+            group.create_dataset("bytes", data=data)
+        for name, value in attributes.items():
+            file.attrs[name] = value
+        dataset = file.create_dataset(_INDEX, data=np.frombuffer(index, np.uint8))
+        dataset.attrs["crc32"] = np.uint32(checksum(index))
+        file.attrs["format"] = np.bytes_(_FORMAT)
+
+
+def read_index(file: Any) -> tuple[int, bytes]:
+    """The format version and the verified index of an open file.
+
+    Raises NotACheckpoint where there is none, or it is damaged.
+    """
+    if file.attrs.get("format") != _FORMAT or _INDEX not in file:
+        raise NotACheckpoint("it holds no complete hpcflow checkpoint")
+    dataset = file[_INDEX]
+    index = dataset[()].tobytes()
+    if checksum(index) != int(dataset.attrs["crc32"]):
+        raise NotACheckpoint("the checksum of its index is wrong")
+    return int(file.attrs["format_version"]), index

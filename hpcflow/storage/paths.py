@@ -1,0 +1,67 @@
+"""Names of checkpoint files, and the files as such: existence, removal, leftovers."""
+
+from __future__ import annotations
+
+import glob
+import os
+import secrets
+
+from hpcflow.storage.system_errors import system_errors
+
+SUFFIX = ".h5"
+_TEMPORARY_MARK = ".tmp-"
+
+
+def checkpoint_path(prefix: str) -> str:
+    """The file of a checkpoint prefix: `model.ckpt-100` is stored as `model.ckpt-100.h5`."""
+    return prefix if prefix.endswith(SUFFIX) else prefix + SUFFIX
+
+
+def checkpoint_exists(prefix: str) -> bool:
+    """Whether there is a file for this prefix."""
+    return os.path.isfile(checkpoint_path(prefix))
+
+
+def modification_time(prefix: str) -> float:
+    """When the checkpoint was completed, in seconds since the epoch. Raises NotFoundError."""
+    path = checkpoint_path(prefix)
+    with system_errors(f"checkpoint '{path}'"):
+        return os.stat(path).st_mtime
+
+
+def delete(prefix: str) -> None:
+    """Remove the checkpoint of this prefix. Raises NotFoundError if there is none."""
+    path = checkpoint_path(prefix)
+    with system_errors(f"removing checkpoint '{path}'"):
+        os.unlink(path)
+
+
+def temporary_path(path: str) -> str:
+    """A new unique name in the directory of `path`, hidden, recognizable as unfinished."""
+    directory, name = os.path.split(os.path.abspath(path))
+    return os.path.join(directory, f".{name}{_TEMPORARY_MARK}{secrets.token_hex(6)}")
+
+
+def remove_leftovers(prefix: str) -> list[str]:
+    """Remove unfinished files that crashed runs left behind; returns their paths.
+
+    Concerns the temporary files of `prefix` and of names that continue it (`prefix-100`).
+    Call it only while nobody saves under this prefix.
+    """
+    directory, name = os.path.split(os.path.abspath(prefix))
+    pattern = f".{glob.escape(name)}*{SUFFIX}{_TEMPORARY_MARK}*"
+    removed = []
+    for path in glob.glob(os.path.join(glob.escape(directory), pattern)):
+        with system_errors(f"removing leftover '{path}'"):
+            os.unlink(path)
+        removed.append(path)
+    return removed
+
+
+def sync_directory(path: str) -> None:
+    """Make the names in the directory of `path` durable."""
+    directory = os.open(os.path.dirname(path), os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
