@@ -1,0 +1,220 @@
+"""Kernels of shapes as values and of changes of shape alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.strings import also_strings
+
+# Host positions of ops with any number of arguments.
+EVERY = tuple(range(256))
+
+# ---------------------------------------------------------------- Shape, ShapeN, Rank, Size
+
+
+@kernel("Shape", host_outputs=(0,))
+@also_strings("Shape")
+def shape(node: KernelNode) -> Callable:
+    """The dims as an array; one constant array where they are static."""
+    dims, dtype, array = node.static_dims(0), node.np_dtype(), np.array
+    if dims is not None:
+        value = array(dims, dtype)
+        value.flags.writeable = False
+        return lambda x: value
+    return lambda x: array(x.shape, dtype)
+
+
+@kernel("ShapeN", host_outputs=EVERY)
+@also_strings("ShapeN")
+def shape_n(node: KernelNode) -> Callable:
+    """The dims of each input."""
+    dtype, array = node.np_dtype(), np.array
+    if len(node.output_dtypes) == 1:
+        return lambda x: array(x.shape, dtype)
+    return lambda *inputs: tuple([array(x.shape, dtype) for x in inputs])
+
+
+@kernel("Rank", host_outputs=(0,))
+@also_strings("Rank")
+def rank(node: KernelNode) -> Callable:
+    """The number of dimensions."""
+    return lambda x: np.int32(x.ndim)
+
+
+@kernel("Size", host_outputs=(0,))
+@also_strings("Size")
+def size(node: KernelNode) -> Callable:
+    """The number of elements."""
+    number = node.np_dtype().type
+    return lambda x: number(x.size)
+
+
+# ---------------------------------------------------------------- Reshape, ExpandDims, Squeeze
+
+
+@kernel("Reshape", host_inputs=(1,))
+@also_strings("Reshape")
+def reshape(node: KernelNode) -> Callable:
+    """A view where the elements lie in order, else a copy."""
+    target = node.constant(1)
+    if target is None:
+        return lambda x, shape: _reshape(x, shape.tolist())
+    dims = target.tolist()
+    if dims == []:
+        return lambda x, _: _reshape(x, dims)[()]
+    return lambda x, _: _reshape(x, dims)
+
+
+def _reshape(x: Any, dims: list) -> Any:
+    try:
+        return x.reshape(dims)
+    except (ValueError, TypeError):
+        raise _not_reshapable(x, dims) from None
+
+
+def _not_reshapable(x: Any, dims: Any) -> Exception:
+    if not isinstance(dims, list):
+        return invalid(f"sizes input must be 1-D, not a scalar {dims}")
+    unknown = [d for d in dims if d < 0]
+    if len(unknown) > 1:
+        return invalid(f"Only one input size may be -1, got {dims}")
+    if unknown and unknown != [-1]:
+        return invalid(f"size {unknown[0]} must be non-negative: {dims}")
+    count = int(np.prod([d for d in dims if d >= 0], dtype=np.int64))
+    if unknown and count == 0:
+        return invalid("reshape cannot infer the missing input size for an empty tensor unless all "
+                       f"specified input sizes are non-zero: {dims}")
+    relation = "a multiple of " if unknown else ""
+    return invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape "
+                   f"{dims} has {relation}{count}")
+
+
+@kernel("ExpandDims", host_inputs=(1,))
+@also_strings("ExpandDims")
+def expand_dims(node: KernelNode) -> Callable:
+    """A view with one more dimension."""
+    axis, dims, xp = node.constant(1), node.input_dims[0], node.xp
+    if axis is None or dims is None:
+        return lambda x, axis: _expand(x, int(np.reshape(axis, -1)[0]))
+    position = int(axis.reshape(-1)[0])
+    index = (slice(None),) * (position % (len(dims) + 1)) + (None,)
+    if not dims:  # a NumPy scalar has no such index
+        return lambda x, _: xp.asarray(x)[index]
+    return lambda x, _: x[index]
+
+
+def _expand(x: Any, axis: int) -> Any:
+    rank = x.ndim
+    if not -rank - 1 <= axis <= rank:
+        raise invalid(f"Tried to expand dim index {axis} for tensor with {rank} dimensions.")
+    position = axis % (rank + 1)
+    return x.reshape(x.shape[:position] + (1,) + x.shape[position:])
+
+
+@kernel("Squeeze")
+@also_strings("Squeeze")
+def squeeze(node: KernelNode) -> Callable:
+    """A view without dimensions of size 1."""
+    axes, dims = node.attr("squeeze_dims"), node.static_dims(0)
+    if dims is not None:
+        target = node.output_dims[0]
+        return (lambda x: x.reshape(target)) if target else (lambda x: x.reshape(target)[()])
+    if not axes:
+        return lambda x: x.squeeze()
+    axes = tuple(axes)
+    return lambda x: _squeeze(x, axes)
+
+
+def _squeeze(x: Any, axes: tuple) -> Any:
+    for axis in axes:
+        if not -x.ndim <= axis < x.ndim:
+            raise invalid(f"Tried to squeeze dim index {axis} for tensor with {x.ndim} dimensions.")
+        if x.shape[axis] != 1:
+            raise invalid(f"Can not squeeze dim[{axis}], expected a dimension of 1, got "
+                          f"{x.shape[axis]}")
+    return x.squeeze(tuple({a % x.ndim for a in axes}))
+
+
+# ---------------------------------------------------------------- shapes of broadcasts
+
+
+@kernel("BroadcastArgs", host_inputs=(0, 1), host_outputs=(0,))
+def broadcast_args(node: KernelNode) -> Callable:
+    """The shape of an element-wise result."""
+    dtype = node.np_dtype()
+
+    def run(a: Any, b: Any) -> Any:
+        x, y = a.tolist(), b.tolist()
+        try:
+            return np.array(np.broadcast_shapes(tuple(x), tuple(y)), dtype)
+        except ValueError:
+            raise _incompatible(x, y) from None
+
+    return run
+
+
+def _incompatible(x: list, y: list) -> Exception:
+    return invalid(f"Incompatible shapes: {x} vs. {y}")
+
+
+@kernel("BroadcastGradientArgs", fresh=True, host_inputs=(0, 1), host_outputs=(0, 1))
+def broadcast_gradient_args(node: KernelNode) -> Callable:
+    """For each operand the dimensions along which it was repeated."""
+    dtype = node.np_dtype()
+    known = node.constant(0), node.constant(1)
+    if known[0] is not None and known[1] is not None:
+        result = tuple(np.array(axes, dtype) for axes in _reductions(*(k.tolist() for k in known)))
+        return lambda a, b: (result[0].copy(), result[1].copy())
+
+    def run(a: Any, b: Any) -> tuple:
+        x, y = _reductions(a.tolist(), b.tolist())
+        return np.array(x, dtype), np.array(y, dtype)
+
+    return run
+
+
+def _reductions(x: list, y: list) -> tuple[list, list]:
+    """The axes (of the broadcast shape) along which `x` and `y` are repeated.
+
+    A dimension that is 1 in both is listed for both: its sum is the same, and the reshape that
+    follows restores it.
+    """
+    if x == y:
+        return [], []
+    rank = max(len(x), len(y))
+    a = [1] * (rank - len(x)) + x
+    b = [1] * (rank - len(y)) + y
+    reduce_a, reduce_b = [], []
+    for axis, (p, q) in enumerate(zip(a, b)):
+        if p != q and p != 1 and q != 1:
+            raise _incompatible(x, y)
+        if p == 1:
+            reduce_a.append(axis)
+        if q == 1:
+            reduce_b.append(axis)
+    return reduce_a, reduce_b
+
+
+@kernel("InvertPermutation", fresh=True, host_inputs=(0,), host_outputs=(0,))
+def invert_permutation(node: KernelNode) -> Callable:
+    """``y[x[i]] = i``, after a check that `x` is a permutation."""
+    dtype = node.np_dtype()
+
+    def run(x: Any) -> Any:
+        if x.ndim != 1:
+            raise invalid(f"invert_permutation expects a 1D vector, got shape {list(x.shape)}")
+        count = len(x)
+        outside = (x < 0) | (x >= count)
+        if outside.any():
+            raise invalid(f"{x[outside][0]} is not between 0 and {count}")
+        y = np.full(count, -1, dtype)
+        y[x] = np.arange(count, dtype=dtype)
+        if (y < 0).any():
+            raise invalid(f"{x.tolist()} holds an index twice")
+        return y
+
+    return run

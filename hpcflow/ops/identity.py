@@ -1,0 +1,78 @@
+"""Ops that pass a value through, and ops without values: Identity, StopGradient, NoOp, ..."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import no_outputs, unchanged
+
+__all__ = ["check_numerics", "identity", "no_op", "stop_gradient"]
+
+# ---------------------------------------------------------------- no values
+
+register_op("NoOp", shape=no_outputs)
+register_op("ControlTrigger", shape=no_outputs)
+not_differentiable("NoOp", "ControlTrigger")
+
+
+def no_op(name: str | None = None) -> Operation:
+    """Return an operation that does nothing: a point for control dependencies."""
+    return raw_ops.NoOp(name=name)
+
+
+# ---------------------------------------------------------------- values unchanged
+
+register_op("Identity", "input: T", "output: T", "T: type", shape=unchanged)
+register_op("StopGradient", "input: T", "output: T", "T: type", shape=unchanged)
+register_op("PreventGradient", "input: T", "output: T", 'T: type; message: string = ""',
+            shape=unchanged)
+register_op("CheckNumerics", "tensor: T", "output: T", "T: {half, float, double}; message: string",
+            shape=unchanged)
+register_op("Copy", "input: T", "output: T", 'T: type; tensor_name: string = ""', shape=unchanged)
+register_op("CopyHost", "input: T", "output: T", 'T: type; tensor_name: string = ""',
+            shape=unchanged)
+register_op("DebugIdentity", "input: T", "output: T",
+            'T: type; tensor_name: string = ""; debug_urls: list(string) = []', shape=unchanged)
+not_differentiable("StopGradient")
+
+
+def _same(op: Operation, grad: Any) -> Any:
+    return grad
+
+
+for _op_type in ("Identity", "Copy", "CopyHost", "DebugIdentity"):
+    RegisterGradient(_op_type)(_same)
+
+
+@RegisterGradient("PreventGradient")
+def _prevent_gradient_grad(op: Operation, grad: Any) -> Any:
+    message = op.attr("message", b"").decode()
+    raise LookupError(f"Gradient explicitly disabled at op '{op.name}'"
+                      + (f". Reason: {message}" if message else ""))
+
+
+@RegisterGradient("CheckNumerics")
+def _check_numerics_grad(op: Operation, grad: Tensor) -> Tensor:
+    return raw_ops.CheckNumerics(grad, message="Not a number (NaN) or infinity (Inf) values "
+                                               "detected in gradient.")
+
+
+def identity(input: Any, name: str | None = None) -> Tensor:
+    """Return a tensor with the value of `input`."""
+    return raw_ops.Identity(input=input, name=name)
+
+
+def stop_gradient(input: Any, name: str | None = None) -> Tensor:
+    """Return a tensor with the value of `input` through which no gradient flows."""
+    return raw_ops.StopGradient(input=input, name=name)
+
+
+def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor:
+    """Return `tensor` unchanged; when run, raise if an element is NaN or infinite.
+
+    Raises ``InvalidArgumentError`` whose text starts with `message`.
+    """
+    return raw_ops.CheckNumerics(tensor=tensor, message=message, name=name)
