@@ -1,0 +1,1 @@
+"""Command-line tools: ``python -m hpcflow doctor`` and ``python -m hpcflow bench``."""

