@@ -6,6 +6,7 @@ and lists of these.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +22,7 @@ class Func(NamedTuple):
     """A function by name, with its own attributes."""
 
     name: str
-    attrs: dict[str, Any] = {}  # noqa: RUF012
+    attrs: dict[str, Any] = {}
 
 
 def canonical(value: Any, attr: AttrDef, op: str, name: str | None = None) -> Any:
@@ -104,7 +105,7 @@ def _to_tensor(value: Any) -> np.ndarray:
     return value if isinstance(value, np.ndarray) else make_ndarray(value)
 
 
-_CONVERTERS = {
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "int": _to_int,
     "float": _to_float,
     "bool": _to_bool,
@@ -220,7 +221,7 @@ def _func_from_proto(proto: Any) -> Func:
     return Func(proto.name, {k: from_proto(v) for k, v in proto.attr.items()})
 
 
-_FROM_PROTO = {
+_FROM_PROTO: dict[str, Callable[[Any], Any]] = {
     "type": dtypes.as_dtype,
     "shape": as_shape,
     "tensor": make_ndarray,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-
 from hpcflow.dtypes import DType
 from hpcflow.graph.attr_values import canonical, from_proto
 from hpcflow.graph.convert import convert_to_tensor
@@ -99,7 +98,7 @@ def _infer_types(op_def: OpDef, keywords: dict[str, Any], attrs: dict[str, Any])
         attr = arg.type_attr
         if attr is None or attr in attrs:
             continue
-        value = keywords.get(arg.name)
+        value: Any = keywords.get(arg.name)
         if arg.number_attr is not None and isinstance(value, (list, tuple)):
             value = next((v for v in value if hasattr(v, "dtype") and hasattr(v, "graph")), None)
         if isinstance(value, Tensor):
@@ -115,12 +114,10 @@ def _convert_arg(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Te
         return _convert_sequence(op_def, arg, value, attrs)
     dtype = arg.type if arg.type_attr is None else attrs.get(arg.type_attr)
     tensor = _convert_one(op_def, arg, value, dtype)
-    if arg.type_attr is not None and dtype is None:
-        dtype = tensor._dtype.base_dtype
+    if arg.type_attr is not None:
+        dtype = dtype or tensor._dtype.base_dtype
         _check_type_allowed(op_def, arg, dtype)
         attrs[arg.type_attr] = dtype
-    elif arg.type_attr is not None:
-        _check_type_allowed(op_def, arg, dtype)
     if arg.is_ref and not tensor._dtype._is_ref_dtype:
         raise TypeError(f"'{op_def.name}' Op requires that input '{arg.name}' be a mutable tensor "
                         f"(e.g.: a hf.Variable), got {tensor!r}")
@@ -136,7 +133,7 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None) ->
             attr = op_def.attr_map[arg.type_attr]
             preferred = attr.default if attr.default is not REQUIRED else None
         try:
-            tensor = convert_to_tensor(value, dtype, arg.name, arg.is_ref, preferred)
+            tensor = convert_to_tensor(value, dtype, arg.name, preferred, arg.is_ref)
         except TypeError as e:
             if dtype is None:
                 raise
@@ -163,8 +160,8 @@ def _check_type_allowed(op_def: OpDef, arg: ArgDef, dtype: DType) -> None:
     attr: AttrDef = op_def.attr_map[arg.type_attr or ""]
     if attr.allowed is not None and dtype not in attr.allowed:
         allowed = ", ".join(sorted(t.name for t in attr.allowed))
-        raise TypeError(f"Value passed to parameter '{arg.name}' of '{op_def.name}' Op has DataType "
-                        f"{dtype.name} not in list of allowed values: {allowed}")
+        raise TypeError(f"Value passed to parameter '{arg.name}' of '{op_def.name}' Op has "
+                        f"DataType {dtype.name} not in list of allowed values: {allowed}")
 
 
 def _convert_sequence(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Tensor]:

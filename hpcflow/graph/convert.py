@@ -11,8 +11,8 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph, get_default_graph
-from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.opdef import get_op_def
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.tensor_proto import numpy_value
 from hpcflow.shapes import Dimension, TensorShape
 
@@ -37,22 +37,22 @@ def register_tensor_conversion_function(base_type: Any, conversion_func: Callabl
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None,
-                      as_ref: bool = False, preferred_dtype: Any = None) -> Tensor:
+                      preferred_dtype: Any = None, as_ref: bool = False) -> Tensor:
     """Return `value` (tensor, variable, array, number, string, or nested lists) as a Tensor.
 
-    `dtype` must be met (``TypeError`` otherwise); `preferred_dtype` is tried first. Raises
-    ``ValueError`` when the value cannot be converted.
+    `dtype` must be met (``TypeError`` otherwise); `preferred_dtype` is tried first; `as_ref` keeps
+    the reference to a variable. Raises ``ValueError`` when the value cannot be converted.
     """
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
     if isinstance(value, Tensor):
         if dtype is not None and not dtype.is_compatible_with(value._dtype):
-            raise ValueError(f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype "
-                             f"{value._dtype.name}: {value!r}")
+            raise ValueError(f"Tensor conversion requested dtype {dtype.name} for Tensor with "
+                             f"dtype {value._dtype.name}: {value!r}")
         return value
     if preferred_dtype is not None and dtype is None:
         try:
-            return convert_to_tensor(value, preferred_dtype, name, as_ref)
+            return convert_to_tensor(value, preferred_dtype, name, as_ref=as_ref)
         except (TypeError, ValueError):
             pass
     for _, _, base_type, convert in _registry:
@@ -72,7 +72,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None,
 def internal_convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None,
                                as_ref: bool = False, preferred_dtype: Any = None) -> Tensor:
     """The conversion with every option (ref tensors kept when `as_ref`)."""
-    return convert_to_tensor(value, dtype, name, as_ref, preferred_dtype)
+    return convert_to_tensor(value, dtype, name, preferred_dtype, as_ref)
 
 
 def convert_n_to_tensor(values: Any, dtype: Any = None, name: str | None = None) -> list[Tensor]:
@@ -155,13 +155,13 @@ def _shape_conversion(value: TensorShape, dtype: DType | None = None, name: str 
     del as_ref
     if not value.is_fully_defined():
         raise ValueError(f"Cannot convert a partially known TensorShape to a Tensor: {value}")
-    dims = value.as_list()
+    dims = np.array(value.as_list(), dtype=np.int64)
     if dtype is None:
-        fits = all(d <= np.iinfo(np.int32).max for d in dims)
+        fits = dims.max(initial=0) <= np.iinfo(np.int32).max
         dtype = dtypes.int32 if fits else dtypes.int64
     elif dtype not in (dtypes.int32, dtypes.int64):
         raise TypeError(f"Cannot convert a TensorShape to dtype: {dtype.name}")
-    return constant(np.array(dims, dtype=dtype.np), dtype, name=name or "shape_as_tensor")
+    return constant(dims.astype(dtype.np), dtype, name=name or "shape_as_tensor")
 
 
 def _dimension_conversion(value: Dimension, dtype: DType | None = None, name: str | None = None,

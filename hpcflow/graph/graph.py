@@ -13,15 +13,14 @@ from hpcflow.graph import shape_inference
 from hpcflow.graph.opdef import OpDef, get_op_def
 from hpcflow.graph.operation import (
     COLOCATION_ATTR,
-    COLOCATION_PREFIX,
     Operation,
     Tensor,
     arg_types,
     device_string,
 )
 
-_VALID_OP_NAME = re.compile(r"^[A-Za-z0-9.][A-Za-z0-9_.\-/]*$")
-_VALID_SCOPE_NAME = re.compile(r"^[A-Za-z0-9_.\-/]*$")
+_VALID_OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*\Z")
+_VALID_SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\-/]*\Z")
 
 
 class Graph:
@@ -45,7 +44,7 @@ class Graph:
         self._version_info = (21, 0)  # producer, min_consumer of a GraphDef made from this graph
         # Scopes. They belong to the thread that builds; one thread builds a graph at a time.
         self._name_stack = ""
-        self._device_stack: list[Callable[[Operation], str]] = []
+        self._device_stack: list[Callable[[Operation], str] | None] = []
         self._colocation_stack: list[Operation] = []
         self._control_stack: list[_ControlScope] = []
         self._attr_scopes: dict[str, Any] = {}
@@ -101,7 +100,8 @@ class Graph:
 
     def _check_owns(self, element: Tensor | Operation) -> None:
         if element.graph is not self:
-            raise ValueError(f"{element!r} is not from the same graph as the operation that uses it")
+            raise ValueError(f"{element!r} is not from the same graph as the operation "
+                             "that uses it")
 
     def _mutated(self) -> None:
         """An existing operation changed: compiled steps are stale."""
@@ -135,7 +135,7 @@ class Graph:
         self._check_not_finalized()
         for tensor in inputs:
             self._check_owns(tensor)
-        attrs.update(self._scope_attrs(op_def))
+        self._add_scope_attrs(op_def, attrs)
         if output_types is None:
             output_types = arg_types(op_def.outputs, attrs)
         full_name = self._op_name(name or op_def.name)
@@ -166,6 +166,14 @@ class Graph:
             if op in tensor._consumers:
                 tensor._consumers.remove(op)
 
+    def _remove_from(self, start: int) -> None:
+        """Take back the operations added since `version` was `start` (a failed import)."""
+        with self._lock:
+            for op in reversed(self._ops[start:]):
+                self._disconnect(op)
+                del self._ops_by_name[op.name]
+            del self._ops[start:]
+
     def _op_name(self, name: str) -> str:
         if name.endswith("/"):  # an absolute name, already unique
             return name[:-1]
@@ -173,18 +181,26 @@ class Graph:
             raise ValueError(f"'{name}' is not a valid scope or op name")
         return self.unique_name(name)
 
-    def _scope_attrs(self, op_def: OpDef) -> dict[str, Any]:
-        found = dict(self._attr_scopes)
+    def _add_scope_attrs(self, op_def: OpDef, attrs: dict[str, Any]) -> None:
+        """Add what the surrounding scopes say; an attribute that is set already stays."""
+        for key, value in self._attr_scopes.items():
+            attrs.setdefault(key, value)
         override = self._gradient_overrides.get(op_def.name)
         if override is not None:
-            found["_gradient_op_type"] = override.encode()
-        return found
+            attrs["_gradient_op_type"] = override.encode()
+        if self._container and op_def.is_stateful and attrs.get("container") == b"":
+            attrs["container"] = self._container.encode()
 
     def _apply_device(self, op: Operation) -> None:
+        """Let the innermost device scope speak first; a scope of None silences the outer ones."""
         for function in reversed(self._device_stack):
+            if function is None:
+                break
             op._set_device(function(op))
 
     def _apply_colocation(self, op: Operation) -> None:
+        if not self._colocation_stack:
+            return
         groups = list(op._attrs.get(COLOCATION_ATTR, ()))
         for target in self._colocation_stack:
             groups.extend(target.colocation_groups())
@@ -226,8 +242,8 @@ class Graph:
             obj = obj.decode()
         if isinstance(obj, str):
             return self._element_by_name(obj, allow_tensor, allow_operation)
-        if isinstance(obj, Tensor) and allow_tensor or isinstance(obj, Operation) and (
-                allow_operation):
+        if (isinstance(obj, Tensor) and allow_tensor) or (isinstance(obj, Operation) and (
+                allow_operation)):
             if obj.graph is not self:
                 kind = "Tensor" if isinstance(obj, Tensor) else "Operation"
                 raise ValueError(f"{kind} {obj!r} is not an element of this graph.")
@@ -241,15 +257,18 @@ class Graph:
             op_name, _, index = name.rpartition(":")
             if not index.isdigit():
                 raise ValueError(f"The name {name!r} looks like a tensor name, but is not a valid "
-                                 'one. Tensor names must be of the form "<op_name>:<output_index>".')
+                                 "one. Tensor names must be of the form "
+                                 '"<op_name>:<output_index>".')
             return self._output_by_name(name, op_name, int(index))
         op = self._ops_by_name.get(name)
+        if not allow_operation:
+            looks = "refers to an" if op is not None else "looks like an (invalid)"
+            kind = "Operation" if op is not None else "Operation name"
+            raise ValueError(f"The name {name!r} {looks} {kind}, not a Tensor. Tensor names must "
+                             'be of the form "<op_name>:<output_index>".')
         if op is None:
             raise KeyError(f"The name {name!r} refers to an Operation not in the graph."
                            + self._similar(name))
-        if not allow_operation:
-            raise ValueError(f"The name {name!r} refers to an Operation, not a Tensor. Tensor names "
-                             'must be of the form "<op_name>:<output_index>".')
         return op
 
     def _output_by_name(self, name: str, op_name: str, index: int) -> Tensor:
@@ -260,7 +279,8 @@ class Graph:
                            + self._similar(op_name))
         if index >= len(op.outputs):
             raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The "
-                           f"operation, {op_name!r}, exists but only has {len(op.outputs)} outputs.")
+                           f"operation, {op_name!r}, exists but only has {len(op.outputs)} "
+                           "outputs.")
         return op.outputs[index]
 
     def _similar(self, name: str) -> str:
@@ -353,9 +373,13 @@ class Graph:
             self._control_stack = []
             self._control_flow_context = None
         else:
-            ops = []
+            known = self._current_control_dependencies()
+            ops: list[Operation] = []
             for element in control_inputs:
-                ops.append(_operation_of(self.as_graph_element(_deref_slices(element))))
+                op = _operation_of(self.as_graph_element(_deref_slices(element)))
+                if op not in known:
+                    known.add(op)
+                    ops.append(op)
             self._control_stack = [*old_stack, _ControlScope(ops, old_context)]
         try:
             yield
@@ -404,8 +428,11 @@ class Graph:
 
     @contextlib.contextmanager
     def _attr_scope(self, attr_map: dict[str, Any]) -> Iterator[None]:
+        from hpcflow.graph.attr_values import from_proto
+
         old = self._attr_scopes
-        merged = {**old, **attr_map}
+        given = {k: from_proto(v) if hasattr(v, "WhichOneof") else v for k, v in attr_map.items()}
+        merged = {**old, **given}
         self._attr_scopes = {k: v for k, v in merged.items() if v is not None}
         try:
             yield
@@ -421,7 +448,7 @@ class Graph:
 
     def add_to_collections(self, names: Any, value: Any) -> None:
         """Append `value` to each collection in `names` (one name or several)."""
-        names = (names,) if isinstance(names, str) else set(names)
+        names = (names,) if isinstance(names, str) else dict.fromkeys(names)
         for name in names:
             self.add_to_collection(name, value)
 
@@ -493,11 +520,11 @@ class _ControlScope:
         self.seen.add(op)
 
 
-def _device_function(device: Any) -> Callable[[Operation], str]:
+def _device_function(device: Any) -> Callable[[Operation], str] | None:
     from hpcflow import device_spec
 
     if device is None:
-        return lambda op: ""
+        return None
     if callable(device) and not isinstance(device, str):
         return lambda op: device_string(device(op))
     merge = device_spec.merge_device(device)
@@ -610,6 +637,9 @@ def name_scope(name: str | None, default_name: str | None = None,
 @contextlib.contextmanager
 def _name_scope(name: str | None, default_name: str | None, values: list | None) -> Iterator[str]:
     chosen = default_name if name is None else name
+    if chosen is None and values is not None:
+        raise ValueError(f"At least one of name ({name}) and default_name ({default_name}) must be "
+                         "provided.")
     if values is None:
         with get_default_graph().name_scope(chosen) as scope:
             yield scope

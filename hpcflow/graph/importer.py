@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import heapq
 from typing import Any
 
+from hpcflow import device_spec
 from hpcflow.graph import shape_inference
 from hpcflow.graph.attr_values import canonical, from_proto
 from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.graph.newer_attrs import says_nothing
 from hpcflow.graph.opdef import REQUIRED, OpDef, get_op_def, has_op
 from hpcflow.graph.operation import (
     COLOCATION_ATTR,
@@ -16,29 +19,28 @@ from hpcflow.graph.operation import (
     arg_types,
 )
 
+_BACK_EDGE_TYPES = ("NextIteration", "RefNextIteration")
+
 
 def import_graph_def(graph_def: Any, input_map: dict | None = None,
                      return_elements: list | None = None, name: str | None = None,
                      op_dict: dict | None = None, producer_op_list: Any = None) -> list | None:
     """Add the nodes of `graph_def` to the default graph under the name scope `name`.
 
-    `input_map` replaces tensors of the GraphDef by tensors of the graph; `return_elements` names
-    operations and tensors to return. Raises ``ValueError`` naming every op type that is not
-    registered, every dangling input, and every name of `input_map` or `return_elements` that the
-    GraphDef does not have; ``TypeError`` for arguments of the wrong kind.
+    `name` defaults to "import"; an empty string imports at the top level. `input_map` replaces
+    tensors of the GraphDef ("op", "op:1", or "^op" for a control input) by tensors of the graph;
+    `return_elements` names operations and tensors to return. Surrounding control dependencies and
+    device scopes apply, the latter not to colocated nodes, which follow their group.
+
+    Raises ``ValueError`` naming every op type that is not registered, every dangling input, and
+    every name of `input_map` or `return_elements` that the GraphDef does not have; ``TypeError``
+    for arguments of the wrong kind. After an error the graph is as it was.
     """
     del op_dict, producer_op_list  # every registered op is known; attributes carry their values
     _check_arguments(graph_def, input_map, return_elements)
     importer = _Importer(get_default_graph(), graph_def, dict(input_map or {}))
-    # None stands for "import"; an empty string imports at the top level.
-    prefix = "import" if name is None else name
-    graph = importer.graph
-    if prefix:
-        with graph.name_scope(prefix) as scope:
-            importer.run(scope)
-    else:
-        importer.run("")
-    return None if return_elements is None else importer.elements(return_elements)
+    with importer.graph.name_scope("import" if name is None else name) as scope:
+        return importer.run(scope, return_elements)
 
 
 def _check_arguments(graph_def: Any, input_map: Any, return_elements: Any) -> None:
@@ -68,72 +70,99 @@ def split_input(text: str) -> tuple[str, int]:
 
 
 class _Importer:
+    """One import: what is known of the GraphDef, and the operations made so far."""
+
     def __init__(self, graph: Graph, graph_def: Any, input_map: dict[str, Any]) -> None:
         self.graph = graph
         self.nodes = list(graph_def.node)
         self.by_name = {n.name: n for n in self.nodes}
-        self.input_map = {k if k.startswith("^") else _full_name(k): v
-                          for k, v in input_map.items()}
+        self.input_map = {_full_name(k): v for k, v in input_map.items()}
         self.used_inputs: set[str] = set()
         self.ops: dict[str, Operation] = {}
         self.back_edges: list[tuple[Operation, int, str]] = []
-        self.library = graph_def.library
 
-    def run(self, scope: str) -> None:
-        self._check_types()
+    def run(self, scope: str, return_elements: list | None) -> list | None:
+        """Add everything, or nothing if there is an error."""
+        self._check_nodes()
         self._check_inputs()
-        with self.graph.control_dependencies(None):
-            for node in self._sorted():
+        order = self._sorted()
+        start = self.graph.version
+        try:
+            for node in order:
                 self._add(node, scope)
-        for op, index, text in self.back_edges:
-            op._update_input(index, self._tensor(text))
-        unused = sorted(set(self.input_map) - self.used_inputs)
-        if unused:
-            raise ValueError("Attempted to map inputs that were not found in graph_def: "
-                             f"[{', '.join(unused)}]")
+            for op, index, text in self.back_edges:
+                op._update_input(index, self._tensor(text))
+            self._set_colocation()
+            self._set_devices()
+            self._check_map_used()
+            return None if return_elements is None else self._elements(return_elements)
+        except BaseException:
+            self.graph._remove_from(start)
+            raise
 
-    def _check_types(self) -> None:
+    # ------------------------------------------------------------ checks and order
+
+    def _check_nodes(self) -> None:
         missing = sorted({n.op for n in self.nodes if not has_op(n.op)})
         if missing:
             raise ValueError("No op named " + ", ".join(missing) + " in the registered ops: the "
                              f"GraphDef needs {len(missing)} op type(s) that are not available")
+        if len(self.by_name) < len(self.nodes):
+            twice = [n.name for n in self.nodes if self.by_name[n.name] is not n]
+            raise ValueError("; ".join(f"Node '{name}' is not unique" for name in twice))
 
     def _check_inputs(self) -> None:
         problems = []
         for node in self.nodes:
             for text in node.input:
-                op, index = split_input(text)
-                key = f"^{op}" if index < 0 else f"{op}:{index}"
-                if op not in self.by_name and key not in self.input_map:
+                if split_input(text)[0] not in self.by_name and (
+                        _full_name(text) not in self.input_map):
                     problems.append(f"Node '{node.name}': Unknown input node '{text}'")
+            for group in node.attr[COLOCATION_ATTR].list.s if COLOCATION_ATTR in node.attr else ():
+                target = _colocation_target(group)
+                if target is not None and target not in self.by_name:
+                    problems.append(f"Node '{node.name}' expects to be colocated with unknown node "
+                                    f"'{target}'")
         if problems:
             raise ValueError("; ".join(problems))
 
+    def _check_map_used(self) -> None:
+        unused = sorted(set(self.input_map) - self.used_inputs)
+        if unused:
+            raise ValueError("Attempted to map inputs that were not found in graph_def: "
+                             f"[{', '.join(unused)}]")
+
     def _sorted(self) -> list[Any]:
-        """Nodes after their inputs; edges out of NextIteration close loops and are left out."""
-        waiting: dict[str, int] = {}
-        readers: dict[str, list[Any]] = {}
-        for node in self.nodes:
-            sources = {split_input(t)[0] for t in node.input}
-            sources = {s for s in sources if s in self.by_name
-                       and self.by_name[s].op not in ("NextIteration", "RefNextIteration")}
-            waiting[node.name] = len(sources)
-            for source in sources:
-                readers.setdefault(source, []).append(node)
-        ready = [n for n in self.nodes if not waiting[n.name]]
-        for node in ready:
-            for reader in readers.get(node.name, ()):
-                waiting[reader.name] -= 1
-                if not waiting[reader.name]:
-                    ready.append(reader)
-        if len(ready) < len(self.nodes):
-            stuck = [n.name for n in self.nodes if waiting[n.name]][:5]
+        """Nodes after their inputs, otherwise in their own order; back edges of loops do not count.
+        """
+        position = {n.name: i for i, n in enumerate(self.nodes)}
+        waiting = [0] * len(self.nodes)
+        readers: list[list[int]] = [[] for _ in self.nodes]
+        for i, node in enumerate(self.nodes):
+            for source in {split_input(t)[0] for t in node.input}:
+                at = position.get(source)
+                if at is not None and self.nodes[at].op not in _BACK_EDGE_TYPES:
+                    waiting[i] += 1
+                    readers[at].append(i)
+        ready = [i for i, count in enumerate(waiting) if not count]
+        order = []
+        while ready:
+            i = heapq.heappop(ready)
+            order.append(self.nodes[i])
+            for reader in readers[i]:
+                waiting[reader] -= 1
+                if not waiting[reader]:
+                    heapq.heappush(ready, reader)
+        if len(order) < len(self.nodes):
+            stuck = [n.name for n, count in zip(self.nodes, waiting, strict=True) if count][:5]
             raise ValueError(f"GraphDef has a cycle through {', '.join(stuck)}")
-        return ready
+        return order
+
+    # ------------------------------------------------------------ one node
 
     def _add(self, node: Any, scope: str) -> None:
         op_def = get_op_def(node.op)
-        attrs = self._attrs(node, op_def, scope)
+        attrs = self._attrs(node, op_def)
         expected = arg_types(op_def.inputs, attrs)
         data = [t for t in node.input if not t.startswith("^")]
         if len(data) != len(expected):
@@ -141,83 +170,67 @@ class _Importer:
                              f"{len(expected)} inputs in Op: {', '.join(data)}")
         inputs, late = self._inputs(data, expected)
         for i, (tensor, dtype) in enumerate(zip(inputs, expected, strict=True)):
-            got = tensor.dtype
-            if got.base_dtype is not dtype.base_dtype or (
-                    dtype._is_ref_dtype and not got._is_ref_dtype):
-                raise ValueError(f"Cannot convert a tensor of type {got.name} to an input of type "
-                                 f"{dtype.name}: input {i} of node '{node.name}' ({node.op})")
-        name = f"{scope}{node.name}"
-        with self.graph._attr_scope({}):
-            op = self._create(op_def, inputs, attrs, name, node)
-        if late:
-            self.back_edges.extend((op, i, t) for i, t in late)
+            _check_input_type(node, i, tensor, dtype)
+        op = self._create(op_def, inputs, attrs, scope, node)
+        self.back_edges.extend((op, i, t) for i, t in late)
         for text in node.input:
             if text.startswith("^"):
-                op._control_inputs.append(self._control(text))
-        if node.device:
-            op._set_device(node.device)
-            for function in reversed(self.graph._device_stack):
-                op._set_device(function(op))
+                control = self._control(text)
+                if control not in op._control_inputs:
+                    op._control_inputs.append(control)
         self.ops[node.name] = op
 
-    def _create(self, op_def: OpDef, inputs: list[Tensor], attrs: dict, name: str,
+    def _create(self, op_def: OpDef, inputs: list[Tensor], attrs: dict, scope: str,
                 node: Any) -> Operation:
-        shapes = node.attr["_output_shapes"].list.shape if "_output_shapes" in node.attr else ()
-        attrs.pop("_output_shapes", None)
+        shapes = attrs.pop("_output_shapes", ())
+        name = f"{scope}{node.name}"
         if name in self.graph._ops_by_name:
-            unique = self.graph.unique_name(name[len(self.graph._name_stack) + 1:]
-                                            if self.graph._name_stack else name)
+            name = self.graph.unique_name(node.name)
         else:
-            unique = name
             self.graph._names_in_use.setdefault(name.lower(), 1)
-        op = self.graph._add_op(op_def, inputs, attrs, unique + "/")
+        op = self.graph._add_op(op_def, inputs, attrs, name + "/", compute_device=False)
         for tensor, shape in zip(op._outputs, shapes, strict=False):
-            tensor._dims = shape_inference.merge_dims(tensor._dims, _dims_of(shape))
+            tensor._dims = shape_inference.merge_dims(tensor._dims, shape._dims)
         return op
 
-    def _attrs(self, node: Any, op_def: OpDef, scope: str) -> dict[str, Any]:
+    def _attrs(self, node: Any, op_def: OpDef) -> dict[str, Any]:
         attrs: dict[str, Any] = {}
         for key, proto in node.attr.items():
             value = from_proto(proto)
             attr = op_def.attr_map.get(key)
-            if attr is not None and value is not None:
-                value = canonical(value, attr, node.op)
-            elif attr is None and not key.startswith("_"):
-                # Attributes of newer versions are dropped where they say nothing.
-                if value not in (None, False, 0, b"", []) and not _all_ones(value):
-                    raise ValueError(f"Node '{node.name}': {node.op} has no attribute '{key}', which "
-                                     f"the GraphDef sets to {value!r}")
-                continue
-            attrs[key] = value
+            if attr is not None:
+                if value is not None:
+                    attrs[key] = canonical(value, attr, node.op)
+            elif key.startswith("_"):
+                attrs[key] = value
+            elif not says_nothing(key, value):
+                raise ValueError(f"Node '{node.name}': {node.op} has no attribute '{key}', which "
+                                 f"the GraphDef sets to {value!r}")
         for attr in op_def.attrs:
-            if attrs.get(attr.name) is None:
+            if attr.name not in attrs:
                 if attr.default is REQUIRED:
                     raise ValueError(f"Node '{node.name}' ({node.op}) is missing a value for "
                                      f"attribute '{attr.name}'")
                 attrs[attr.name] = attr.default
-        if COLOCATION_ATTR in attrs:
-            attrs[COLOCATION_ATTR] = [self._colocation(c, scope) for c in attrs[COLOCATION_ATTR]]
         return attrs
 
-    def _colocation(self, group: bytes, scope: str) -> bytes:
-        name = group[len(COLOCATION_PREFIX):].decode()
-        if group.startswith(COLOCATION_PREFIX) and name in self.by_name:
-            return COLOCATION_PREFIX + f"{scope}{name}".encode()
-        return group
-
     def _inputs(self, data: list[str], expected: list) -> tuple[list[Tensor], list]:
-        inputs: list[Tensor] = []
+        inputs: list[Any] = []
         late: list[tuple[int, str]] = []
         for i, text in enumerate(data):
-            op, _ = split_input(text)
+            op = split_input(text)[0]
             if op in self.by_name and op not in self.ops and _full_name(text) not in self.input_map:
                 late.append((i, text))
-                inputs.append(None)  # type: ignore[arg-type]
+                inputs.append(None)
             else:
                 inputs.append(self._tensor(text, expected[i]))
-        # A back edge stands in with another input of its Merge until the loop is complete.
-        stand_in = next((t for t in inputs if t is not None), None)
-        return [stand_in if t is None else t for t in inputs], late  # type: ignore[misc]
+        if late:
+            # A back edge stands in with another input of its Merge until the loop is complete.
+            stand_in = next((t for t in inputs if t is not None), None)
+            if stand_in is None:
+                raise ValueError(f"GraphDef has a cycle through {data[0]}")
+            inputs = [stand_in if t is None else t for t in inputs]
+        return inputs, late
 
     def _tensor(self, text: str, dtype: Any = None) -> Tensor:
         full = _full_name(text)
@@ -227,7 +240,7 @@ class _Importer:
             if not isinstance(value, Tensor):
                 from hpcflow.graph.convert import convert_to_tensor
 
-                value = convert_to_tensor(value, dtype)
+                value = convert_to_tensor(value, dtype.base_dtype, as_ref=dtype._is_ref_dtype)
             return value
         op, index = split_input(text)
         outputs = self.ops[op].outputs
@@ -243,26 +256,64 @@ class _Importer:
             return mapped if isinstance(mapped, Operation) else mapped.op
         return self.ops[text[1:]]
 
-    def elements(self, names: list[str]) -> list[Any]:
+    # ------------------------------------------------------------ afterwards
+
+    def _set_colocation(self) -> None:
+        """Groups name the operations as they are called here."""
+        for op in self.ops.values():
+            groups = op._attrs.get(COLOCATION_ATTR)
+            if groups:
+                op._attrs[COLOCATION_ATTR] = [self._renamed(group) for group in groups]
+
+    def _renamed(self, group: bytes) -> bytes:
+        target = _colocation_target(group)
+        if target is None or target not in self.ops:
+            return group
+        return COLOCATION_PREFIX + self.ops[target].name.encode()
+
+    def _set_devices(self) -> None:
+        """Colocation overrides device scopes: such a node takes the device of its group."""
+        colocated = []
+        for name, op in self.ops.items():
+            if any(c.startswith(COLOCATION_PREFIX) for c in op._attrs.get(COLOCATION_ATTR, ())):
+                colocated.append(op)
+                continue
+            try:
+                op._set_device(device_spec.canonical_name(self.by_name[name].device))
+            except ValueError as e:
+                raise ValueError(f"Node '{name}': {e}") from None
+            self.graph._apply_device(op)
+        for op in colocated:
+            targets = (self.graph._ops_by_name[c[len(COLOCATION_PREFIX):].decode()]
+                       for c in op.colocation_groups())
+            op._set_device(next((t.device for t in targets if t.device), ""))
+
+    def _elements(self, names: list[str]) -> list[Any]:
         found = []
         for name in names:
-            op, _, index = name.partition(":")
-            if op not in self.ops or (index and int(index) >= len(self.ops[op].outputs)):
-                raise ValueError(f"return_element {name!r} not found in graph_def.")
-            found.append(self.ops[op].outputs[int(index)] if index else self.ops[op])
+            op_name, index = split_input(name)
+            op = self.ops.get(op_name)
+            if op is None or (index >= len(op.outputs) and ":" in name):
+                raise ValueError(f"Requested return_element {name!r} not found in graph_def.")
+            found.append(op.outputs[index] if ":" in name else op)
         return found
+
+
+def _check_input_type(node: Any, i: int, tensor: Tensor, dtype: Any) -> None:
+    got = tensor._dtype
+    if got.base_dtype is dtype.base_dtype and (got._is_ref_dtype or not dtype._is_ref_dtype):
+        return
+    raise ValueError(f"Input {i} of node '{node.name}' ({node.op}) was passed {got.name} from "
+                     f"{tensor.name} incompatible with expected {dtype.name}.")
+
+
+def _colocation_target(group: bytes) -> str | None:
+    """The node name in ``loc:@name``; None for a group of another kind."""
+    if not group.startswith(COLOCATION_PREFIX):
+        return None
+    return group[len(COLOCATION_PREFIX):].decode()
 
 
 def _full_name(text: str) -> str:
     op, index = split_input(text)
     return f"^{op}" if index < 0 else f"{op}:{index}"
-
-
-def _all_ones(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(v == 1 for v in value)
-
-
-def _dims_of(shape: Any) -> tuple | None:
-    if shape.unknown_rank:
-        return None
-    return tuple(None if d.size < 0 else d.size for d in shape.dim)

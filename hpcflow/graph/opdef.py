@@ -71,9 +71,20 @@ class OpDef:
     """
 
     __slots__ = (
-        "name", "inputs", "outputs", "attrs", "attr_map", "is_stateful", "is_commutative",
-        "is_aggregate", "allows_uninitialized_input", "deprecated", "shape_fn",
-        "inferred_attrs", "explicit_attrs", "signature_names",
+        "allows_uninitialized_input",
+        "attr_map",
+        "attrs",
+        "deprecated",
+        "explicit_attrs",
+        "inferred_attrs",
+        "inputs",
+        "is_aggregate",
+        "is_commutative",
+        "is_stateful",
+        "name",
+        "outputs",
+        "shape_fn",
+        "signature_names",
     )  # fmt: skip
 
     def __init__(self, name: str, inputs: Iterable[ArgDef], outputs: Iterable[ArgDef],
@@ -236,7 +247,8 @@ def _parse_arg(text: str, attrs: dict[str, AttrDef], op: str) -> ArgDef:
 
 
 def _parse_attr(text: str, op: str) -> AttrDef:
-    match = re.fullmatch(r"(\w+)\s*:\s*(list\([^)]*\)|\{[^}]*\}|\w+)\s*(>=\s*-?\d+)?\s*(=.*)?", text)
+    match = re.fullmatch(
+        r"(\w+)\s*:\s*(list\([^)]*\)|\{[^}]*\}|\w+)\s*(>=\s*-?\d+)?\s*(=.*)?", text)
     if not match:
         raise ValueError(f"{op}: cannot read attribute '{text}'; want 'name: type [= default]'")
     name, kind, minimum, default = match.groups()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import linecache
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -28,8 +29,15 @@ class Tensor:
     Operators (``+``, ``[...]``, ...) are filled in by ``hpcflow.ops``.
     """
 
-    __slots__ = ("_op", "_value_index", "_dtype", "_dims", "_consumers", "_handle_data",
-                 "__weakref__")  # fmt: skip
+    __slots__ = (
+        "__weakref__",
+        "_consumers",
+        "_dims",
+        "_dtype",
+        "_handle_data",
+        "_op",
+        "_value_index",
+    )  # fmt: skip
     # NumPy must not take the operators of ``array + tensor`` apart.
     __array_priority__ = 100
 
@@ -109,13 +117,8 @@ class Tensor:
 
     def __str__(self) -> str:
         dims = f", shape={self.shape}" if self._dims is not None else ""
-        return f'Tensor("{self.name}"{dims}, dtype={self._dtype.name})'
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
+        where = f", device={self.device}" if self.device else ""
+        return f'Tensor("{self.name}"{dims}, dtype={self._dtype.name}{where})'
 
     def __bool__(self) -> bool:
         raise TypeError(
@@ -141,9 +144,22 @@ class Operation:
     Made by :meth:`Graph.create_op`; nothing in it is specific to an op type.
     """
 
-    __slots__ = ("graph", "type", "name", "op_def", "_inputs", "_control_inputs", "_attrs",
-                 "_outputs", "_device", "_id", "_stack", "_original_op", "_control_flow_context",
-                 "__weakref__")  # fmt: skip
+    __slots__ = (
+        "__weakref__",
+        "_attrs",
+        "_control_flow_context",
+        "_control_inputs",
+        "_device",
+        "_id",
+        "_inputs",
+        "_original_op",
+        "_outputs",
+        "_stack",
+        "graph",
+        "name",
+        "op_def",
+        "type",
+    )  # fmt: skip
 
     def __init__(self, graph: Graph, op_def: OpDef, name: str, inputs: list[Tensor],
                  control_inputs: list[Operation], attrs: dict[str, Any],
@@ -195,7 +211,8 @@ class Operation:
     @property
     def traceback(self) -> list[tuple[str, int, str, str | None]]:
         """The stack at creation as (filename, lineno, function, line), outermost first."""
-        return tracing.format_stack(self._stack)
+        sites = reversed(tracing.resolve(self._stack))
+        return [(*s, linecache.getline(s.filename, s.lineno).strip() or None) for s in sites]
 
     @property
     def creation_site(self) -> tuple[str, int, str] | None:
@@ -238,7 +255,8 @@ class Operation:
 
     def colocation_groups(self) -> list[bytes]:
         """Return the colocation constraints, ``[b'loc:@<own name>']`` if there are none."""
-        groups = [c for c in self._attrs.get(COLOCATION_ATTR, ()) if c.startswith(COLOCATION_PREFIX)]
+        groups = self._attrs.get(COLOCATION_ATTR, ())
+        groups = [c for c in groups if c.startswith(COLOCATION_PREFIX)]
         return groups or [COLOCATION_PREFIX + self.name.encode()]
 
     def run(self, feed_dict: dict | None = None, session: Any = None) -> None:

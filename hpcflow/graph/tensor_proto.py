@@ -44,14 +44,16 @@ def _from_numpy(values: Any, dtype: DType | None) -> np.ndarray:
             raise TypeError(f"Expected {dtype.name}, got string array")
         return _encode(array)
     if dtype is None:
-        dtypes.as_dtype(array.dtype)  # raises TypeError for what the library has no type for
-        return array
+        # Raises TypeError for what the library has no type for; foreign byte orders become native.
+        return array.astype(dtypes.as_dtype(array.dtype).np, copy=False)
     if dtype is dtypes.string:
         raise TypeError(f"Expected string, got array of {array.dtype}")
     return array.astype(dtype.np, copy=False)
 
 
 def _from_python(values: Any, dtype: DType | None) -> np.ndarray:
+    if values is None:
+        raise ValueError("None values not supported.")
     if dtype is dtypes.string or _holds_text(values):
         if dtype is not None and dtype is not dtypes.string:
             raise TypeError(f"Expected {dtype.name}, got {_first(values)!r} of type "
@@ -64,16 +66,14 @@ def _from_python(values: Any, dtype: DType | None) -> np.ndarray:
     if array.dtype.kind == "O":
         raise TypeError(_not_a_tensor(values))
     if dtype is None:
-        default = dtypes.float32 if array.size == 0 else _default_for(values, array)
+        default = dtypes.float32 if array.size == 0 else _default_for(array)
         return array.astype(default.np, copy=False) if default is not None else array
     _check_python_kind(values, array, dtype)
     return array.astype(dtype.np)
 
 
-def _default_for(values: Any, array: np.ndarray) -> DType | None:
-    """int32/float32 for Python numbers; None keeps the type of NumPy numbers inside lists."""
-    if isinstance(_first(values), (np.generic, np.ndarray)):
-        return None
+def _default_for(array: np.ndarray) -> DType | None:
+    """The narrower type that numbers in lists take, NumPy's included; None leaves the type."""
     default = _PYTHON_DEFAULTS.get(array.dtype)
     if default is dtypes.int32 and array.size:
         info = np.iinfo(np.int32)
@@ -83,15 +83,17 @@ def _default_for(values: Any, array: np.ndarray) -> DType | None:
 
 
 def _check_python_kind(values: Any, array: np.ndarray, dtype: DType) -> None:
-    """Refuse what loses meaning: floats for integers, numbers for booleans, complex for reals."""
+    """Refuse what loses meaning: floats for integers, numbers for booleans, complex for reals.
+
+    Booleans count as the numbers 0 and 1.
+    """
     kind = array.dtype.kind
     if array.size == 0:
         return
     wrong = (
-        (dtype.is_integer or dtype.is_quantized) and kind not in "iub"
-        or (dtype.is_integer or dtype.is_floating or dtype.is_complex) and kind == "b"
-        or dtype.is_bool and kind != "b"
-        or dtype.is_floating and kind == "c"
+        ((dtype.is_integer or dtype.is_quantized) and kind not in "iub")
+        or (dtype.is_bool and kind != "b")
+        or (dtype.is_floating and kind == "c")
     )
     if wrong:
         item = _first(values)
@@ -138,12 +140,16 @@ def _not_a_tensor(values: Any) -> str:
 
 def _with_shape(array: np.ndarray, shape: TensorShape) -> np.ndarray:
     """`array` in `shape`; a shorter list repeats its last element, as constants do in 1.x."""
-    want = tuple(shape.as_list())
+    if not shape.is_fully_defined():
+        raise ValueError(f"A constant needs a fully defined shape, got {shape}")
+    want: Any = shape._dims
     if array.shape == want:
         return array
     size = int(np.prod(want, dtype=np.int64))
     if array.size == size:
         return array.reshape(want)
+    if size == 0:
+        return np.empty(want, dtype=array.dtype)
     if array.size > size or array.size == 0:
         raise ValueError(f"Too many elements provided. Needed at most {size}, but received "
                          f"{array.size}" if array.size else "An empty list has no last element")
@@ -182,6 +188,8 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
 def make_ndarray(tensor: Any) -> np.ndarray:
     """Return the array held by a ``TensorProto``; ``TypeError`` for an unknown type."""
     dtype = dtypes.as_dtype(tensor.dtype).base_dtype
+    if not dtype.is_numpy_compatible:
+        raise TypeError(f"A TensorProto of type {dtype.name} has no array form")
     shape = tuple(d.size for d in tensor.tensor_shape.dim)
     if dtype is dtypes.string:
         return _strings(list(tensor.string_val), shape)
