@@ -24,4 +24,4 @@ from hpcflow.storage.paths import (
 from hpcflow.storage.reading import Reader
 from hpcflow.storage.saving import abandon, commit, create
 from hpcflow.storage.slices import Region, format_slice_spec, parse_slice_spec
-from hpcflow.storage.writing import write, write_collective
+from hpcflow.storage.writing import use_collective_writes, write, write_collective

@@ -54,8 +54,8 @@ def write(layout: Layout | bytes, pieces: Iterable[PieceArgument]) -> bytes:
     """Write pieces of variables into a laid out file; returns the record for `commit`.
 
     Each piece is `(name, slice spec, values)`; the values have the variable's dtype and the
-    shape of the slice. Several processes may call this at once for disjoint pieces. The data
-    are durable on return.
+    shape of the slice, and must not change during the call (a checksum would not match).
+    Several processes may call this at once for disjoint pieces. The data are durable on return.
 
     Raises NotFoundError for an unknown name, InvalidArgumentError for a wrong dtype, shape or
     slice (both before anything is written), ResourceExhaustedError for a full disk, and

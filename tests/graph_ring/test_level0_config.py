@@ -1,0 +1,51 @@
+"""Environment flags."""
+
+from __future__ import annotations
+
+import pytest
+
+from hpcflow.config import FLAGS, Flags
+
+
+def test_defaults():
+    flags = Flags({})
+    assert flags.compile is True and flags.print_source is False
+    assert flags.connect_timeout == 10.0 and flags.stall_seconds == 60.0
+    assert flags.cuda_aware == flags.transport == flags.checkpoint_io == "auto"
+    assert flags.chunk_bytes == 256 << 20 and flags.pool_threads == 0 and flags.onednn == ""
+
+
+def test_values_are_read_and_read_again():
+    flags = Flags({"HPCFLOW_COMPILE": "0", "HPCFLOW_TRANSPORT": "MPI", "HPCFLOW_CHUNK_BYTES": "8"})
+    assert flags.compile is False and flags.transport == "mpi" and flags.chunk_bytes == 8
+    flags.reload({"HPCFLOW_COMPILE": " yes "})
+    assert flags.compile is True and flags.transport == "auto"
+
+
+def test_the_environment_is_the_default_source(monkeypatch):
+    monkeypatch.setenv("HPCFLOW_STALL_SECONDS", "1.5")
+    assert Flags().stall_seconds == 1.5
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("HPCFLOW_COMPILE", "maybe", "1 or 0"),
+        ("HPCFLOW_STALL_SECONDS", "-1", ">= 0"),
+        ("HPCFLOW_CHUNK_BYTES", "1.5", "1.5"),
+        ("HPCFLOW_CHECKPOINT_IO", "posix", "auto, mpio, pwrite"),
+    ],
+)
+def test_bad_values_name_the_variable_and_change_nothing(name, text, expected):
+    flags = Flags({"HPCFLOW_POOL_THREADS": "3"})
+    with pytest.raises(ValueError, match=f"{name}='{text}'.*{expected}"):
+        flags.reload({name: text, "HPCFLOW_POOL_THREADS": "4"})
+    assert flags.pool_threads == 3
+
+
+def test_listing_shows_every_flag():
+    rows = {row.name: row for row in Flags({"HPCFLOW_POOL_THREADS": "3"}).listing()}
+    assert set(rows) == {flag.name for flag in FLAGS}
+    assert rows["HPCFLOW_POOL_THREADS"].value == 3 and rows["HPCFLOW_POOL_THREADS"].is_set
+    assert not rows["HPCFLOW_COMPILE"].is_set and all(row.doc for row in rows.values())
+    assert all(name.startswith("HPCFLOW_") for name in rows)
