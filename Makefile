@@ -33,7 +33,7 @@ test: $(VENV)/.test
 	@$(BIN)/python tests/run.py $(TEST_ARGS)
 
 lint: $(VENV)/.dev
-	@$(BIN)/ruff check .
+	@$(BIN)/ruff check --output-format=concise .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_layers.py
 
