@@ -114,6 +114,18 @@ def check_training(site: Site) -> str:
     return found[0].strip()
 
 
+def check_failing_rank(site: Site) -> str:
+    """A worker that raises ends the job of all ranks, with its message and a bad status."""
+    start = shlex.split(SRUN.format(n=4))
+    try:
+        run_on_site(site, [*start, str(environment.PYTHON), "tests/site/failing_rank.py"], 60)
+    except CheckFailed as failure:
+        if "status" in str(failure) and "this worker fails on purpose" in str(failure):
+            return "the job ended with its message"
+        raise
+    raise CheckFailed("expected a job that fails, but its status was 0")
+
+
 def check_benchmarks(site: Site) -> str:
     """``slurm/bench.sbatch`` prints a table for every benchmark it names."""
     result = submit(site, "bench.sbatch", "bench", "--quick").wait(300)
@@ -186,6 +198,7 @@ def check_checkpoints(site: Site) -> str:
 CHECKS: dict[str, Callable[[Site], str]] = {
     "parts": check_parts,
     "training": check_training,
+    "failing-rank": check_failing_rank,
     "benchmarks": check_benchmarks,
     "mpi-tests": check_mpi_tests,
     "mpi-tests-slurm": check_mpi_tests_in_slurm,
