@@ -1,0 +1,130 @@
+"""hpcflow: dataflow-graph machine learning over MPI, with the names of the 1.x graph API.
+
+``import hpcflow as hf`` gives the graph-building functions, :class:`Session`, and the modules
+``nn``, ``train``, ``summary``, ``errors``, ``mpi``, ``raw_ops``, ... Protobuf classes (``GraphDef``,
+``ConfigProto``, ...) are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from hpcflow import errors
+from hpcflow.device_spec import DeviceSpec
+from hpcflow.dtypes import (
+    QUANTIZED_DTYPES,
+    DType,
+    as_dtype,
+    bfloat16,
+    bool,
+    complex64,
+    complex128,
+    double,
+    float16,
+    float32,
+    float64,
+    half,
+    int8,
+    int16,
+    int32,
+    int64,
+    qint8,
+    qint16,
+    qint32,
+    quint8,
+    quint16,
+    resource,
+    string,
+    uint8,
+    uint16,
+    variant,
+)
+from hpcflow.errors import OpError
+from hpcflow.graph.convert import (
+    convert_to_tensor,
+    register_tensor_conversion_function,
+)
+from hpcflow.graph.graph import (
+    Graph,
+    add_to_collection,
+    colocate_with,
+    container,
+    control_dependencies,
+    device,
+    get_collection,
+    get_collection_ref,
+    get_default_graph,
+    get_default_session,
+    name_scope,
+    op_scope,
+    reset_default_graph,
+    set_random_seed,
+)
+from hpcflow.graph.importer import import_graph_def
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value
+from hpcflow.runtime.session import InteractiveSession, Session
+from hpcflow.shapes import Dimension, TensorShape
+from hpcflow.version import __version__
+
+VERSION = __version__
+GIT_VERSION = COMPILER_VERSION = ""
+GRAPH_DEF_VERSION = 21
+GRAPH_DEF_VERSION_MIN_CONSUMER = GRAPH_DEF_VERSION_MIN_PRODUCER = 0
+newaxis = None
+
+# The op families. Each one's __all__ becomes part of this namespace.
+_FAMILIES = [
+    "autodiff.gradients",
+    "ops.step_ops",
+    "ops",
+]
+
+# Modules loaded on first use, so that importing hpcflow stays fast.
+_LAZY_MODULES = {
+    "mpi": "hpcflow.mpi",
+    "train": "hpcflow.train",
+    "summary": "hpcflow.summary",
+    "nn": "hpcflow.nn",
+    "graph_util": "hpcflow.graph_util",
+    "test": "hpcflow.test_util",
+}
+
+_PROTOS = {
+    "AttrValue": "attr_value", "ConfigProto": "config", "Event": "event", "GPUOptions": "config",
+    "GraphDef": "graph", "GraphOptions": "config", "HistogramProto": "histogram",
+    "LogMessage": "event", "NameAttrList": "attr_value", "NodeDef": "node_def",
+    "OptimizerOptions": "config", "RunMetadata": "config", "RunOptions": "config",
+    "SessionLog": "event", "Summary": "summary", "TensorInfo": "meta_graph",
+    "MetaGraphDef": "meta_graph",
+}  # fmt: skip
+
+
+def _gather(namespace: dict[str, Any]) -> None:
+    for family in _FAMILIES:
+        module = importlib.import_module(f"hpcflow.{family}")
+        for name in getattr(module, "__all__", ()):
+            namespace[name] = getattr(module, name)
+
+
+_gather(globals())
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LAZY_MODULES:
+        value: Any = importlib.import_module(_LAZY_MODULES[name])
+    elif name in _PROTOS:
+        proto = importlib.import_module(f"tensorboard.compat.proto.{_PROTOS[name]}_pb2")
+        value = getattr(proto, "HistogramProto" if name == "HistogramProto" else name)
+    else:
+        raise AttributeError(f"module 'hpcflow' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+NotDifferentiable = NoGradient = not_differentiable

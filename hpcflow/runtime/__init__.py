@@ -1,0 +1,1 @@
+"""Running steps: devices, the executor, the event loop, sessions, servers."""

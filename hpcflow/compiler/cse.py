@@ -1,0 +1,58 @@
+"""cse: nodes that compute the same value are computed once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow.compiler.ir import CONTROL_FLOW_TYPES, FEED, FETCH, Node, StepGraph
+
+_SMALL = 1024  # bytes of a constant that are compared by content
+
+
+def eliminate_common_subexpressions(graph: StepGraph) -> None:
+    """Merge stateless nodes of equal type, attributes, inputs, control inputs and device."""
+    seen: dict[Any, Node] = {}
+    merged: dict[Node, Node] = {}
+    for node in graph.nodes:
+        if not _mergeable(node):
+            continue
+        key = _key(node, merged)
+        if key is None:
+            continue
+        first = seen.setdefault(key, node)
+        if first is not node:
+            merged[node] = first
+    graph.replace(merged)
+
+
+def _mergeable(node: Node) -> bool:
+    return not (node.op_def.is_stateful or node.type in CONTROL_FLOW_TYPES
+                or node.type in (FEED, FETCH, "_FetchOp") or node.type.startswith("Placeholder")
+                or any(t._is_ref_dtype for t in node.dtypes) or not node.dtypes)
+
+
+def _key(node: Node, merged: dict[Node, Node]) -> Any:
+    inputs = [(id(merged.get(s, s)), i) for s, i in node.inputs]
+    if node.op_def.is_commutative:
+        inputs.sort()
+    attrs = []
+    for name, value in node.attrs.items():
+        part = _attr_key(value)
+        if part is None:
+            return None
+        attrs.append((name, part))
+    controls = tuple(sorted(id(merged.get(c, c)) for c in node.controls))
+    # A read of a variable may see another value later, so reads are told apart by their waits.
+    return (node.type, node.device, tuple(inputs), controls, tuple(sorted(attrs)))
+
+
+def _attr_key(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        if value.dtype.kind == "O":
+            return repr(value.tolist()) if value.size <= 16 else None
+        return (value.dtype.str, value.shape, value.tobytes()) if value.nbytes <= _SMALL else None
+    if isinstance(value, (list, tuple)):
+        return repr(value)
+    return repr(value)

@@ -1,0 +1,168 @@
+"""The compiler's working form of a graph: light, mutable nodes in a fixed order.
+
+A :class:`Node` has the fields of an Operation; what the passes add are the device it was placed on
+and the key of the region that it may share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hpcflow.dtypes import DType
+from hpcflow.graph.opdef import OpDef, get_op_def
+from hpcflow.graph.operation import Operation, arg_types
+
+BACK_EDGE_TYPES = frozenset({"NextIteration", "RefNextIteration"})
+MERGE_TYPES = frozenset({"Merge", "RefMerge"})
+SWITCH_TYPES = frozenset({"Switch", "RefSwitch"})
+FRAME_TYPES = frozenset({"Enter", "RefEnter", "Exit", "RefExit"}) | BACK_EDGE_TYPES
+CONTROL_FLOW_TYPES = MERGE_TYPES | SWITCH_TYPES | FRAME_TYPES
+
+FEED, FETCH = "_Feed", "_Fetch"
+SEND, RECV = "_Send", "_Recv"
+
+
+class Node:
+    """One operation of the step being compiled.
+
+    Attributes:
+        inputs: (producer, output index) per data input.
+        controls: producers to wait for.
+        device: requested, and after placement canonical, device string.
+        dims: static dims per output; dtypes: element type per output (ref types for handles).
+        order: position of the operation in the graph; ties of scheduling are broken by it.
+        region: key of the region the node may share, set by the ``regions`` pass.
+        op: the user's Operation, for messages; None for nodes that passes made or that came over
+            the network.
+        label: the name of the user's op that messages should show.
+    """
+
+    __slots__ = ("type", "name", "op_def", "attrs", "inputs", "controls", "device", "dtypes",
+                 "dims", "order", "region", "op", "site")  # fmt: skip
+
+    def __init__(self, type: str, name: str, op_def: OpDef, attrs: dict[str, Any],
+                 inputs: list[tuple[Node, int]], controls: list[Node], device: str,
+                 dtypes: list[DType], dims: list, order: float, op: Operation | None = None) -> None:
+        self.type = type
+        self.name = name
+        self.op_def = op_def
+        self.attrs = attrs
+        self.inputs = inputs
+        self.controls = controls
+        self.device = device
+        self.dtypes = dtypes
+        self.dims = dims
+        self.order = order
+        self.region: Any = None
+        self.op = op
+        self.site = None
+
+    @property
+    def creation_site(self) -> tuple[str, int, str] | None:
+        """(filename, lineno, function) of the user's line, as known."""
+        return self.op.creation_site if self.op is not None else self.site
+
+    @property
+    def is_const(self) -> bool:
+        """True for a constant that does not wait for anything."""
+        return self.type == "Const" and not self.controls
+
+    def __repr__(self) -> str:
+        return f"<Node {self.type} {self.name}>"
+
+
+def new_node(type: str, name: str, attrs: dict[str, Any], inputs: list, controls: list, device: str,
+             dims: list, order: float) -> Node:
+    """A node made by a pass; its output types follow from the attributes."""
+    op_def = get_op_def(type)
+    return Node(type, name, op_def, attrs, inputs, controls, device,
+                arg_types(op_def.outputs, attrs), dims, order)
+
+
+class StepGraph:
+    """The nodes of one step, in an order in which producers come before consumers (back edges
+    of loops excepted), with its feeds and fetches."""
+
+    def __init__(self, nodes: list[Node], feeds: list[Node], fetches: list[Node]) -> None:
+        self.nodes = nodes
+        self.feeds = feeds
+        self.fetches = fetches
+
+    def consumers(self) -> dict[Node, list[Node]]:
+        """Node -> nodes that read or wait for it."""
+        found: dict[Node, list[Node]] = {n: [] for n in self.nodes}
+        for node in self.nodes:
+            for source, _ in node.inputs:
+                found[source].append(node)
+            for source in node.controls:
+                found[source].append(node)
+        return found
+
+    def replace(self, mapping: dict[Node, Node]) -> None:
+        """Redirect every use of the mapped nodes to their replacements and drop the mapped."""
+        if not mapping:
+            return
+        for node in self.nodes:
+            if any(s in mapping for s, _ in node.inputs):
+                node.inputs = [(mapping.get(s, s), i) for s, i in node.inputs]
+            if any(c in mapping for c in node.controls):
+                node.controls = _unique(mapping.get(c, c) for c in node.controls)
+        self.nodes = [n for n in self.nodes if n not in mapping]
+
+    def sweep(self) -> None:
+        """Drop the nodes that no fetch depends on."""
+        alive: set[Node] = set()
+        stack = list(self.fetches)
+        while stack:
+            node = stack.pop()
+            if node in alive:
+                continue
+            alive.add(node)
+            stack.extend(s for s, _ in node.inputs)
+            stack.extend(node.controls)
+        self.nodes = [n for n in self.nodes if n in alive]
+
+
+def _unique(nodes: Iterable[Node]) -> list[Node]:
+    return list(dict.fromkeys(nodes))
+
+
+def topological(nodes: list[Node], later: Any = None) -> list[Node]:
+    """`nodes` sorted producers first, by ``order`` where free; those with ``later(node)`` true
+    wait until nothing else is ready. Edges out of NextIteration are ignored.
+
+    Raises ``ValueError`` naming nodes on a cycle.
+    """
+    import heapq
+
+    inside = set(nodes)
+    waiting: dict[Node, int] = {}
+    readers: dict[Node, list[Node]] = {n: [] for n in nodes}
+    for node in nodes:
+        sources = {s for s, _ in node.inputs} | set(node.controls)
+        count = 0
+        for source in sources:
+            if source in inside and source.type not in BACK_EDGE_TYPES:
+                readers[source].append(node)
+                count += 1
+        waiting[node] = count
+    serial = {n: i for i, n in enumerate(nodes)}
+
+    def key(n: Node) -> tuple:
+        return (bool(later(n)) if later else False, n.order, serial[n], n)
+
+    ready = [key(n) for n in nodes if not waiting[n]]
+    heapq.heapify(ready)
+    result = []
+    while ready:
+        node = heapq.heappop(ready)[-1]
+        result.append(node)
+        for reader in readers[node]:
+            waiting[reader] -= 1
+            if not waiting[reader]:
+                heapq.heappush(ready, key(reader))
+    if len(result) < len(nodes):
+        stuck = sorted(n.name for n in nodes if waiting[n])[:5]
+        raise ValueError(f"The graph has a cycle through {', '.join(stuck)}")
+    return result

@@ -1,0 +1,63 @@
+"""Op types of the step itself: feeds, fetches, Send and Recv, and the primitives of control flow."""
+
+from __future__ import annotations
+
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation
+from hpcflow.graph.shape_inference import merge_dims, unchanged, unknown
+
+_EDGE = ("tensor_name: string; send_device: string; send_device_incarnation: int; "
+         "recv_device: string; client_terminated: bool = false")
+
+register_op("_Feed", outputs="output: dtype", attrs="dtype: type; index: int", shape=unknown)
+register_op("_Fetch", inputs="input: T", attrs="T: type; index: int")
+register_op("_FetchOp", attrs="index: int", stateful=True)
+register_op("_Send", inputs="tensor: T", attrs=f"T: type; {_EDGE}", stateful=True)
+register_op("_Recv", outputs="tensor: tensor_type", attrs=f"tensor_type: type; {_EDGE}",
+            stateful=True, shape=unknown)
+# Control edges between devices: an empty message.
+register_op("_SendControl", attrs=_EDGE, stateful=True)
+register_op("_RecvControl", attrs=_EDGE, stateful=True)
+
+
+def _switch_shape(op: Operation) -> list[Dims]:
+    pred = op.input_dims(1)
+    if pred is not None and len(pred) != 0:
+        raise ValueError(f"Switch: the predicate must be a scalar, got rank {len(pred)}")
+    return [op.input_dims(0)] * 2
+
+
+def _merge_shape(op: Operation) -> list[Dims]:
+    """The shape all inputs agree on; the back edge of a loop is not known yet."""
+    if any(t.op.type in ("Enter", "RefEnter") for t in op.inputs):
+        return [None, ()]
+    first, *rest = [t._dims for t in op.inputs]
+    out = first
+    for dims in rest:
+        if out is None or dims is None or len(out) != len(dims):
+            return [None, ()]
+        out = tuple(a if a == b else None for a, b in zip(out, dims, strict=True))
+    return [out, ()]
+
+
+def _loop_cond_shape(op: Operation) -> list[Dims]:
+    return [merge_dims(op.input_dims(0), ())]
+
+
+_FRAME = "T: type; frame_name: string; is_constant: bool = false; parallel_iterations: int = 10"
+register_op("Switch", "data: T; pred: bool", "output_false: T; output_true: T", "T: type",
+            shape=_switch_shape)
+register_op("RefSwitch", "data: Ref(T); pred: bool", "output_false: Ref(T); output_true: Ref(T)",
+            "T: type", shape=_switch_shape, allows_uninitialized_input=True)
+register_op("Merge", "inputs: N * T", "output: T; value_index: int32", "T: type; N: int >= 1",
+            shape=_merge_shape)
+register_op("RefMerge", "inputs: N * Ref(T)", "output: Ref(T); value_index: int32",
+            "T: type; N: int >= 1", shape=_merge_shape)
+register_op("Enter", "data: T", "output: T", _FRAME, shape=unchanged)
+register_op("RefEnter", "data: Ref(T)", "output: Ref(T)", _FRAME, shape=unchanged)
+register_op("Exit", "data: T", "output: T", "T: type", shape=unchanged)
+register_op("RefExit", "data: Ref(T)", "output: Ref(T)", "T: type", shape=unchanged)
+register_op("NextIteration", "data: T", "output: T", "T: type", shape=unchanged)
+register_op("RefNextIteration", "data: Ref(T)", "output: Ref(T)", "T: type", shape=unchanged)
+register_op("LoopCond", "input: bool", "output: bool", shape=_loop_cond_shape)
+not_differentiable("_Feed", "_Fetch", "_FetchOp", "_Send", "_Recv", "_SendControl", "_RecvControl", "LoopCond")

@@ -1,0 +1,118 @@
+"""Compiled steps of one process: what a session keeps per (fetches, feeds)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow import config
+from hpcflow.compiler.bind import instantiate
+from hpcflow.compiler.executable import Executable
+from hpcflow.compiler.ir import Node
+from hpcflow.compiler.passes import PassContext, compile_parts
+from hpcflow.compiler.place import DeviceInfo, Placer
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.kernels.registry import find_kernel
+from hpcflow.runtime.executor import Step, check_results
+from hpcflow.runtime.task import KernelContext, Task
+
+
+class StepOptions:
+    """How a session compiles: from its ``ConfigProto``."""
+
+    def __init__(self, proto: Any = None) -> None:
+        self.soft_placement = bool(proto is not None and proto.allow_soft_placement)
+        self.log_placement = bool(proto is not None and proto.log_device_placement)
+        self.timeout = (proto.operation_timeout_in_ms / 1000 if proto is not None
+                        and proto.operation_timeout_in_ms else None)
+        self.optimize = not (proto is not None and
+                             proto.graph_options.optimizer_options.opt_level == -1)
+        self.device_counts = dict(proto.device_count) if proto is not None else {}
+
+
+def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Task,
+               devices: list[DeviceInfo], context: KernelContext, remembered: dict[str, str],
+               options: StepOptions) -> dict[str, list[Node]]:
+    """Compile fetches and feeds to task -> nodes, for a master at `task`."""
+    placer = Placer(devices, task.name, options.soft_placement, options.log_placement)
+
+    def cpu_kernel(node: Node, values: list) -> Any:
+        kernel = find_kernel(node.type, "CPU", node.attrs)
+        return instantiate(node, kernel, task.cpu, context, values)
+
+    passes = PassContext(placer, remembered, cpu_kernel)
+    return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize)
+
+
+class LocalStep:
+    """A step that runs in this process alone."""
+
+    def __init__(self, executable: Executable, names: list[str]) -> None:
+        self.executable = executable
+        self.names = names
+        self.run = self._direct() if executable.direct is not None else self._executed
+
+    def _direct(self) -> Callable[[tuple], list]:
+        """The whole step is one call."""
+        function, order, results = self.executable.direct
+        if function is None:
+            return self._executed if self.executable.feeds else self._nothing
+        item = next(i for i in self.executable.items if i.region is not None)
+        count = max(len(self.names), 1)
+        in_order = order == tuple(range(len(order)))
+        same = list(results.items()) == [(i, i) for i in range(count)] and len(
+            item.outputs) == count
+
+        def run(feeds: tuple) -> Any:
+            try:
+                outputs = function(None, *feeds) if in_order else function(
+                    None, *[feeds[i] for i in order])
+            except BaseException as e:
+                raise item.region.explain(e, item.nodes[0].device, None) from e.__cause__
+            if same:
+                return outputs
+            values = [None] * count
+            for fetch, port in results.items():
+                values[fetch] = outputs[port]
+            return values
+
+        return run
+
+    def _nothing(self, feeds: tuple) -> list:
+        return [None] * len(self.names)
+
+    def _executed(self, feeds: tuple) -> list:
+        """Through the executor, in the calling thread; blocked kernels park the step."""
+        import threading
+
+        done = threading.Event()
+        step = Step(self.executable, on_done=lambda s: done.set())
+        step.start(feeds)
+        done.wait()
+        check_results(step, self.names)
+        return step.results
+
+
+class Pool:
+    """Things that are made when needed and used by one step at a time."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._make = make
+        self._free: deque[Any] = deque()
+
+    def take(self) -> Any:
+        """A free one, or a new one."""
+        try:
+            return self._free.pop()
+        except IndexError:
+            return self._make()
+
+    def give_back(self, thing: Any) -> None:
+        """Return one that is no longer in use."""
+        self._free.append(thing)
+
+
+def compiled_form() -> bool:
+    """Whether regions are formed (HPCFLOW_COMPILE)."""
+    return bool(config.flags.compile)

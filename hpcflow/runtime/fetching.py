@@ -1,0 +1,202 @@
+"""Fetches and feeds: from what the user passes to flat lists, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from hpcflow.dtypes import DType
+from hpcflow.graph.graph import Graph
+from hpcflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
+from hpcflow.graph.operation import Operation, Tensor
+
+Rebuild = Callable[[list], Any]
+
+# type -> (fetch expansion, feed expansion); for composite tensors such as SparseTensor
+_composites: list[tuple[type, Callable, Callable]] = []
+
+
+def register_composite(kind: type, fetch: Callable, feed: Callable) -> None:
+    """Teach sessions to fetch and feed a composite of tensors.
+
+    ``fetch(value) -> (list of tensors, rebuild(list of values))``;
+    ``feed(key, value) -> list of (tensor, value)``.
+    """
+    _composites.append((kind, fetch, feed))
+
+
+def _fetch_slices(value: IndexedSlices) -> tuple[list, Rebuild]:
+    parts = [value.values, value.indices]
+    if value.dense_shape is None:
+        return parts, lambda v: IndexedSlicesValue(v[0], v[1], None)
+    return [*parts, value.dense_shape], lambda v: IndexedSlicesValue(*v)
+
+
+def _feed_slices(key: IndexedSlices, value: Any) -> list[tuple[Any, Any]]:
+    pairs = [(key.values, value[0]), (key.indices, value[1])]
+    return pairs if key.dense_shape is None else [*pairs, (key.dense_shape, value[2])]
+
+
+register_composite(IndexedSlices, _fetch_slices, _feed_slices)
+
+
+class FetchMap:
+    """The structure of one ``fetches`` argument.
+
+    ``elements`` are the distinct tensors and operations; ``rebuild(values)`` gives the result in
+    the structure of the argument, where `values` has one entry per element (None for operations).
+    """
+
+    def __init__(self, fetches: Any, graph: Graph) -> None:
+        self.graph = graph
+        self.elements: list[Tensor | Operation] = []
+        self._positions: dict[Any, int] = {}
+        self.rebuild = self._map(fetches)
+
+    def _map(self, fetch: Any) -> Rebuild:
+        if fetch is None:
+            raise TypeError("Fetch argument None has invalid type <class 'NoneType'>")
+        if isinstance(fetch, (list, tuple)):
+            return self._map_sequence(fetch)
+        if isinstance(fetch, Mapping):
+            parts = [(k, self._map(v)) for k, v in fetch.items()]
+            kind = type(fetch)
+            if kind is dict:
+                return lambda values: {k: r(values) for k, r in parts}
+            return lambda values: kind((k, r(values)) for k, r in parts)
+        for kind, expand, _ in _composites:
+            if isinstance(fetch, kind):
+                tensors, rebuild = expand(fetch)
+                parts = [self._map(t) for t in tensors]
+                return lambda values: rebuild([r(values) for r in parts])
+        return self._map_element(fetch)
+
+    def _map_sequence(self, fetch: Any) -> Rebuild:
+        parts = [self._map(f) for f in fetch]
+        if hasattr(fetch, "_fields"):  # a namedtuple
+            kind = type(fetch)
+            return lambda values: kind(*[r(values) for r in parts])
+        if isinstance(fetch, tuple):
+            return lambda values: tuple([r(values) for r in parts])
+        return lambda values: [r(values) for r in parts]
+
+    def _map_element(self, fetch: Any) -> Rebuild:
+        element = self._element(fetch)
+        if not self.graph.is_fetchable(element):
+            raise ValueError(f"Operation {element.name!r} has been marked as not fetchable.")
+        position = self._positions.get(element)
+        if position is None:
+            position = self._positions[element] = len(self.elements)
+            self.elements.append(element)
+        if isinstance(element, Operation):
+            return lambda values: None
+        return lambda values: values[position]
+
+    def _element(self, fetch: Any) -> Any:
+        try:
+            return self.graph.as_graph_element(fetch, allow_tensor=True, allow_operation=True)
+        except TypeError as e:
+            raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a "
+                            f"string or Tensor. ({e})") from None
+        except ValueError as e:
+            raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({e})"
+                             ) from None
+        except KeyError as e:
+            raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({e})"
+                             ) from None
+
+
+def cache_key(fetches: Any) -> Any:
+    """A hashable value that is equal for equal structures of the same elements."""
+    if isinstance(fetches, (list, tuple)):
+        return (type(fetches), *[cache_key(f) for f in fetches])
+    if isinstance(fetches, Mapping):
+        return (type(fetches), *[(k, cache_key(v)) for k, v in fetches.items()])
+    return fetches
+
+
+def flat_feeds(feed_dict: Mapping, graph: Graph) -> list[tuple[Tensor, Any]]:
+    """The fed tensors with their values; raises ``TypeError`` for what cannot be a feed."""
+    pairs: list[tuple[Tensor, Any]] = []
+    for key, value in feed_dict.items():
+        pairs.extend(_expand_feed(key, value, graph))
+    return pairs
+
+
+def _expand_feed(key: Any, value: Any, graph: Graph) -> list[tuple[Tensor, Any]]:
+    for kind, _, expand in _composites:
+        if isinstance(key, kind):
+            return [(_feed_tensor(k, graph), v) for k, v in expand(key, value)]
+    return [(_feed_tensor(key, graph), value)]
+
+
+def _feed_tensor(key: Any, graph: Graph) -> Tensor:
+    try:
+        tensor = graph.as_graph_element(key, allow_tensor=True, allow_operation=False)
+    except (TypeError, ValueError, KeyError) as e:
+        raise TypeError(f"Cannot interpret feed_dict key as Tensor: {e}") from None
+    if not graph.is_feedable(tensor):
+        raise ValueError(f"Tensor {tensor} may not be fed.")
+    return tensor
+
+
+def feed_converter(tensor: Tensor) -> Callable[[Any], Any]:
+    """The function that turns a fed value into an array of the tensor's dtype, checked against
+    its static shape (``ValueError``) and type (``TypeError``)."""
+    dtype = tensor.dtype.base_dtype
+    if dtype.name in ("string", "resource", "variant"):
+        return _object_converter(tensor, dtype)
+    np_dtype, dims = dtype.np, tensor._dims
+    ndarray, scalar_type = np.ndarray, np_dtype.type
+    exact = dims is not None and None not in dims
+    number = dims in ((), None)
+
+    def convert(value: Any) -> Any:
+        kind = type(value)
+        if kind is ndarray and value.dtype is np_dtype:
+            if not exact or value.shape == dims:
+                return value if exact else _checked(tensor, dims, value)
+        elif number and kind is float and dtype.is_floating:
+            return scalar_type(value)
+        return _checked(tensor, dims, _as_array(tensor, dtype, value))
+
+    return convert
+
+
+def _object_converter(tensor: Tensor, dtype: DType) -> Callable[[Any], Any]:
+    from hpcflow.graph.tensor_proto import numpy_value
+
+    def convert(value: Any) -> Any:
+        if dtype.name != "string":
+            return value
+        return _checked(tensor, tensor._dims, numpy_value(value, dtype))
+
+    return convert
+
+
+def _as_array(tensor: Tensor, dtype: DType, value: Any) -> np.ndarray:
+    if isinstance(value, Tensor):
+        raise TypeError("The value of a feed cannot be a hf.Tensor object. Acceptable feed values "
+                        "include Python scalars, strings, lists, or numpy ndarrays. "
+                        f"(feed of '{tensor.name}')")
+    if type(value) is int and dtype.is_integer and dtype.np.type(value) != value:
+        raise TypeError(f"Type of feed value {value} is not compatible with Tensor type "
+                        f"{dtype.name} of '{tensor.name}'.")
+    try:
+        array = np.asarray(value, dtype=dtype.np)
+    except (ValueError, TypeError) as e:
+        raise ValueError(f"Cannot feed {value!r} for Tensor '{tensor.name}' of type {dtype.name}: "
+                         f"{e}") from None
+    return array
+
+
+def _checked(tensor: Tensor, dims: tuple | None, value: Any) -> Any:
+    if dims is not None and (len(dims) != value.ndim or any(
+            d is not None and d != n for d, n in zip(dims, value.shape, strict=True))):
+        raise ValueError(f"Cannot feed value of shape {value.shape} for Tensor '{tensor.name}', "
+                         f"which has shape '{tensor.shape}'")
+    return value
+
+

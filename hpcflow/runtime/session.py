@@ -1,0 +1,292 @@
+"""Session: runs parts of a graph on the devices of one process or of a cluster."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from hpcflow import kernels
+from hpcflow.compiler.executable import Executable
+from hpcflow.errors import OpError
+from hpcflow.graph.graph import Graph, default_session, get_default_graph
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.runtime.compiled import LocalStep, StepOptions, compiled_form, make_parts
+from hpcflow.runtime.fetching import FetchMap, cache_key, feed_converter, flat_feeds
+from hpcflow.runtime.task import KernelContext, Task
+
+_session_ids = itertools.count(1)
+
+
+class _Runner:
+    """One (fetches, feeds) combination, ready to run."""
+
+    __slots__ = ("step", "converters", "keys", "rebuild", "single", "mutations", "version", "plain")
+
+    def __init__(self, step: Any, fetches: FetchMap, single: int | None, feeds: list[Tensor],
+                 mutations: int, version: int) -> None:
+        self.step = step.run
+        self.converters = [feed_converter(t) for t in feeds]
+        self.rebuild = fetches.rebuild
+        self.single = single  # 0: one tensor, -1: one operation, None: a structure
+        self.mutations = mutations
+        self.version = version
+
+
+class BaseSession:
+    """Fetches, feeds and the cache of compiled steps; where they run is up to the engine."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        if graph is not None and not isinstance(graph, Graph):
+            raise TypeError(f"graph must be a hf.Graph, but got {type(graph)}")
+        if config is not None and not hasattr(config, "allow_soft_placement"):
+            raise TypeError(f"config must be a hf.ConfigProto, but got {type(config)}")
+        if isinstance(target, bytes):
+            target = target.decode()
+        if not isinstance(target, str):
+            raise TypeError(f"target must be a string, but got {type(target)}")
+        kernels.load()
+        self._graph = graph or get_default_graph()
+        self._target = target
+        self._options = StepOptions(config)
+        self._closed = False
+        self._lock = threading.RLock()
+        self._runners: dict[Any, _Runner] = {}
+        self._steps: dict[Any, Any] = {}
+        self._remembered: dict[str, str] = {}
+        self._id = f"session-{next(_session_ids)}"
+        self._engine = self._make_engine()
+
+    def _make_engine(self) -> Any:
+        if not self._target:
+            return LocalEngine(self._options)
+        from hpcflow.runtime.server import engine_for
+
+        return engine_for(self._target, self._id, self._options)
+
+    # ------------------------------------------------------------ facts
+
+    @property
+    def graph(self) -> Graph:
+        """The graph that was launched in this session."""
+        return self._graph
+
+    @property
+    def graph_def(self) -> Any:
+        """A ``GraphDef`` of the graph as it is now."""
+        return self._graph.as_graph_def()
+
+    @property
+    def sess_str(self) -> str:
+        """The target this session runs on."""
+        return self._target
+
+    def list_devices(self) -> list:
+        """The devices that steps of this session may use (name, type)."""
+        return self._engine.devices()
+
+    # ------------------------------------------------------------ running
+
+    def run(self, fetches: Any, feed_dict: Mapping | None = None, options: Any = None,
+            run_metadata: Any = None) -> Any:
+        """Run the part of the graph that `fetches` need and return their values.
+
+        `fetches` is a tensor, an operation, a name, or any nest of lists, tuples, namedtuples and
+        dicts of these; the result has the same structure, None for operations. `feed_dict` gives
+        values for tensors. Raises ``RuntimeError`` when the session is closed, ``TypeError`` and
+        ``ValueError`` for wrong fetches or feeds, and an ``OpError`` when an op fails.
+        """
+        try:
+            if feed_dict:
+                runner = self._runners[fetches, tuple(feed_dict)]
+            else:
+                runner = self._runners[fetches]
+        except (KeyError, TypeError):
+            runner = None
+        if (runner is None or runner.mutations != self._graph._mutations
+                or runner.version != self._engine.version or options is not None
+                or run_metadata is not None):
+            return self._run_slowly(fetches, feed_dict, options, run_metadata)
+        if feed_dict:
+            values = runner.step([c(v) for c, v in zip(runner.converters, feed_dict.values(),
+                                                       strict=True)])
+        else:
+            values = runner.step(())
+        single = runner.single
+        if single is None:
+            return runner.rebuild(values)
+        return values[0] if single == 0 else None
+
+    def _run_slowly(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+        """Look the step up by structure; compile it if it is new."""
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if self._graph.version == 0:
+            raise RuntimeError("The Session graph is empty.  Add operations to the graph before "
+                               "calling run().")
+        if feed_dict is not None and not isinstance(feed_dict, Mapping):
+            raise TypeError(f"feed_dict must be a dictionary, got {type(feed_dict).__name__}")
+        pairs = flat_feeds(feed_dict or {}, self._graph)
+        runner = self._runner(fetches, feed_dict, [t for t, _ in pairs])
+        values = [convert(v) for convert, (_, v) in zip(runner.converters, pairs, strict=True)]
+        return runner.rebuild(self._engine.run_with(runner.step, values, options, run_metadata))
+
+    def _runner(self, fetches: Any, feed_dict: Any, feeds: list[Tensor]) -> _Runner:
+        key = (cache_key(fetches), tuple(feeds))
+        with self._lock:
+            runner = self._steps.get(key)
+            if runner is None or not self._valid(runner):
+                runner = self._compile(fetches, feeds)
+                self._steps[key] = runner
+        if feeds == list(feed_dict or ()):
+            self._remember(fetches, feed_dict, runner)
+        return runner
+
+    def _valid(self, runner: _Runner) -> bool:
+        return (runner.mutations == self._graph._mutations
+                and runner.version == self._engine.version)
+
+    def _remember(self, fetches: Any, feed_dict: Any, runner: _Runner) -> None:
+        """Let later calls with the very same arguments go straight to the step."""
+        try:
+            self._runners[(fetches, tuple(feed_dict)) if feed_dict else fetches] = runner
+        except TypeError:  # a list or dict: found by structure next time
+            pass
+
+    def _compile(self, fetches: Any, feeds: list[Tensor]) -> _Runner:
+        mapped = FetchMap(fetches, self._graph)
+        if len(set(feeds)) < len(feeds):
+            raise ValueError("feed_dict names the same tensor twice")
+        mutations, version = self._graph._mutations, self._engine.version
+        step = self._engine.compile(mapped.elements, feeds, self._remembered, self._id)
+        single = None
+        if isinstance(fetches, Tensor):
+            single = 0
+        elif isinstance(fetches, Operation):
+            single = -1
+        return _Runner(step, mapped, single, feeds, mutations, version)
+
+    # ------------------------------------------------------------ life
+
+    def close(self) -> None:
+        """Release what the session holds; running it afterwards is a ``RuntimeError``."""
+        with self._lock:
+            if self._closed:
+                return
+            self._closed = True
+            self._runners.clear()
+            self._steps.clear()
+        self._engine.close()
+
+    def as_default(self) -> Any:
+        """Return a context manager that makes this the default session."""
+        return default_session(self)
+
+    def make_callable(self, fetches: Any, feed_list: list | None = None) -> Any:
+        """Return a function that runs a fixed step; its arguments are the values of `feed_list`."""
+        feeds = list(feed_list or ())
+
+        def call(*values: Any) -> Any:
+            if len(values) != len(feeds):
+                raise ValueError(f"Expected {len(feeds)} feed values, got {len(values)}")
+            return self.run(fetches, dict(zip(feeds, values, strict=True)) if feeds else None)
+
+        return call
+
+
+class LocalEngine:
+    """Runs steps in this process, on a task of the session's own."""
+
+    def __init__(self, options: StepOptions) -> None:
+        self.options = options
+        self.task = Task(device_counts=options.device_counts)
+        self._context = KernelContext(self.task)
+
+    @property
+    def version(self) -> int:
+        """Grows when what compiled steps hold becomes stale."""
+        return self.task.resources.version
+
+    def devices(self) -> list:
+        """The devices of the task."""
+        return self.task.device_infos()
+
+    def compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],
+                session_id: str) -> LocalStep:
+        """Compile a step."""
+        parts = make_parts(elements, feeds, self.task, self.task.device_infos(), self._context,
+                           remembered, self.options)
+        executable = Executable(parts.get(self.task.name, []), self.task.name, self.task.by_name,
+                                self._context, compiled_form())
+        return LocalStep(executable, [e.name for e in elements])
+
+    def run_with(self, run: Any, values: list, options: Any, run_metadata: Any) -> list:
+        """Run a step with options."""
+        return run(values)
+
+    def reset(self, containers: list[str] | None) -> None:
+        """Clear resource containers."""
+        self.task.resources.clear(containers)
+
+    def close(self) -> None:
+        """Forget the task's resources."""
+        self.task.resources.clear()
+
+
+class Session(BaseSession):
+    """A session to use with ``with``: it becomes the default session and graph inside the block.
+
+    Args:
+        target: "" for this process, or a server's ``target``.
+        graph: the graph to run; the default graph if None.
+        config: a ``ConfigProto``.
+    """
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        self._contexts: list[Any] = []
+
+    def __enter__(self) -> Session:
+        for context in (self._graph.as_default(), self.as_default()):
+            context.__enter__()
+            self._contexts.append(context)
+        return self
+
+    def __exit__(self, kind: Any, value: Any, trace: Any) -> None:
+        if isinstance(value, OpError):
+            pass  # the message already says all
+        while self._contexts:
+            self._contexts.pop().__exit__(kind, value, trace)
+        self.close()
+
+    @staticmethod
+    def reset(target: str, containers: list[str] | None = None, config: Any = None) -> None:
+        """Clear resource containers on `target` (all of them when None) and close its sessions."""
+        from hpcflow.runtime.server import reset_target
+
+        reset_target(target, containers, config)
+
+
+class InteractiveSession(BaseSession):
+    """A session that makes itself the default when it is created, for interactive use."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        self._explicit_graph = graph
+        self._default = self.as_default()
+        self._default.__enter__()
+        self._default_graph = None
+        if graph is not None:
+            self._default_graph = graph.as_default()
+            self._default_graph.__enter__()
+
+    def close(self) -> None:
+        """Close the session and stop being the default."""
+        super().close()
+        if self._default_graph is not None:
+            self._default_graph.__exit__(None, None, None)
+            self._default_graph = None
+        if self._default is not None:
+            self._default.__exit__(None, None, None)
+            self._default = None
