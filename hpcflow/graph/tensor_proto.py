@@ -194,6 +194,10 @@ def make_ndarray(tensor: Any) -> np.ndarray:
     if dtype is dtypes.string:
         return _strings(list(tensor.string_val), shape)
     if tensor.tensor_content:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.np.itemsize
+        if len(tensor.tensor_content) != size:
+            raise ValueError(f"TensorProto of {dtype.name} {shape} holds "
+                             f"{len(tensor.tensor_content)} bytes, expected {size}")
         return np.frombuffer(tensor.tensor_content, dtype=dtype.np).copy().reshape(shape)
     return _with_shape_or_zeros(_typed_values(tensor, dtype), dtype, shape)
 
