@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow.dtypes import DType
+from hpcflow.errors import FailedPreconditionError, InvalidArgumentError
+from hpcflow.shapes import TensorShape
 
 
 class VariableState:
@@ -17,19 +19,23 @@ class VariableState:
     Readers hold the array itself and may go on doing so: an update happens in place only when
     nobody but the variable refers to the array (``exclusive``), otherwise the array is replaced.
     So a value never changes under a reader, and costs a copy only where a reader outlives a write.
+    A scalar is held as an immutable NumPy scalar (a string as bytes), which is replaced always.
 
     Attributes:
         name: the name in its container.
         dtype: element type.
-        value: the array, or None before the first assignment.
-        lock: held by updates that ask for locking, and by those of other threads.
+        dims: the declared dims, some perhaps unknown; None for an unknown rank.
+        value: the array or scalar, or None before the first assignment.
+        lock: held by updates.
     """
 
-    __slots__ = ("name", "dtype", "value", "lock", "device", "__weakref__")
+    __slots__ = ("name", "dtype", "dims", "value", "lock", "device", "__weakref__")
 
-    def __init__(self, name: str, dtype: DType, device: Any = None) -> None:
+    def __init__(self, name: str, dtype: DType, device: Any = None,
+                 dims: tuple[int | None, ...] | None = None) -> None:
         self.name = name
         self.dtype = dtype
+        self.dims = dims
         self.value: Any = None
         self.lock = threading.RLock()
         self.device = device
@@ -39,59 +45,112 @@ class VariableState:
         """True once a value was assigned."""
         return self.value is not None
 
-    def exclusive(self) -> bool:
-        """True if the variable's array is owned, writable and referenced by nobody else."""
-        value = self.value
-        return (getattrefs(value) <= _OWN_REFERENCES and value.base is None
-                and value.flags.writeable)
+    @property
+    def shape(self) -> tuple[int | None, ...] | None:
+        """The dims of the value, before the first assignment the declared ones."""
+        if self.value is None:
+            return self.dims
+        return getattr(self.value, "shape", ())  # bytes, a string scalar, have none
 
-    def writable(self) -> Any:
-        """The array to update in place: the variable's own, or a fresh copy that replaces it."""
-        if not self.exclusive():
-            self.value = self.value.copy()
+    def read(self) -> Any:
+        """The value, which the reader must not change; ``FailedPreconditionError`` without one."""
+        if self.value is None:
+            raise self.uninitialized()
         return self.value
 
-    def assign(self, value: Any) -> None:
-        """Replace the value; the array is copied unless it can be taken over."""
-        if not isinstance(value, np.ndarray) and not hasattr(value, "__cuda_array_interface__"):
+    def uninitialized(self) -> FailedPreconditionError:
+        """The error of using the variable before its first assignment."""
+        return FailedPreconditionError(
+            None, None, f"Attempting to use uninitialized value {self.name}")
+
+    def exclusive(self) -> bool:
+        """True if the variable's array is owned, writable and referenced by nobody else."""
+        return _references(self) <= _OWN_REFERENCES and _owned(self.value)
+
+    def writable(self) -> Any:
+        """The array to update in place: the variable's own, or a fresh copy that replaces it.
+
+        The caller must not hold a reference to ``value`` already. A scalar comes as it is: it is
+        updated by assigning ``value``. Raises ``FailedPreconditionError`` without a value.
+        """
+        if _references(self) > _OWN_REFERENCES or not _owned(self.value):
+            if self.value is None:
+                raise self.uninitialized()
+            if not isinstance(self.value, _SCALARS):
+                self.value = self.value.copy()
+        return self.value
+
+    def assign(self, value: Any, validate_shape: bool = False) -> None:
+        """Replace the value; the array is copied unless nobody can change it.
+
+        With `validate_shape`, ``InvalidArgumentError`` unless the shape is the present one (the
+        declared one before the first assignment).
+        """
+        if not isinstance(value, (np.ndarray, bytes)) and not hasattr(value, "__array_priority__"):
             value = np.asarray(value, dtype=self.dtype.np)
-        mine = self.value
-        if mine is not None and mine.shape == value.shape and mine is not value:
-            del mine
-            if self.exclusive():
-                self.value[...] = value
-                return
-        self.value = value.copy()
+        dims = getattr(value, "shape", ())
+        if validate_shape and dims != self.shape:
+            self._check_fits(dims)
+        if not dims:
+            # Arrays of another array module stay arrays.
+            is_numpy = isinstance(value, (np.ndarray, np.generic))
+            self.value = value[()] if is_numpy else _copied(value)
+        elif getattr(self.value, "shape", ()) == dims and self.value is not value and (
+                self.exclusive()):
+            self.value[...] = value
+        elif type(value) is np.ndarray and value.base is None and not value.flags.writeable:
+            self.value = value  # a constant: the first update in place copies it
+        else:
+            self.value = value.copy()
+
+    def _check_fits(self, dims: tuple[int, ...]) -> None:
+        mine = TensorShape(self.shape)
+        if self.value is not None or not mine.is_compatible_with(dims):
+            raise InvalidArgumentError(
+                None, None, f"Assign requires shapes of both tensors to match: variable "
+                f"'{self.name}' has shape {_show(self.shape)}, the value {_show(dims)}")
 
     def clear(self) -> None:
         """Forget the value: the variable is uninitialized again."""
         self.value = None
 
 
-getattrefs = sys.getrefcount
+_SCALARS = (np.generic, bytes)
+
+
+def _copied(value: Any) -> Any:
+    copy = getattr(value, "copy", None)
+    return value if copy is None else copy()
+
+
+def _show(dims: tuple[int | None, ...] | None) -> str:
+    if dims is None:
+        return "<unknown>"
+    return "[" + ",".join("?" if d is None else str(d) for d in dims) + "]"
+
+
+def _owned(value: Any) -> bool:
+    """True for an array that owns its memory, may be written and is in C order."""
+    if type(value) is np.ndarray:
+        return value.base is None and value.flags.carray
+    return value is not None and not isinstance(value, _SCALARS) and value.base is None
+
+
+def _references(state: VariableState) -> int:
+    """The reference count of the value as this very function sees it.
+
+    What the interpreter's own stack adds differs between versions, so the count that means
+    "nobody else" is measured with the same function, not assumed.
+    """
+    return sys.getrefcount(state.value)
 
 
 def _measure_own_references() -> int:
-    """The reference count that :meth:`VariableState.exclusive` sees when nobody else refers.
-
-    Interpreters differ in what their own stack holds, so it is measured, not assumed.
-    """
-    counts: list[int] = []
-
-    class Probe(VariableState):
-        __slots__ = ()
-
-        def exclusive(self) -> bool:
-            value = self.value
-            counts.append(getattrefs(value))
-            return True
-
     from hpcflow import dtypes
 
-    probe = Probe("probe", dtypes.float32)
+    probe = VariableState("probe", dtypes.float32)
     probe.value = np.zeros(1)
-    probe.exclusive()
-    return counts[0]
+    return _references(probe)
 
 
 _OWN_REFERENCES = _measure_own_references()

@@ -1,0 +1,154 @@
+"""Kernels of the scatter updates of variables: by rows and by coordinates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.indices import check_rows, has_duplicates
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.resources.variables import VariableState
+from hpcflow.shapes import TensorShape
+
+# ---------------------------------------------------------------- combining
+
+
+def _set(xp: Any, target: Any, where: Any, updates: Any, unique: bool) -> None:
+    target[where] = updates  # of duplicates the last wins
+
+
+def _combining(ufunc_name: str) -> Callable:
+    """``target[where] = ufunc(target[where], updates)``, once for each time an element occurs."""
+
+    def combine(xp: Any, target: Any, where: Any, updates: Any, unique: bool) -> None:
+        ufunc = getattr(xp, ufunc_name)
+        if unique:
+            target[where] = ufunc(target[where], updates)
+        else:
+            ufunc.at(target, where, updates)
+
+    return combine
+
+
+def _divide(xp: Any, target: Any, where: Any, updates: Any, unique: bool) -> None:
+    if target.dtype.kind not in "iu":
+        _combining("divide")(xp, target, where, updates, unique)
+        return
+    if not xp.all(updates):
+        raise invalid("ScatterDiv: integer division by zero")
+    # Dividing by one divisor after the other towards zero is dividing by their product, but the
+    # product may overflow; so duplicates take turns.
+    for i in range(len(updates)) if not unique else (slice(None),):
+        rows = where[i]
+        quotient = xp.abs(target[rows]) // xp.abs(updates[i])
+        target[rows] = quotient * xp.sign(target[rows]) * xp.sign(updates[i])
+
+
+_COMBINE = {"Update": _set, "Add": _combining("add"), "Sub": _combining("subtract"),
+            "Mul": _combining("multiply"), "Div": _divide}
+
+# ---------------------------------------------------------------- rows
+
+
+def _register_rows(suffix: str) -> None:
+    combine = _COMBINE[suffix]
+
+    def factory(node: KernelNode) -> Callable:
+        xp, returns_state = node.xp, bool(node.output_dtypes)
+
+        def scatter(state: VariableState, indices: Any, updates: Any) -> VariableState | None:
+            with state.lock:
+                _scatter_rows(xp, combine, state, indices, updates)
+            return state if returns_state else None
+
+        return scatter
+
+    kernel(f"Scatter{suffix}", f"ResourceScatter{suffix}")(factory)
+
+
+def _scatter_rows(xp: Any, combine: Callable, state: VariableState, indices: Any,
+                  updates: Any) -> None:
+    shape = getattr(state.read(), "shape", ())
+    if not shape:
+        raise invalid(f"variable '{state.name}' is a scalar; scatter needs rows")
+    indices = xp.asarray(indices)
+    updates = xp.asarray(updates)
+    if updates.shape != indices.shape + shape[1:]:
+        if updates.shape:  # a scalar update applies to every row named
+            raise _bad_updates(state, shape, indices, updates)
+        updates = xp.broadcast_to(updates, indices.shape + shape[1:])
+    check_rows(xp, indices, shape[0])
+    if not indices.size:
+        return
+    rows = indices.reshape(-1)
+    combine(xp, state.writable(), rows, updates.reshape(-1, *shape[1:]),
+            not has_duplicates(xp, rows))
+
+
+def _bad_updates(state: VariableState, shape: tuple, indices: Any, updates: Any) -> Exception:
+    return invalid(f"updates must have the shape of indices followed by that of a row: variable "
+                   f"'{state.name}' {TensorShape(shape)}, indices {TensorShape(indices.shape)}, "
+                   f"updates {TensorShape(updates.shape)}")
+
+
+# ---------------------------------------------------------------- coordinates
+
+
+def _register_coordinates(suffix: str) -> None:
+    combine = _COMBINE[suffix]
+
+    def factory(node: KernelNode) -> Callable:
+        xp = node.xp
+
+        def scatter(state: VariableState, indices: Any, updates: Any) -> VariableState:
+            with state.lock:
+                _scatter_coordinates(xp, combine, state, indices, updates)
+            return state
+
+        return scatter
+
+    kernel(f"ScatterNd{suffix}")(factory)
+
+
+def _scatter_coordinates(xp: Any, combine: Callable, state: VariableState, indices: Any,
+                         updates: Any) -> None:
+    shape = getattr(state.read(), "shape", ())
+    indices, updates = xp.asarray(indices), xp.asarray(updates)
+    if not indices.ndim or indices.shape[-1] > len(shape):
+        raise invalid(f"indices {TensorShape(indices.shape)} do not fit variable '{state.name}' "
+                      f"of shape {TensorShape(shape)}: the last dimension counts coordinates")
+    depth = indices.shape[-1]
+    if updates.shape != indices.shape[:-1] + shape[depth:]:
+        raise invalid(f"updates must have shape {TensorShape(indices.shape[:-1] + shape[depth:])} "
+                      f"for variable '{state.name}' {TensorShape(shape)} and indices "
+                      f"{TensorShape(indices.shape)}, got {TensorShape(updates.shape)}")
+    if not updates.size:
+        return
+    flat = flat_positions(xp, indices.reshape(-1, depth), shape[:depth])
+    target = state.writable().reshape(-1, *shape[depth:])
+    combine(xp, target, flat, updates.reshape(-1, *shape[depth:]), not has_duplicates(xp, flat))
+
+
+def flat_positions(xp: Any, coordinates: Any, dims: tuple[int, ...]) -> Any:
+    """Row-major positions of `coordinates` (n, K) in an array of K `dims`.
+
+    Raises ``InvalidArgumentError`` for coordinates out of range.
+    """
+    limits = xp.asarray(np.array(dims, coordinates.dtype))
+    outside = ((coordinates < 0) | (coordinates >= limits)).any(axis=-1)
+    if outside.any():
+        i = int(xp.flatnonzero(outside)[0])
+        raise invalid(f"indices[{i}] = {[int(c) for c in coordinates[i]]} does not index into "
+                      f"shape {TensorShape(dims)}")
+    strides = np.cumprod([1, *dims[:0:-1]], dtype=np.int64)[::-1]
+    if not dims:
+        return xp.zeros(len(coordinates), np.int64)
+    return coordinates.astype(np.int64) @ xp.asarray(np.ascontiguousarray(strides))
+
+
+for _suffix in ("Update", "Add", "Sub", "Mul", "Div"):
+    _register_rows(_suffix)
+for _suffix in ("Update", "Add", "Sub"):
+    _register_coordinates(_suffix)

@@ -1,0 +1,235 @@
+"""Kernels of the training updates: dense and sparse, by reference and by resource handle.
+
+The arithmetic is in ``update_rules``. Large dense arrays are updated block by block, so that a
+rule's passes run in cache: one pass over memory instead of one per operation. Sparse updates gather
+the rows, apply the same rule to them and put them back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow.kernels import update_rules as rules
+from hpcflow.kernels.indices import check_rows, occurrence_rounds
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.resources.variables import VariableState
+from hpcflow.shapes import TensorShape
+
+BLOCK_BYTES = 1 << 16
+
+
+class Update(NamedTuple):
+    """One kind of training update.
+
+    Attributes:
+        name: the op types are ``[Resource][Sparse]Apply<name>``.
+        inputs: the dense op's inputs in order; the first `states` are variables.
+        states: the number of variables: the trained one and its slots.
+        scratch: the number of scratch arrays the rule takes.
+        rule: the arithmetic.
+        prepare: makes the rule's scalars from the scalar inputs, or None to pass these.
+        on_host: the scalars are wanted as NumPy numbers on every device.
+        types: the dtypes of T, empty for all that the op allows.
+    """
+
+    name: str
+    inputs: str
+    states: int
+    scratch: int
+    rule: Callable
+    prepare: Callable | None = None
+    on_host: bool = False
+    types: tuple[str, ...] = ("half", "float", "double")
+    sparse_inputs: str = ""
+
+
+GRADIENT_NAMES = ("grad", "delta")
+
+
+# ---------------------------------------------------------------- running a rule
+
+
+def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> None:
+    """Apply `rule` to arrays of one shape; block by block where they are large.
+
+    All but the last (the gradient) are contiguous and written.
+    """
+    first = arrays[0]
+    step = BLOCK_BYTES // first.itemsize
+    if first.size <= step or xp is not np:
+        empty = xp.empty
+        rule(xp, arrays, scalars, [empty(first.shape, first.dtype) for _ in range(scratch_count)])
+        return
+    flat = [a.reshape(-1) for a in arrays]
+    scratch = [np.empty(step, first.dtype) for _ in range(scratch_count)]
+    for start in range(0, first.size, step):
+        blocks = [a[start : start + step] for a in flat]
+        length = blocks[0].size
+        rule(xp, blocks, scalars, scratch if length == step else [s[:length] for s in scratch])
+
+
+def _apply_to_states(xp: Any, update: Update, rule: Callable, states: tuple, scalars: tuple,
+                     grad: Any) -> None:
+    """The dense update of `states`."""
+    arrays = [s.writable() for s in states]
+    _check_same_shapes(states, arrays, grad)
+    if isinstance(arrays[0], np.generic):
+        arrays = [np.asarray(a).copy() for a in arrays]
+        rule(xp, [*arrays, grad], scalars, [np.empty_like(a) for a in arrays[:1] * update.scratch])
+        for state, array in zip(states, arrays):
+            state.value = array[()]
+        return
+    arrays.append(grad)
+    run_rule(xp, rule, arrays, scalars, update.scratch)
+
+
+def _check_same_shapes(states: tuple, arrays: list, grad: Any) -> None:
+    shape = arrays[0].shape
+    for array in arrays:
+        if array.shape != shape:
+            slots = ", ".join(f"'{s.name}' {TensorShape(a.shape)}" for s, a in zip(states, arrays))
+            raise invalid(f"the variable and its slots must have the same shape, got {slots}")
+    if grad.shape != shape:
+        raise invalid(f"variable '{states[0].name}' has shape {TensorShape(shape)}, its gradient "
+                      f"{TensorShape(grad.shape)}; they must be the same")
+
+
+def _apply_to_rows(xp: Any, update: Update, rule: Callable, states: tuple, scalars: tuple,
+                   grad: Any, indices: Any) -> None:
+    """The sparse update of the rows `indices` of `states`."""
+    name = states[0].name
+    shape = states[0].read().shape
+    if not shape:
+        raise invalid(f"variable '{name}' is a scalar; sparse updates need rows")
+    if indices.ndim != 1:
+        raise invalid(f"indices must be one-dimensional, got {TensorShape(indices.shape)}")
+    if grad.shape != (len(indices), *shape[1:]):
+        raise invalid(f"the gradient must have the shape of the indices followed by that of a row: "
+                      f"variable '{name}' {TensorShape(shape)}, indices "
+                      f"{TensorShape(indices.shape)}, gradient {TensorShape(grad.shape)}")
+    check_rows(xp, indices, shape[0])
+    arrays = [s.writable() for s in states]
+    _check_same_shapes(states, arrays, arrays[0])
+    # A row that occurs several times is updated as often, in the order of the indices.
+    for selection in occurrence_rounds(xp, indices):
+        rows = indices if selection is None else indices[selection]
+        blocks = [a[rows] for a in arrays]
+        blocks.append(grad if selection is None else grad[selection])
+        run_rule(xp, rule, blocks, scalars, update.scratch)
+        for array, block in zip(arrays, blocks):
+            array[rows] = block
+
+
+# ---------------------------------------------------------------- registration
+
+
+def _register(update: Update) -> None:
+    _register_form(update, update.inputs.split(), sparse=False)
+    if update.sparse_inputs:
+        _register_form(update, update.sparse_inputs.split(), sparse=True)
+
+
+def _register_form(update: Update, names: list[str], sparse: bool) -> None:
+    n = update.states
+    grad_at = next(i for i, name in enumerate(names) if name in GRADIENT_NAMES)
+    indices_at = names.index("indices") if sparse else -1
+    scalars_at = [i for i in range(n, len(names)) if i not in (grad_at, indices_at)]
+
+    def factory(node: KernelNode) -> Callable:
+        xp, returns_state = node.xp, bool(node.output_dtypes)
+        rule, prepare = update.rule, update.prepare
+        if node.attr("use_nesterov"):
+            rule = rules.nesterov_momentum
+        check = _scalar_check(node, names, scalars_at)
+
+        def apply(*inputs: Any) -> VariableState | None:
+            states = inputs[:n]
+            scalars = tuple([inputs[i] for i in scalars_at])
+            if check is not None:
+                check(scalars)
+            if prepare is not None:
+                scalars = prepare(xp, *scalars)
+            with states[0].lock:
+                if sparse:
+                    _apply_to_rows(xp, update, rule, states, scalars, inputs[grad_at],
+                                   inputs[indices_at])
+                else:
+                    _apply_to_states(xp, update, rule, states, scalars, inputs[grad_at])
+            return states[0] if returns_state else None
+
+        return apply
+
+    base = f"{'Sparse' if sparse else ''}Apply{update.name}"
+    types = {"T": update.types} if update.types else {}
+    kernel(base, f"Resource{base}", types=types,
+           host_inputs=tuple(scalars_at) if update.on_host else ())(factory)
+
+
+def _scalar_check(node: KernelNode, names: list[str], positions: list[int]) -> Callable | None:
+    """A check of the scalars whose static shape does not prove them to be scalars."""
+    open_names = [(k, names[i]) for k, i in enumerate(positions) if node.input_dims[i] != ()]
+    if not open_names:
+        return None
+
+    def check(scalars: tuple) -> None:
+        for k, name in open_names:
+            if getattr(scalars[k], "shape", ()) != ():
+                raise invalid(f"{name} is not a scalar: {TensorShape(scalars[k].shape)}")
+
+    return check
+
+
+def _positive(name: str, value: Any) -> None:
+    if not value > 0:
+        raise invalid(f"{name} must be positive, got {value}")
+
+
+def _not_negative(name: str, value: Any) -> None:
+    if not value >= 0:
+        raise invalid(f"{name} must not be negative, got {value}")
+
+
+def _checked_proximal(xp: Any, lr: Any, l1: Any, l2: Any) -> tuple:
+    _positive("the learning rate", lr)
+    _not_negative("the l1 regularization strength", l1)
+    _not_negative("the l2 regularization strength", l2)
+    return lr, l1, l2
+
+
+def _checked_ftrl(xp: Any, lr: Any, l1: Any, l2: Any, lr_power: Any) -> tuple:
+    _checked_proximal(xp, lr, l1, l2)
+    if not lr_power <= 0:
+        raise invalid(f"lr_power must not be positive, got {lr_power}")
+    return lr, l1, l2, lr_power
+
+
+_register(Update("GradientDescent", "var alpha delta", 1, 1, rules.gradient_descent, types=()))
+_register(Update("Momentum", "var accum lr grad momentum", 2, 1, rules.momentum, types=(),
+                 sparse_inputs="var accum lr grad indices momentum"))
+_register(Update("Adagrad", "var accum lr grad", 2, 2, rules.adagrad,
+                 sparse_inputs="var accum lr grad indices"))
+_register(Update("AdagradDA", "var gradient_accumulator gradient_squared_accumulator grad lr l1 "
+                 "l2 global_step", 3, 2, rules.adagrad_da, on_host=True,
+                 sparse_inputs="var gradient_accumulator gradient_squared_accumulator grad "
+                 "indices lr l1 l2 global_step"))
+_register(Update("ProximalGradientDescent", "var alpha l1 l2 delta", 1, 2,
+                 rules.proximal_gradient_descent, _checked_proximal, on_host=True,
+                 sparse_inputs="var alpha l1 l2 grad indices"))
+_register(Update("ProximalAdagrad", "var accum lr l1 l2 grad", 2, 3, rules.proximal_adagrad,
+                 _checked_proximal, on_host=True,
+                 sparse_inputs="var accum lr l1 l2 grad indices"))
+_register(Update("Ftrl", "var accum linear grad lr l1 l2 lr_power", 3, 2, rules.ftrl,
+                 _checked_ftrl, on_host=True,
+                 sparse_inputs="var accum linear grad indices lr l1 l2 lr_power"))
+_register(Update("Adam", "var m v beta1_power beta2_power lr beta1 beta2 epsilon grad", 3, 2,
+                 rules.adam, rules.adam_scalars))
+_register(Update("RMSProp", "var ms mom lr rho momentum epsilon grad", 3, 2, rules.rms_prop,
+                 sparse_inputs="var ms mom lr rho momentum epsilon grad indices"))
+_register(Update("CenteredRMSProp", "var mg ms mom lr rho momentum epsilon grad", 4, 2,
+                 rules.centered_rms_prop,
+                 sparse_inputs="var mg ms mom lr rho momentum epsilon grad indices"))
+_register(Update("Adadelta", "var accum accum_update lr rho epsilon grad", 3, 2, rules.adadelta,
+                 sparse_inputs="var accum accum_update lr rho epsilon grad indices"))

@@ -1,0 +1,260 @@
+"""The arithmetic of the training updates, in place over blocks of arrays.
+
+A rule is called as ``rule(xp, arrays, scalars, scratch)``: `arrays` are blocks of the variable, of
+its slots and, last, of the gradient, all of one shape; the gradient is never written. `scalars`
+are the other inputs in the op's order, or what the rule's ``prepare`` made of them; `scratch` is
+as many arrays of the same shape as the rule asks for. Each rule states its formula.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def gradient_descent(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """``var -= alpha * delta``"""
+    var, delta = arrays
+    (alpha,), (t,) = scalars, scratch
+    xp.multiply(delta, alpha, out=t)
+    xp.subtract(var, t, out=var)
+
+
+def momentum(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """``accum = momentum * accum + grad; var -= lr * accum``"""
+    var, accum, grad = arrays
+    (lr, decay), (t,) = scalars, scratch
+    xp.multiply(accum, decay, out=accum)
+    xp.add(accum, grad, out=accum)
+    xp.multiply(accum, lr, out=t)
+    xp.subtract(var, t, out=var)
+
+
+def nesterov_momentum(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """``accum = momentum * accum + grad; var -= lr * grad + lr * momentum * accum``"""
+    var, accum, grad = arrays
+    (lr, decay), (t,) = scalars, scratch
+    xp.multiply(accum, decay, out=accum)
+    xp.add(accum, grad, out=accum)
+    xp.multiply(grad, lr, out=t)
+    xp.subtract(var, t, out=var)
+    xp.multiply(accum, decay * lr, out=t)
+    xp.subtract(var, t, out=var)
+
+
+def adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """``accum += grad**2; var -= lr * grad / sqrt(accum)`` (Duchi et al., 2011)"""
+    var, accum, grad = arrays
+    (lr,), (t, u) = scalars, scratch
+    xp.multiply(grad, grad, out=t)
+    xp.add(accum, t, out=accum)
+    xp.sqrt(accum, out=t)
+    xp.multiply(grad, lr, out=u)
+    xp.divide(u, t, out=u)
+    xp.subtract(var, u, out=var)
+
+
+def adagrad_da(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """Adagrad by dual averaging::
+
+        g += grad; gg += grad**2
+        var = -lr * sign(g) * max(abs(g) - l1 * step, 0) / (l2 * step * lr + sqrt(gg))
+    """
+    var, total, squares, grad = arrays
+    (lr, l1, l2, step), (t, u) = scalars, scratch
+    step = lr.dtype.type(step) if lr.dtype != step.dtype else step
+    xp.add(total, grad, out=total)
+    xp.multiply(grad, grad, out=t)
+    xp.add(squares, t, out=squares)
+    shrink(xp, total, l1 * step, t, u)
+    xp.multiply(t, -lr, out=t)
+    xp.sqrt(squares, out=u)
+    xp.add(u, l2 * step * lr, out=u)
+    xp.divide(t, u, out=var)
+
+
+def shrink(xp: Any, x: Any, threshold: Any, out: Any, scratch: Any) -> None:
+    """Soft threshold: ``out = sign(x) * max(abs(x) - threshold, 0)``.
+
+    `out` and `scratch` are not `x`; `threshold` is a number or an array, which may be `scratch`.
+    """
+    xp.absolute(x, out=out)
+    xp.subtract(out, threshold, out=out)
+    xp.maximum(out, out.dtype.type(0), out=out)
+    xp.sign(x, out=scratch)
+    xp.multiply(out, scratch, out=out)
+
+
+def proximal_gradient_descent(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """``p = var - alpha * delta``, then the proximal step of both penalties::
+
+        var = sign(p) * max(abs(p) - alpha * l1, 0) / (1 + alpha * l2)
+    """
+    var, delta = arrays
+    (alpha, l1, l2), (t, u) = scalars, scratch
+    xp.multiply(delta, alpha, out=t)
+    xp.subtract(var, t, out=var)
+    shrink(xp, var, alpha * l1, t, u)
+    xp.divide(t, alpha * l2 + alpha.dtype.type(1), out=var)
+
+
+def proximal_adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """``accum += grad**2; rate = lr / sqrt(accum)``, then as the proximal gradient step with it."""
+    var, accum, grad = arrays
+    (lr, l1, l2), (t, u, rate) = scalars, scratch
+    xp.multiply(grad, grad, out=t)
+    xp.add(accum, t, out=accum)
+    xp.sqrt(accum, out=rate)
+    xp.divide(lr, rate, out=rate)
+    xp.multiply(grad, rate, out=t)
+    xp.subtract(var, t, out=var)
+    xp.multiply(rate, l1, out=t)
+    shrink(xp, var, t, u, t)
+    xp.multiply(rate, l2, out=rate)
+    xp.add(rate, rate.dtype.type(1), out=rate)
+    xp.divide(u, rate, out=var)
+
+
+def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """Follow the regularized leader (McMahan et al., 2013), with ``p = -lr_power``::
+
+        new = accum + grad**2
+        linear += grad - (new**p - accum**p) / lr * var
+        var = (sign(linear) * l1 - linear) / (new**p / lr + 2 * l2) if abs(linear) > l1 else 0
+        accum = new
+    """
+    var, accum, linear, grad = arrays
+    (lr, l1, l2, lr_power), (t, u) = scalars, scratch
+    _power(xp, accum, lr_power, t)
+    xp.multiply(grad, grad, out=u)
+    xp.add(accum, u, out=accum)
+    _power(xp, accum, lr_power, u)
+    xp.subtract(u, t, out=t)
+    xp.divide(t, lr, out=t)
+    xp.multiply(t, var, out=t)
+    xp.subtract(grad, t, out=t)
+    xp.add(linear, t, out=linear)
+    xp.divide(u, lr, out=u)
+    xp.add(u, l2 + l2, out=u)
+    shrink(xp, linear, l1, t, var)
+    xp.divide(t, u, out=var)
+    xp.negative(var, out=var)
+
+
+def _power(xp: Any, accum: Any, lr_power: Any, out: Any) -> None:
+    """``accum ** -lr_power``, by the square root where it is one."""
+    if lr_power == -0.5:
+        xp.sqrt(accum, out=out)
+    else:
+        xp.power(accum, -lr_power, out=out)
+
+
+def adam_scalars(xp: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any,
+                 epsilon: Any) -> tuple:
+    """The bias-corrected rate and the complements of the decays."""
+    one = lr.dtype.type(1)
+    rate = lr * xp.sqrt(one - beta2_power) / (one - beta1_power)
+    return rate, one - beta1, one - beta2, epsilon
+
+
+def adam(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """Adam (Kingma and Ba, 2014) with ``rate = lr * sqrt(1 - beta2**t) / (1 - beta1**t)``::
+
+        m += (grad - m) * (1 - beta1)
+        v += (grad**2 - v) * (1 - beta2)
+        var -= rate * m / (sqrt(v) + epsilon)
+    """
+    var, m, v, grad = arrays
+    (rate, gain1, gain2, epsilon), (t, u) = scalars, scratch
+    xp.subtract(grad, m, out=t)
+    xp.multiply(t, gain1, out=t)
+    xp.add(m, t, out=m)
+    xp.multiply(grad, grad, out=t)
+    xp.subtract(t, v, out=t)
+    xp.multiply(t, gain2, out=t)
+    xp.add(v, t, out=v)
+    xp.sqrt(v, out=t)
+    xp.add(t, epsilon, out=t)
+    xp.multiply(m, rate, out=u)
+    xp.divide(u, t, out=u)
+    xp.subtract(var, u, out=var)
+
+
+def rms_prop(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """RMSProp (Tieleman and Hinton, 2012)::
+
+        ms += (grad**2 - ms) * (1 - rho)
+        mom = momentum * mom + lr * grad / sqrt(ms + epsilon)
+        var -= mom
+    """
+    var, ms, mom, grad = arrays
+    (lr, rho, decay, epsilon), (t, u) = scalars, scratch
+    _track_square(xp, ms, grad, rho, t)
+    xp.add(ms, epsilon, out=t)
+    _rms_step(xp, var, mom, grad, lr, decay, t, u)
+
+
+def centered_rms_prop(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """RMSProp by the variance instead of the mean square::
+
+        ms += (grad**2 - ms) * (1 - rho); mg += (grad - mg) * (1 - rho)
+        mom = momentum * mom + lr * grad / sqrt(ms - mg**2 + epsilon)
+        var -= mom
+    """
+    var, mg, ms, mom, grad = arrays
+    (lr, rho, decay, epsilon), (t, u) = scalars, scratch
+    _track_square(xp, ms, grad, rho, t)
+    xp.subtract(grad, mg, out=t)
+    xp.multiply(t, rho.dtype.type(1) - rho, out=t)
+    xp.add(mg, t, out=mg)
+    xp.multiply(mg, mg, out=t)
+    xp.subtract(ms, t, out=t)
+    xp.add(t, epsilon, out=t)
+    _rms_step(xp, var, mom, grad, lr, decay, t, u)
+
+
+def _track_square(xp: Any, ms: Any, grad: Any, rho: Any, t: Any) -> None:
+    xp.multiply(grad, grad, out=t)
+    xp.subtract(t, ms, out=t)
+    xp.multiply(t, rho.dtype.type(1) - rho, out=t)
+    xp.add(ms, t, out=ms)
+
+
+def _rms_step(xp: Any, var: Any, mom: Any, grad: Any, lr: Any, decay: Any, t: Any, u: Any) -> None:
+    """``mom = decay * mom + lr * grad / sqrt(t); var -= mom``"""
+    xp.sqrt(t, out=t)
+    xp.multiply(grad, lr, out=u)
+    xp.divide(u, t, out=u)
+    xp.multiply(mom, decay, out=mom)
+    xp.add(mom, u, out=mom)
+    xp.subtract(var, mom, out=var)
+
+
+def adadelta(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """Adadelta (Zeiler, 2012)::
+
+        accum = rho * accum + (1 - rho) * grad**2
+        update = grad * sqrt(accum_update + epsilon) / sqrt(accum + epsilon)
+        accum_update = rho * accum_update + (1 - rho) * update**2
+        var -= lr * update
+    """
+    var, accum, accum_update, grad = arrays
+    (lr, rho, epsilon), (t, u) = scalars, scratch
+    gain = rho.dtype.type(1) - rho
+    _decayed_square(xp, accum, grad, rho, gain, t)
+    xp.add(accum_update, epsilon, out=u)
+    xp.sqrt(u, out=u)
+    xp.add(accum, epsilon, out=t)
+    xp.sqrt(t, out=t)
+    xp.divide(u, t, out=u)
+    xp.multiply(u, grad, out=u)
+    _decayed_square(xp, accum_update, u, rho, gain, t)
+    xp.multiply(u, lr, out=u)
+    xp.subtract(var, u, out=var)
+
+
+def _decayed_square(xp: Any, accum: Any, x: Any, rho: Any, gain: Any, t: Any) -> None:
+    """``accum = rho * accum + gain * x**2``"""
+    xp.multiply(x, x, out=t)
+    xp.multiply(t, gain, out=t)
+    xp.multiply(accum, rho, out=accum)
+    xp.add(accum, t, out=accum)

@@ -1,0 +1,86 @@
+"""Variables by resource handle, as newer graphs use them: VarHandleOp, ReadVariableOp, ..."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.dtypes import DType
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation
+from hpcflow.graph.shape_inference import merge_dims, no_outputs, scalar, with_rank_at_least
+from hpcflow.ops.state import NUMBERS
+
+__all__: list[str] = []
+
+
+def _handle_shape(op: Operation) -> list[Dims]:
+    """The handle is a scalar; what it stands for travels beside it."""
+    op.outputs[0]._handle_data = (op.attr("dtype"), op._attrs["shape"]._dims)
+    return [()]
+
+
+def _handle_data(op: Operation) -> tuple[DType | None, Dims]:
+    """The dtype and dims of the variable behind the first input, as far as they are known."""
+    return op.inputs[0]._handle_data or (None, None)
+
+
+def _read_shape(op: Operation) -> list[Dims]:
+    dtype, dims = _handle_data(op)
+    wanted = op.attr("dtype")
+    if dtype is not None and dtype is not wanted:
+        raise ValueError(f"the variable holds {dtype.name}, but {wanted.name} is to be read")
+    return [dims]
+
+
+def _assign_shape(op: Operation) -> list[Dims]:
+    merge_dims(_handle_data(op)[1], op.input_dims(1))
+    return []
+
+
+def _shape_of_shape(op: Operation) -> list[Dims]:
+    dims = _handle_data(op)[1]
+    return [(None if dims is None else len(dims),)]
+
+
+def _gather_shape(op: Operation) -> list[Dims]:
+    dims, indices = _handle_data(op)[1], op.input_dims(1)
+    if dims is None or indices is None or op.attr("batch_dims"):
+        return [None]
+    rows = with_rank_at_least(dims, 1, "the variable")
+    return [(*indices, *(rows or ())[1:])]
+
+
+_VALUE = "resource: resource; value: dtype"
+register_op("VarHandleOp", outputs="resource: resource",
+            attrs='container: string = ""; shared_name: string = ""; debug_name: string = ""; '
+                  "dtype: type; shape: shape; allowed_devices: list(string) = []",
+            stateful=True, shape=_handle_shape)
+register_op("ReadVariableOp", "resource: resource", "value: dtype", "dtype: type", stateful=True,
+            shape=_read_shape)
+register_op("AssignVariableOp", _VALUE, "", "dtype: type; validate_shape: bool = false",
+            stateful=True, shape=_assign_shape)
+register_op("AssignAddVariableOp", _VALUE, "", "dtype: type", stateful=True, shape=_assign_shape)
+register_op("AssignSubVariableOp", _VALUE, "", "dtype: type", stateful=True, shape=_assign_shape)
+register_op("VarIsInitializedOp", "resource: resource", "is_initialized: bool", stateful=True,
+            shape=scalar)
+register_op("DestroyResourceOp", "resource: resource", "", "ignore_lookup_error: bool = true",
+            stateful=True, shape=no_outputs)
+register_op("VariableShape", "input: resource", "output: out_type",
+            "out_type: {int32, int64} = int32", stateful=True, shape=_shape_of_shape)
+register_op("ResourceGather", "resource: resource; indices: Tindices", "output: dtype",
+            "batch_dims: int = 0; validate_indices: bool = true; dtype: type; "
+            "Tindices: {int32, int64}", stateful=True, shape=_gather_shape)
+for _op_type in ("Add", "Sub", "Mul", "Div"):
+    register_op(f"ResourceScatter{_op_type}",
+                "resource: resource; indices: Tindices; updates: dtype", "",
+                f"dtype: {NUMBERS}; Tindices: {{int32, int64}}", stateful=True, shape=no_outputs)
+register_op("ResourceScatterUpdate", "resource: resource; indices: Tindices; updates: dtype", "",
+            "dtype: type; Tindices: {int32, int64}", stateful=True, shape=no_outputs)
+not_differentiable("VarHandleOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
+                   "VarIsInitializedOp", "VariableShape", "ResourceScatterUpdate",
+                   *(f"ResourceScatter{n}" for n in ("Add", "Sub", "Mul", "Div")))
+
+
+@RegisterGradient("ReadVariableOp")
+def _read_grad(op: Operation, grad: Any) -> Any:
+    return grad

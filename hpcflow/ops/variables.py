@@ -1,0 +1,332 @@
+"""Variable: a tensor that keeps its value between steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.dtypes import DType
+from hpcflow.graph.convert import convert_to_tensor, register_tensor_conversion_function
+from hpcflow.graph.graph import (
+    Graph,
+    add_to_collection,
+    colocate_with,
+    control_dependencies,
+    device,
+    get_default_graph,
+    name_scope,
+)
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops import state
+from hpcflow.ops.slice_info import SaveSliceInfo, prepend_scope, strip_scope
+from hpcflow.shapes import TensorShape, as_shape
+
+__all__ = ["Variable"]
+
+
+class Variable:
+    """A tensor kept by the runtime from step to step, changed by its assign methods.
+
+    It stands for its value wherever a tensor is expected. It must be initialized before it is
+    read: by its ``initializer``, by ``global_variables_initializer()`` or by ``Saver.restore``.
+
+    Args:
+        initial_value: the initial value, anything convertible to a tensor, or a function without
+            arguments that returns it (then `dtype` is required).
+        trainable: add to the collection of variables that optimizers change.
+        collections: collections to add to; global variables if None.
+        validate_shape: require a fully known shape, and keep it; if False the variable may take
+            a value of any shape.
+        caching_device: device on which reads are cached, for a variable kept elsewhere.
+        name: name; "Variable" with a number if None.
+        variable_def: a ``VariableDef`` protobuf: stand for the variable that it describes in the
+            default graph; the other arguments are then ignored.
+        dtype: convert the initial value to this type.
+        expected_shape: the shape that the initial value must have, if given.
+        import_scope: with `variable_def`: prefix of the names.
+
+    Raises: ``ValueError`` for a missing initial value or one without a known shape; ``TypeError``
+        for collections that are not a list.
+    """
+
+    SaveSliceInfo = SaveSliceInfo
+    __array_priority__ = 100
+
+    def __init__(self, initial_value: Any = None, trainable: bool = True,
+                 collections: Any = None, validate_shape: bool = True, caching_device: Any = None,
+                 name: str | None = None, variable_def: Any = None, dtype: Any = None,
+                 expected_shape: Any = None, import_scope: str | None = None) -> None:
+        self._save_slice_info: SaveSliceInfo | None = None
+        self._caching_device: Any = None
+        if variable_def is not None:
+            self._init_from_proto(variable_def, import_scope)
+            return
+        if initial_value is None:
+            raise ValueError("Variable: an initial_value must be given")
+        collections = _checked_collections(collections, trainable)
+        with control_dependencies(None):
+            self._build(initial_value, validate_shape, caching_device, name, dtype, expected_shape)
+        for key in collections:
+            add_to_collection(key, self)
+
+    # ------------------------------------------------------------ making
+
+    def _build(self, initial_value: Any, validate_shape: bool, caching_device: Any,
+               name: str | None, dtype: Any, expected_shape: Any) -> None:
+        dtype = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
+        values = [] if callable(initial_value) else [initial_value]
+        with name_scope(name, "Variable", values) as scope:
+            if callable(initial_value):
+                self._initial_value = _initial_tensor(initial_value, scope, dtype)
+            else:
+                self._initial_value = convert_to_tensor(initial_value, dtype, "initial_value")
+            shape = self._initial_value.shape if validate_shape else TensorShape(None)
+            if validate_shape:
+                _check_shape(shape, scope, expected_shape)
+            self._variable = state.variable_op(shape, self._initial_value.dtype.base_dtype, scope)
+            self._initializer_op = state.assign(
+                self._variable, self._initial_value, validate_shape=validate_shape).op
+            self._caching_device = caching_device
+            with self._reading_device():
+                self._snapshot = raw_ops.Identity(self._variable, name="read")
+
+    def _reading_device(self) -> Any:
+        if self._caching_device is not None:
+            return device(self._caching_device)
+        return colocate_with(self._variable.op)
+
+    def _init_from_proto(self, proto: Any, import_scope: str | None) -> None:
+        graph = get_default_graph()
+
+        def element(name: str) -> Any:
+            return graph.as_graph_element(prepend_scope(name, import_scope))
+
+        self._variable = element(proto.variable_name)
+        self._initializer_op = element(proto.initializer_name)
+        # Older definitions do not name the initial value.
+        named = getattr(proto, "initial_value_name", "")
+        self._initial_value = element(named) if named else self._initializer_op.inputs[1]
+        self._snapshot = element(proto.snapshot_name)
+        if proto.HasField("save_slice_info_def"):
+            self._save_slice_info = SaveSliceInfo(
+                save_slice_info_def=proto.save_slice_info_def, import_scope=import_scope)
+
+    # ------------------------------------------------------------ facts
+
+    @property
+    def name(self) -> str:
+        """The name of the variable's tensor, ``<op name>:0``."""
+        return self._variable.name
+
+    @property
+    def op(self) -> Operation:
+        """The operation that holds the variable."""
+        return self._variable.op
+
+    @property
+    def dtype(self) -> DType:
+        """The element type, a reference type."""
+        return self._variable.dtype
+
+    @property
+    def device(self) -> str:
+        """The device requested for the variable."""
+        return self._variable.device
+
+    @property
+    def graph(self) -> Graph:
+        """The graph of the variable."""
+        return self._variable.graph
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape."""
+        return self._variable.shape
+
+    def get_shape(self) -> TensorShape:
+        """Return the static shape."""
+        return self._variable.shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Merge `shape` into the static shape of the variable and of its value."""
+        self._variable.set_shape(shape)
+        self._snapshot.set_shape(shape)
+
+    @property
+    def initializer(self) -> Operation:
+        """The operation that assigns the initial value."""
+        return self._initializer_op
+
+    @property
+    def initial_value(self) -> Tensor:
+        """The tensor of the initial value; it does not depend on the variable's value."""
+        return self._initial_value
+
+    def __repr__(self) -> str:
+        return (f"<hf.Variable '{self.name}' shape={self.shape} "
+                f"dtype={self.dtype.name}>")
+
+    # ------------------------------------------------------------ reading
+
+    def value(self) -> Tensor:
+        """Return the tensor that is the variable's value, cached as ``caching_device`` says."""
+        return self._snapshot
+
+    def read_value(self) -> Tensor:
+        """Return a new tensor that reads the variable where it is created among the operations."""
+        return raw_ops.Identity(self._variable, name="read")
+
+    def eval(self, session: Any = None) -> Any:
+        """Return the value as an array, read in the given or the default session."""
+        return self._variable.eval(session=session)
+
+    def initialized_value(self) -> Tensor:
+        """Return the value, after running the initializer: for use in other initial values."""
+        with control_dependencies(None), control_dependencies([self._initializer_op]):
+            with self._reading_device():
+                return raw_ops.Identity(self._variable)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        """Assign the array `value` in the given or the default session, adding nothing to the
+        graph. Raises ``ValueError`` without a session."""
+        from hpcflow.graph.graph import get_default_session
+
+        session = session or get_default_session()
+        if session is None:
+            raise ValueError("Variable.load needs a session: pass one, or use one as the default "
+                             "(with session.as_default())")
+        session.run(self._initializer_op, {self._initializer_op.inputs[1]: value})
+
+    # ------------------------------------------------------------ changing
+
+    def assign(self, value: Any, use_locking: bool = False) -> Tensor:
+        """Assign `value`; returns the reference, to be run or read."""
+        return state.assign(self._variable, value, use_locking=use_locking)
+
+    def assign_add(self, delta: Any, use_locking: bool = False) -> Tensor:
+        """Add `delta`; returns the reference."""
+        return state.assign_add(self._variable, delta, use_locking=use_locking)
+
+    def assign_sub(self, delta: Any, use_locking: bool = False) -> Tensor:
+        """Subtract `delta`; returns the reference."""
+        return state.assign_sub(self._variable, delta, use_locking=use_locking)
+
+    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False) -> Tensor:
+        """Subtract the rows of an :class:`IndexedSlices`; returns the reference.
+
+        Raises ``ValueError`` for anything else.
+        """
+        if not isinstance(sparse_delta, IndexedSlices):
+            raise ValueError(f"sparse_delta must be IndexedSlices, got {sparse_delta!r}")
+        return state.scatter_sub(self._variable, sparse_delta.indices, sparse_delta.values,
+                                 use_locking=use_locking)
+
+    def count_up_to(self, limit: int) -> Tensor:
+        """Return the value before incrementing; ``OutOfRangeError`` (when run) at `limit`."""
+        return state.count_up_to(self._variable, limit)
+
+    # ------------------------------------------------------------ protobufs
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """Return the ``VariableDef``, or None if the variable is outside `export_scope`."""
+        from tensorboard.compat.proto import variable_pb2
+
+        if export_scope is not None and not self._variable.name.startswith(export_scope):
+            return None
+        proto = variable_pb2.VariableDef()
+        proto.variable_name = strip_scope(self._variable.name, export_scope)
+        proto.initializer_name = strip_scope(self._initializer_op.name, export_scope)
+        proto.snapshot_name = strip_scope(self._snapshot.name, export_scope)
+        proto.initial_value_name = strip_scope(self._initial_value.name, export_scope)
+        proto.trainable = self in self.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES)
+        if self._save_slice_info is not None:
+            proto.save_slice_info_def.MergeFrom(
+                self._save_slice_info.to_proto(export_scope=export_scope))
+        return proto
+
+    @staticmethod
+    def from_proto(variable_def: Any, import_scope: str | None = None) -> Variable:
+        """Return the variable that `variable_def` describes in the default graph."""
+        return Variable(variable_def=variable_def, import_scope=import_scope)
+
+    def _set_save_slice_info(self, save_slice_info: SaveSliceInfo) -> None:
+        self._save_slice_info = save_slice_info
+
+    def _get_save_slice_info(self) -> SaveSliceInfo | None:
+        return self._save_slice_info
+
+    # ------------------------------------------------------------ standing for a tensor
+
+    def _ref(self) -> Tensor:
+        """The reference, for operations that change the variable."""
+        return self._variable
+
+    def _as_graph_element(self) -> Tensor:
+        return self._variable
+
+    def _as_tensor(self, dtype: Any = None, name: str | None = None,
+                   as_ref: bool = False) -> Tensor:
+        """The value (the reference with `as_ref`), checked to have `dtype`."""
+        del name
+        if dtype is not None and not dtypes.as_dtype(dtype).is_compatible_with(self.dtype):
+            raise ValueError(f"Variable '{self.name}' has dtype {self.dtype.base_dtype.name}, but "
+                             f"{dtypes.as_dtype(dtype).name} is required")
+        return self._variable if as_ref else self._snapshot
+
+    def __iter__(self) -> Any:
+        raise TypeError(f"'Variable' object is not iterable ({self!r}); use hf.unstack")
+
+
+def _checked_collections(collections: Any, trainable: bool) -> list:
+    if collections is None:
+        collections = [GraphKeys.GLOBAL_VARIABLES]
+    if not isinstance(collections, (list, tuple, set)):
+        raise TypeError(f"collections must be a list, tuple or set, got {collections!r}")
+    collections = list(collections)
+    if trainable and GraphKeys.TRAINABLE_VARIABLES not in collections:
+        collections.append(GraphKeys.TRAINABLE_VARIABLES)
+    return collections
+
+
+def _initial_tensor(initial_value: Callable, scope: str, dtype: DType | None) -> Tensor:
+    """The value of a function, its operations on the device that the variable will have."""
+    group = COLOCATION_PREFIX + scope.rstrip("/").encode()
+    with get_default_graph()._attr_scope({COLOCATION_ATTR: [group]}):
+        with name_scope("Initializer"), device(None):
+            return convert_to_tensor(initial_value(), dtype, "initial_value")
+
+
+def _check_shape(shape: TensorShape, scope: str, expected: Any) -> None:
+    name = scope.rstrip("/")
+    if not shape.is_fully_defined():
+        raise ValueError(f"Variable '{name}': the initial value must have a fully known shape, "
+                         f"got {shape}; pass validate_shape=False for a variable of any shape")
+    if expected is not None and not as_shape(expected).is_compatible_with(shape):
+        raise ValueError(f"Variable '{name}': the initial value has shape {shape}, expected "
+                         f"{as_shape(expected)}")
+
+
+def _overload(operator: str) -> None:
+    """Let Variable's operator be that of its value."""
+
+    def apply(self: Variable, *args: Any) -> Any:
+        return getattr(Tensor, operator)(self._snapshot, *args)
+
+    apply.__name__ = operator
+    setattr(Variable, operator, apply)
+
+
+for _operator in sorted(Tensor.OVERLOADABLE_OPERATORS):
+    _overload(_operator)
+
+
+def _conversion(value: Variable, dtype: Any = None, name: str | None = None,
+                as_ref: bool = False) -> Any:
+    return value._as_tensor(dtype, name, as_ref)
+
+
+register_tensor_conversion_function(Variable, _conversion)
