@@ -18,7 +18,9 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "hpcflow"
 
-LEVEL_0 = {"config", "errors", "dtypes", "shapes", "device_spec", "tracing", "version"}
+LEVEL_0 = {
+    "config", "errors", "dtypes", "shapes", "strided", "device_spec", "tracing", "version",
+}  # fmt: skip
 CORE = {"graph", "ops"}
 GRADIENTS = {"autodiff", "nn"}
 USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "contrib"}

@@ -5,28 +5,199 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
-from hpcflow.kernels.strings import also_strings
+import numpy as np
+
+from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel
+from hpcflow.kernels.strings import also_strings, box
 
 # ---------------------------------------------------------------- Pack, Unpack
 
 
 @kernel("Pack", fresh=True)
-@also_strings("Pack")
 def pack(node: KernelNode) -> Callable:
     """The inputs along a new dimension."""
-    stacked, axis = node.xp.stack, node.attr("axis")
-
-    def run(*values: Any) -> Any:
-        _check_same_shape(values)
-        return stacked(values, axis)
-
-    return run
+    array, axis, xp = node.xp.array, node.attr("axis"), node.xp
+    if axis == 0 or node.output_dims[0] is not None and len(node.output_dims[0]) == 1:
+        return lambda *values: _pack(array, values)
+    return lambda *values: xp.stack(_same_shapes(values), axis)
 
 
-def _check_same_shape(values: tuple) -> None:
+@kernel("Pack", device="CPU", types={"T": ["string"]}, fresh=True)
+def pack_strings(node: KernelNode) -> Callable:
+    """As :func:`pack` for object arrays."""
+    axis = node.attr("axis")
+    return lambda *values: np.stack(_same_shapes(tuple(map(box, values))), axis)
+
+
+def _pack(array: Callable, values: tuple) -> Any:
+    """Making one array of a list is the quickest way, but its error does not name the shapes."""
+    try:
+        return array(values)
+    except ValueError:
+        _same_shapes(values)
+        raise
+
+
+def _same_shapes(values: tuple) -> tuple:
     first = values[0].shape
     for i, value in enumerate(values):
         if value.shape != first:
             raise invalid("Shapes of all inputs must match: values[0].shape = "
                           f"{list(first)} != values[{i}].shape = {list(value.shape)}")
+    return values
+
+
+@kernel("Unpack")
+@also_strings("Unpack")
+def unpack(node: KernelNode) -> Callable:
+    """Views of the slices along a dimension."""
+    number, axis, moveaxis = node.attr("num"), node.attr("axis"), node.xp.moveaxis
+
+    def run(x: Any) -> Any:
+        if not -x.ndim <= axis < x.ndim:
+            raise invalid(f"axis = {axis} not in [{-x.ndim}, {x.ndim})")
+        if x.shape[axis] != number:
+            raise invalid(f"Input shape axis {axis} must equal {number}, got shape "
+                          f"{list(x.shape)}")
+        parts = tuple(x if axis == 0 else moveaxis(x, axis, 0))
+        return parts[0] if number == 1 else parts
+
+    return run
+
+
+# ---------------------------------------------------------------- Concat, ConcatV2, ConcatOffset
+
+
+@kernel("ConcatV2", fresh=True, accepts_out=True)
+def concat_v2(node: KernelNode) -> Callable:
+    """The values (all inputs but the last) along the axis (the last)."""
+    axis, concatenate = node.constant(len(node.input_dims) - 1), node.xp.concatenate
+    if axis is None:
+        return lambda *inputs, out=None: _concat(concatenate, inputs[:-1], int(inputs[-1]), out)
+    position = int(axis)
+    return lambda *inputs, out=None: _concat(concatenate, inputs[:-1], position, out)
+
+
+@kernel("Concat", fresh=True, accepts_out=True, host_inputs=(0,))
+def concat(node: KernelNode) -> Callable:
+    """The values along the axis, which comes first."""
+    concatenate = node.xp.concatenate
+    return lambda axis, *values, out=None: _concat(concatenate, values, int(axis), out)
+
+
+@kernel("ParallelConcat", fresh=True, accepts_out=True)
+def parallel_concat(node: KernelNode) -> Callable:
+    """The values along the first axis."""
+    concatenate = node.xp.concatenate
+    return lambda *values, out=None: _concat(concatenate, values, 0, out)
+
+
+for _op_type, _factory in (("ConcatV2", concat_v2), ("Concat", concat),
+                           ("ParallelConcat", parallel_concat)):
+    also_strings(_op_type)(_factory)
+
+
+def _concat(concatenate: Callable, values: tuple, axis: int, out: Any) -> Any:
+    try:
+        return concatenate(values, axis, out)
+    except (ValueError, IndexError):
+        raise _not_joinable(values, axis) from None
+
+
+def _not_joinable(values: tuple, axis: int) -> Exception:
+    first = values[0].shape
+    if not -len(first) <= axis < len(first):
+        return invalid(f"ConcatOp : Expected concatenating dimensions in the range "
+                       f"[{-len(first)}, {len(first)}), but got {axis}")
+    for i, value in enumerate(values):
+        if len(value.shape) != len(first):
+            return invalid("ConcatOp : Ranks of all input tensors should match: shape[0] = "
+                           f"{list(first)} vs. shape[{i}] = {list(value.shape)}")
+        if any(a != b for k, (a, b) in enumerate(zip(first, value.shape))
+               if k != axis % len(first)):
+            return invalid("ConcatOp : Dimensions of inputs should match: shape[0] = "
+                           f"{list(first)} vs. shape[{i}] = {list(value.shape)}")
+    return invalid(f"ConcatOp : cannot join along dimension {axis}")
+
+
+@kernel("ConcatOffset", fresh=True, host_inputs=EVERY, host_outputs=EVERY)
+def concat_offset(node: KernelNode) -> Callable:
+    """Where each input starts in the concatenation: zeros but for the axis."""
+
+    def run(axis: Any, *shapes: Any) -> tuple:
+        position, start, offsets = int(axis), 0, []
+        for shape in shapes:
+            offset = np.zeros_like(shapes[0])
+            offset[position] = start
+            start += int(shape[position])
+            offsets.append(offset)
+        return tuple(offsets)
+
+    return run
+
+
+# ---------------------------------------------------------------- Split, SplitV
+
+
+@kernel("Split", host_inputs=(0,))
+@also_strings("Split")
+def split(node: KernelNode) -> Callable:
+    """Views of equal parts."""
+    number, axis, dims = node.attr("num_split"), node.constant(0), node.static_dims(1)
+    if number == 1:
+        return lambda axis, x: x
+    if axis is not None and dims is not None:
+        indices = _equal_parts(dims, int(axis), number)
+        return lambda _, x: tuple([x[index] for index in indices])
+    return lambda axis, x: tuple([x[index] for index in _equal_parts(x.shape, int(axis), number)])
+
+
+def _equal_parts(dims: tuple, axis: int, number: int) -> list[tuple]:
+    position = _checked_axis(dims, axis)
+    size, rest = divmod(dims[position], number)
+    if rest:
+        raise invalid("Number of ways to split should evenly divide the split dimension, but got "
+                      f"split_dim {axis} (size = {dims[position]}) and num_split {number}")
+    return _parts(position, [size] * number)
+
+
+def _checked_axis(dims: tuple, axis: int) -> int:
+    if not -len(dims) <= axis < len(dims):
+        raise invalid(f"-input rank(-{len(dims)}) <= split_dim < input rank ({len(dims)}), but got "
+                      f"{axis}")
+    return axis % len(dims)
+
+
+def _parts(axis: int, sizes: list[int]) -> list[tuple]:
+    """The index of each part along `axis`."""
+    before: tuple = (slice(None),) * axis
+    start, indices = 0, []
+    for size in sizes:
+        indices.append((*before, slice(start, start + size)))
+        start += size
+    return indices
+
+
+@kernel("SplitV", host_inputs=(1, 2))
+@also_strings("SplitV")
+def split_v(node: KernelNode) -> Callable:
+    """Views of parts of the given sizes."""
+    sizes, axis, dims = node.constant(1), node.constant(2), node.static_dims(0)
+    if len(node.output_dtypes) == 1:
+        return lambda x, sizes, axis: x[_sized_parts(x.shape, sizes.tolist(), int(axis))[0]]
+    if sizes is not None and axis is not None and dims is not None:
+        indices = _sized_parts(dims, sizes.tolist(), int(axis))
+        return lambda x, *_: tuple([x[index] for index in indices])
+    return lambda x, sizes, axis: tuple([
+        x[index] for index in _sized_parts(x.shape, sizes.tolist(), int(axis))])
+
+
+def _sized_parts(dims: tuple, sizes: list[int], axis: int) -> list[tuple]:
+    position = _checked_axis(dims, axis)
+    total, rest = dims[position], sum(s for s in sizes if s >= 0)
+    fits = rest <= total if sizes.count(-1) == 1 else rest == total
+    if not fits or any(s < -1 for s in sizes) or sizes.count(-1) > 1:
+        raise invalid("Determined shape must either match input shape along split_dim exactly if "
+                      f"fully specified, or be less than it. Got sizes {sizes} for dimension "
+                      f"{axis} of size {total}")
+    return _parts(position, [total - rest if s == -1 else s for s in sizes])

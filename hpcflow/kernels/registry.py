@@ -29,6 +29,9 @@ from hpcflow.errors import InvalidArgumentError
 
 ANY_ARRAY_DEVICE = "xp"
 
+# Host positions of an op with any number of arguments.
+EVERY = tuple(range(256))
+
 SYNC, STEP, ASYNC, RESOURCE = "sync", "step", "async", "resource"
 
 

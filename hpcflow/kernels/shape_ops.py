@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel
 from hpcflow.kernels.strings import also_strings
-
-# Host positions of ops with any number of arguments.
-EVERY = tuple(range(256))
 
 # ---------------------------------------------------------------- Shape, ShapeN, Rank, Size
 
@@ -73,24 +71,25 @@ def _reshape(x: Any, dims: list) -> Any:
     try:
         return x.reshape(dims)
     except (ValueError, TypeError):
-        raise _not_reshapable(x, dims) from None
+        return x.reshape(_corrected(x, dims))
 
 
-def _not_reshapable(x: Any, dims: Any) -> Exception:
+def _corrected(x: Any, dims: Any) -> list:
+    """`dims` with the -1 that NumPy does not infer for an empty array; raises where none fits."""
     if not isinstance(dims, list):
-        return invalid(f"sizes input must be 1-D, not a scalar {dims}")
-    unknown = [d for d in dims if d < 0]
-    if len(unknown) > 1:
-        return invalid(f"Only one input size may be -1, got {dims}")
-    if unknown and unknown != [-1]:
-        return invalid(f"size {unknown[0]} must be non-negative: {dims}")
-    count = int(np.prod([d for d in dims if d >= 0], dtype=np.int64))
-    if unknown and count == 0:
-        return invalid("reshape cannot infer the missing input size for an empty tensor unless all "
-                       f"specified input sizes are non-zero: {dims}")
-    relation = "a multiple of " if unknown else ""
-    return invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape "
-                   f"{dims} has {relation}{count}")
+        raise invalid(f"sizes input must be 1-D, not a scalar {dims}")
+    if sum(d < 0 for d in dims) > 1 or min(dims, default=0) < -1:
+        raise invalid(f"the sizes may hold one -1 and otherwise no negative number, got {dims}")
+    count = math.prod(d for d in dims if d >= 0)
+    if x.size == 0 and count == 0:
+        # Zeros on both sides left out, the missing size is what makes the rest equal.
+        known = math.prod(d for d in dims if d > 0)
+        missing, rest = divmod(math.prod(d for d in x.shape if d > 0), known)
+        if not rest:
+            return [missing if d == -1 else d for d in dims]
+    relation = "a multiple of " if -1 in dims else ""
+    raise invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape "
+                  f"{dims} has {relation}{count}")
 
 
 @kernel("ExpandDims", host_inputs=(1,))
@@ -165,10 +164,6 @@ def _incompatible(x: list, y: list) -> Exception:
 def broadcast_gradient_args(node: KernelNode) -> Callable:
     """For each operand the dimensions along which it was repeated."""
     dtype = node.np_dtype()
-    known = node.constant(0), node.constant(1)
-    if known[0] is not None and known[1] is not None:
-        result = tuple(np.array(axes, dtype) for axes in _reductions(*(k.tolist() for k in known)))
-        return lambda a, b: (result[0].copy(), result[1].copy())
 
     def run(a: Any, b: Any) -> tuple:
         x, y = _reductions(a.tolist(), b.tolist())

@@ -20,6 +20,7 @@ from hpcflow.graph.shape_inference import (
     unchanged,
     with_rank,
 )
+from hpcflow.ops.static_shape import known_values
 from hpcflow.shapes import TensorShape
 
 __all__ = [
@@ -125,10 +126,11 @@ not_differentiable("ZerosLike", "OnesLike")
 
 @register_constant_value("Fill")
 def _fill_value(op: Operation) -> np.ndarray | None:
-    dims, value = constant_value(op.inputs[0]), constant_value(op.inputs[1])
-    if dims is None or value is None or int(np.prod(dims)) > _KNOWN_VALUE_LIMIT:
+    values = known_values(op.inputs)
+    if values is None:
         return None
-    return np.broadcast_to(value, tuple(int(d) for d in dims))
+    dims, value = values
+    return np.broadcast_to(value, tuple(dims.tolist()))
 
 
 @RegisterGradient("Fill")
@@ -241,10 +243,8 @@ def range_length(start: Any, limit: Any, delta: Any) -> int:
 
 def _range_shape(op: Operation) -> list[Dims]:
     _scalar_inputs(op)
-    values = [constant_value(t) for t in op.inputs]
-    if any(v is None for v in values):
-        return [(None,)]
-    return [(range_length(*(v.item() for v in values)),)]
+    values = known_values(op.inputs)
+    return [(None if values is None else range_length(*(v.item() for v in values)),)]
 
 
 register_op("Range", "start: Tidx; limit: Tidx; delta: Tidx", "output: Tidx",
@@ -254,13 +254,13 @@ not_differentiable("Range")
 
 @register_constant_value("Range")
 def _range_value(op: Operation) -> np.ndarray | None:
-    length = op.outputs[0]._dims[0]
-    if length is None or length > _KNOWN_VALUE_LIMIT:
+    values = known_values(op.inputs)
+    if values is None:
         return None
-    values = [constant_value(t) for t in op.inputs]
-    if any(v is None for v in values):
+    start, limit, delta = values
+    length = range_length(start.item(), limit.item(), delta.item())
+    if length > _KNOWN_VALUE_LIMIT:
         return None
-    start, delta = values[0], values[2]
     return start + delta * np.arange(length, dtype=start.dtype)
 
 

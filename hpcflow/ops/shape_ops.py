@@ -24,6 +24,7 @@ from hpcflow.graph.shape_inference import (
     with_rank,
 )
 from hpcflow.ops.static_shape import element_count, known_dims, normalize_axis, reshape_like
+from hpcflow.ops.type_sets import INDEX
 from hpcflow.shapes import TensorShape, as_shape
 
 __all__ = [
@@ -39,8 +40,6 @@ __all__ = [
     "squeeze",
 ]
 
-_INDEX = "{int32, int64}"
-
 # ---------------------------------------------------------------- Shape, ShapeN, Rank, Size
 
 
@@ -48,12 +47,12 @@ def _shape_shape(op: Operation) -> list[Dims]:
     return [(None if t._dims is None else len(t._dims),) for t in op.inputs]
 
 
-register_op("Shape", "input: T", "output: out_type", f"T: type; out_type: {_INDEX} = int32",
+register_op("Shape", "input: T", "output: out_type", f"T: type; out_type: {INDEX} = int32",
             shape=_shape_shape)
 register_op("ShapeN", "input: N * T", "output: N * out_type",
-            f"N: int >= 1; T: type; out_type: {_INDEX} = int32", shape=_shape_shape)
+            f"N: int >= 1; T: type; out_type: {INDEX} = int32", shape=_shape_shape)
 register_op("Rank", "input: T", "output: int32", "T: type", shape=scalar)
-register_op("Size", "input: T", "output: out_type", f"T: type; out_type: {_INDEX} = int32",
+register_op("Size", "input: T", "output: out_type", f"T: type; out_type: {INDEX} = int32",
             shape=scalar)
 not_differentiable("Shape", "ShapeN", "Rank", "Size")
 
@@ -162,7 +161,7 @@ def _complete(target: tuple, total: int, dims: Dims) -> Dims:
 
 
 register_op("Reshape", "tensor: T; shape: Tshape", "output: T",
-            f"T: type; Tshape: {_INDEX} = int32", shape=_reshape_shape)
+            f"T: type; Tshape: {INDEX} = int32", shape=_reshape_shape)
 
 
 @register_constant_value("Reshape")
@@ -215,7 +214,7 @@ def _squeeze_shape(op: Operation) -> list[Dims]:
     return [tuple(d for i, d in enumerate(dims) if i not in dropped)]
 
 
-register_op("ExpandDims", "input: T; dim: Tdim", "output: T", f"T: type; Tdim: {_INDEX} = int32",
+register_op("ExpandDims", "input: T; dim: Tdim", "output: T", f"T: type; Tdim: {INDEX} = int32",
             shape=_expand_dims_shape)
 register_op("Squeeze", "input: T", "output: T", "T: type; squeeze_dims: list(int) = []",
             shape=_squeeze_shape)
@@ -284,11 +283,11 @@ def _two_vectors(op: Operation) -> list[Dims]:
     return [(None,), (None,)]
 
 
-register_op("BroadcastArgs", "s0: T; s1: T", "r0: T", f"T: {_INDEX} = int32",
+register_op("BroadcastArgs", "s0: T; s1: T", "r0: T", f"T: {INDEX} = int32",
             shape=_broadcast_args_shape)
-register_op("BroadcastGradientArgs", "s0: T; s1: T", "r0: T; r1: T", f"T: {_INDEX} = int32",
+register_op("BroadcastGradientArgs", "s0: T; s1: T", "r0: T; r1: T", f"T: {INDEX} = int32",
             shape=_two_vectors)
-register_op("InvertPermutation", "x: T", "y: T", f"T: {_INDEX} = int32", shape=unchanged)
+register_op("InvertPermutation", "x: T", "y: T", f"T: {INDEX} = int32", shape=unchanged)
 not_differentiable("BroadcastArgs", "BroadcastGradientArgs", "InvertPermutation")
 
 

@@ -1,7 +1,11 @@
-"""What gradient functions ask about static shapes, so that known shapes cost no nodes."""
+"""What shape and gradient functions ask about known shapes and values.
+
+What is known while the graph is built costs no nodes in a step.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -9,6 +13,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value
 
 
 def known_dims(tensor: Tensor) -> tuple[int, ...] | None:
@@ -56,3 +61,26 @@ def element_count(dims: Dims) -> int | None:
     for dim in dims:
         total *= dim
     return total
+
+
+def known_values(tensors: Iterable[Tensor]) -> list[np.ndarray] | None:
+    """The values of all `tensors` if they follow from the graph alone, else None."""
+    values = []
+    for tensor in tensors:
+        value = constant_value(tensor)
+        if value is None:
+            return None
+        values.append(value)
+    return values
+
+
+def known_elements(tensor: Tensor) -> list | None:
+    """The elements of a 1-D integer tensor, None for each unknown one; None: not even how many."""
+    value = constant_value(tensor)
+    if value is not None:
+        return value.reshape(-1).tolist()
+    if tensor.op.type == "Pack" and tensor._dims == (len(tensor.op.inputs),):
+        items = [constant_value(t) for t in tensor.op.inputs]
+        return [None if v is None else v.item() for v in items]
+    length = tensor._dims[0] if tensor._dims else None
+    return None if length is None else [None] * length
