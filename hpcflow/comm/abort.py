@@ -1,0 +1,130 @@
+"""The end of a job of several ranks when one of them fails.
+
+A rank that ends with an exception would leave the others waiting for it. `install_abort_hook`
+makes it print one report, every line of which begins with its rank, and end all ranks with a
+non-zero status. `sys.exit` with a non-zero status does the same without a report.
+
+A bare `raise SystemExit(n)` cannot be told from a normal end: scripts should call `sys.exit(n)`.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import threading
+import traceback
+from types import TracebackType
+from typing import Any, NoReturn
+
+#: The status after an exception, and after Ctrl-C.
+FAILURE = 1
+INTERRUPTED = 130
+
+_plain_exit = sys.exit
+_rank: int | None = None
+#: The status of a `sys.exit` that nothing has caught.
+_exit_status = 0
+
+
+def abort_job(rank: int, code: int, message: str) -> NoReturn:
+    """Print `message`, each line behind the rank, and end all ranks; `code` 0 counts as 1."""
+    sys.stdout.flush()
+    prefix = f"[rank {rank}] "
+    lines = message.rstrip().splitlines()
+    sys.stderr.write("".join(f"{prefix}{line}\n" for line in lines))
+    sys.stderr.flush()
+    _end_all(code & 0xFF or FAILURE)
+
+
+def _end_all(status: int) -> NoReturn:
+    MPI = sys.modules.get("mpi4py.MPI")
+    if MPI is not None and MPI.Is_initialized() and not MPI.Is_finalized():
+        MPI.COMM_WORLD.Abort(status)
+    # Without MPI the launcher ends the job when one rank exits with an error.
+    os._exit(status)
+
+
+def install_abort_hook(rank: int) -> None:
+    """Let an uncaught exception on any thread of this rank end the job.
+
+    Does nothing in a world of one rank, and nothing the second time.
+    """
+    global _rank
+    from hpcflow.comm.world import world
+
+    if _rank is not None or world().size == 1:
+        return
+    _rank = rank
+    _chain_except_hook(rank)
+    _chain_thread_hook(rank)
+    sys.exit = _watched_exit
+    atexit.register(end_after_failed_exit)
+
+
+def _chain_except_hook(rank: int) -> None:
+    previous = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        if previous is not sys.__excepthook__:
+            previous(kind, error, trace)
+        _abort_for(rank, error, trace, "")
+
+    sys.excepthook = hook
+
+
+def _chain_thread_hook(rank: int) -> None:
+    previous = threading.excepthook
+
+    def hook(arguments: threading.ExceptHookArgs) -> None:
+        if issubclass(arguments.exc_type, SystemExit) or arguments.exc_value is None:
+            return
+        if previous is not threading.__excepthook__:
+            previous(arguments)
+        name = arguments.thread.name if arguments.thread else "unknown"
+        _abort_for(rank, arguments.exc_value, arguments.exc_traceback, f" in thread {name}")
+
+    threading.excepthook = hook
+
+
+def _abort_for(
+    rank: int, error: BaseException, trace: TracebackType | None, where: str
+) -> NoReturn:
+    text = "".join(traceback.format_exception(type(error), error, trace))
+    code = INTERRUPTED if isinstance(error, KeyboardInterrupt) else FAILURE
+    abort_job(rank, code, f"failed{where}; ending the job\n{text}")
+
+
+class _Exit(SystemExit):
+    """What `sys.exit` raises: notices whether anything caught it.
+
+    The interpreter drops an exception that nothing caught when no frame is left on the stack; one
+    that was caught goes while the frame that caught it runs.
+    """
+
+    def __del__(self) -> None:
+        global _exit_status
+        try:
+            sys._getframe(1)
+        except ValueError:
+            if threading.current_thread() is threading.main_thread():
+                _exit_status = _status_of(self.code)
+
+
+def _watched_exit(status: Any = None, /) -> NoReturn:
+    """Exit from Python by raising SystemExit, as the original does."""
+    raise _Exit(status)
+
+
+def _status_of(code: Any) -> int:
+    """The status of a process that ends with SystemExit(code)."""
+    if code is None:
+        return 0
+    return code & 0xFF if isinstance(code, int) else FAILURE
+
+
+def end_after_failed_exit() -> None:
+    """At the end of the process: end the other ranks too if `sys.exit` reported a failure."""
+    if _exit_status and _rank is not None:
+        sys.stdout.flush()
+        abort_job(_rank, _exit_status, f"exited with status {_exit_status}; ending the job")

@@ -1,0 +1,75 @@
+"""The normal end of a process: what is open is closed before MPI_Finalize.
+
+mpi4py calls MPI_Finalize when the interpreter ends, after the handler here. Transports that the
+program left open are closed by it: what they sent is delivered and their requests are freed.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import traceback
+import weakref
+from typing import Any, Protocol
+
+from hpcflow.comm import abort
+
+#: How many times to look whether a cancelled receive has ended.
+_CANCEL_LOOKS = 10_000
+
+#: Sends that nobody received: their buffers must live as long as MPI does.
+_undelivered: list[Any] = []
+
+
+class Closable(Protocol):
+    """What `at_exit` takes."""
+
+    def close(self) -> None:
+        """Release everything; a second call does nothing."""
+
+
+_open: weakref.WeakSet[Any] = weakref.WeakSet()
+_installed = False
+
+
+def at_exit(transport: Closable) -> None:
+    """Close `transport` when the process ends, if it still exists and MPI still runs."""
+    global _installed
+    _open.add(transport)
+    if not _installed:
+        _installed = True
+        atexit.register(_close_all)
+
+
+def _close_all() -> None:
+    from mpi4py import MPI
+
+    abort.end_after_failed_exit()
+    if MPI.Is_finalized():
+        return
+    for transport in list(_open):
+        try:
+            transport.close()
+        except Exception:  # noqa: BLE001  the others must be closed too
+            traceback.print_exc(file=sys.stderr)
+
+
+def retire_receive(request: Any) -> None:
+    """End a receive that nothing may match any more, and free it if it is persistent."""
+    request.Cancel()
+    for _ in range(_CANCEL_LOOKS):
+        if request.Test():
+            free(request)
+            return
+    _undelivered.append(request)
+
+
+def retire_send(entry: Any) -> None:
+    """Keep a send that its receiver has not taken; it cannot be cancelled."""
+    _undelivered.append(entry)
+
+
+def free(request: Any) -> None:
+    """Free a persistent request; one that has completed frees itself."""
+    if request:
+        request.Free()

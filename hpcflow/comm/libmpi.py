@@ -1,0 +1,31 @@
+"""The MPI library in this process, beside what mpi4py shows of it."""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from pathlib import Path
+
+_LIBRARY = re.compile(r"/lib(mpi|mpich|mpi_[a-z]+|msmpi|mpi_intel)\.so[.0-9]*$")
+
+
+def loaded() -> list[str]:
+    """The paths of the MPI libraries in this process. Two different ones never work."""
+    try:
+        lines = Path("/proc/self/maps").read_text().splitlines()
+    except OSError:
+        return []
+    paths = {line[line.index("/") :] for line in lines if "/" in line}
+    return sorted(path for path in paths if _LIBRARY.search(path))
+
+
+def cuda_aware() -> bool | None:
+    """Whether the library says that it takes device buffers; None if it does not say.
+
+    Asks `MPIX_Query_cuda_support`, an extension of Open MPI, MPICH and their descendants.
+    """
+    for path in loaded():
+        query = getattr(ctypes.CDLL(path), "MPIX_Query_cuda_support", None)
+        if query is not None:
+            return bool(query())
+    return None

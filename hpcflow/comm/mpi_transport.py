@@ -1,0 +1,426 @@
+"""The transport over MPI.
+
+Built for latency: a poll of an idle transport is two lock operations and one MPI_Test per
+request, or one MPI_Testsome when there are many; static edges are persistent requests; nothing
+is allocated unless something has completed.
+
+No call waits for the lock around MPI. It is a token in a deque: taking it is `pop`, atomic and
+three times as fast as a lock object. A thread that finds it taken leaves its operation in
+`deferred`; whoever holds the lock runs it before or right after letting go. So posting works
+from any thread, from callbacks and from signal handlers, and a polling thread starves nobody.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from hpcflow import errors
+from hpcflow.comm import abort, buffers, finalize
+from hpcflow.comm.matching import Exchange, Half, LocalSlot, Ready, Task
+from hpcflow.comm.mpi_control import ControlPlane
+from hpcflow.comm.mpi_requests import (
+    LongReceive,
+    LongSend,
+    Pipe,
+    PipeKey,
+    PlainTransfer,
+    ReceiveEntry,
+    SendEntry,
+    describe,
+    mpi_failure,
+)
+from hpcflow.comm.mpi_slots import LongSlot, ReceiveSlot, SendSlot
+from hpcflow.comm.transport import (
+    Handler,
+    ReceiveDone,
+    SendDone,
+    Slot,
+    Transport,
+    busy_error,
+    closed_error,
+)
+from hpcflow.comm.waiting import Backoff
+from hpcflow.comm.world import PrivateComms, private_comms
+
+#: With more requests than this, one Testsome is faster than a Test of each.
+_FEW = 6
+#: Seconds for which `close` waits for receivers to take what was sent.
+_DRAIN_SECONDS = 5.0
+#: The lock of all transports where MPI wants one caller at a time.
+_PROCESS_LOCK = deque((None,))
+
+
+class MpiTransport(Transport):
+    """An endpoint of a group of MPI ranks.
+
+    `comms` are private communicators (made from the world by default, which all its ranks must do
+    together). `tag_limit` may lower the number of tags below what MPI offers.
+    """
+
+    def __init__(self, comms: PrivateComms | None = None, tag_limit: int | None = None) -> None:
+        from mpi4py import MPI
+
+        comms = private_comms() if comms is None else comms
+        self.comms = comms
+        self.rank = comms.control.rank
+        self.size = comms.control.size
+        self.chunk_bytes = buffers.chunk_bytes()
+        # The highest tag is ours: the second parts of long control messages.
+        highest_tag: int = comms.data.Get_attr(MPI.TAG_UB)
+        self.tag_limit = min(highest_tag, tag_limit or highest_tag)
+        self.description = f"MPI, rank {self.rank} of {self.size}"
+        self._mpi_error = MPI.Exception
+        self._byte = MPI.BYTE
+        self._status = MPI.Status()
+        self._testsome = MPI.Request.Testsome
+        self._statuses: list[Any] = []
+
+        self._lock = deque((None,)) if comms.any_thread else _PROCESS_LOCK
+        #: Take the lock, or raise IndexError; let it go.
+        self.lock: Callable[[], None] = self._lock.pop
+        self.unlock: Callable[[None], None] = self._lock.append
+        #: What threads that found the lock taken want done.
+        self.deferred: deque[Task] = deque()
+        # Set and tested under the lock: callbacks of a poll run without it.
+        self._polling = False
+        self._closed = False
+
+        #: Completions for the next poll to run.
+        self.ready: Ready = deque()
+        # Entries in flight. New ones go to the end; `_requests` follows when it is needed.
+        self._active: list[Any] = []
+        self._requests: list[Any] = []
+        self._stale = False
+        self._finished: list[Any] = []
+        #: Poll an entry from now on. For use under the lock.
+        self.watch: Callable[[Any], None] = self._active.append
+        self._send_pipes: dict[PipeKey, Pipe] = {}
+        self._receive_pipes: dict[PipeKey, Pipe] = {}
+        self._exchange = Exchange(self.chunk_bytes)
+        #: Persistent requests, to be freed.
+        self.slots: set[Any] = set()
+
+        self._isend = comms.data.Isend
+        self._irecv = comms.data.Irecv
+        self._control = ControlPlane(self, comms.control, highest_tag)
+        finalize.at_exit(self)
+
+    # --- progress ---------------------------------------------------------------------------
+
+    def poll(self) -> bool:
+        """Make progress without blocking; True if anything completed."""
+        try:
+            self.lock()
+        except (IndexError, errors.FailedPreconditionError):
+            return False
+        came = False
+        entry = None
+        try:
+            if self._polling:
+                return False
+            if self.deferred:
+                self.run_deferred()
+            status, ready = self._status, self.ready
+            control = self._control
+            if control.test(status):
+                control.take(status)
+                came = True
+            if len(self._active) > _FEW:
+                came |= self._test_many()
+            else:
+                for entry in self._active:
+                    if entry.test(status):
+                        self._finished.append(entry)
+                        entry.finish(status)
+            if self._finished:
+                self._forget_finished()
+                came = True
+            if not ready:
+                return came
+            self._polling = True
+        except self._mpi_error as error:
+            raise self._explain(error, entry) from None
+        finally:
+            self.unlock(None)
+            if self.deferred:
+                self.flush()
+        try:
+            # What callbacks add is left to the next poll, so that this one ends.
+            count = len(ready)
+            while count:
+                count -= 1
+                function, arguments = ready.popleft()
+                function(*arguments)
+        finally:
+            self._polling = False
+        return True
+
+    def _forget_finished(self) -> None:
+        for entry in self._finished:
+            self._active.remove(entry)
+        self._finished.clear()
+        self._stale = True
+
+    def pending(self) -> int:
+        """The number of transfers in flight or waiting for their turn."""
+        pipes = [*self._send_pipes.values(), *self._receive_pipes.values()]
+        waiting = sum(len(pipe) for pipe in pipes)
+        return len(self._active) + waiting + self._exchange.pending(self.rank)
+
+    def _test_many(self) -> bool:
+        active, requests = self._active, self._requests
+        if self._stale or len(requests) > len(active):
+            requests[:] = [entry.request for entry in active]
+            self._stale = False
+        else:
+            requests += [entry.request for entry in active[len(requests) :]]
+        # Testsome adds Status objects to the list as it needs them.
+        found = self._testsome(requests, self._statuses)
+        if not found:
+            return False
+        entries = [active[index] for index in found]
+        gone = set(found)
+        active[:] = [entry for index, entry in enumerate(active) if index not in gone]
+        self._stale = True
+        for entry, status in zip(entries, self._statuses):
+            entry.finish(status)
+        return True
+
+    def _explain(self, error: Exception, entry: Any) -> errors.InternalError:
+        suspects = [entry] if entry is not None else self._active
+        found = [describe(*one.where) for one in suspects if not one.outgoing]
+        return mpi_failure(error, ", ".join([f"rank {self.rank}", *found[:8]]))
+
+    # --- the lock ---------------------------------------------------------------------------
+
+    def run_locked(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Run `action` under the lock: now, or by the thread that holds it, soon."""
+        try:
+            self.lock()
+        except IndexError:
+            self.defer(action, *arguments)
+            return
+        try:
+            if self.deferred:
+                self.run_deferred()
+            action(*arguments)
+        finally:
+            self.unlock(None)
+            if self.deferred:
+                self.flush()
+
+    def defer(self, action: Callable[..., None], *arguments: Any) -> None:
+        """Leave `action` to the thread that holds the lock."""
+        if self._closed:
+            raise closed_error(self.description)
+        self.deferred.append((action, arguments))
+        self.flush()
+
+    def run_deferred(self) -> None:
+        """Do what other threads want. For use under the lock."""
+        while self.deferred:
+            action, arguments = self.deferred.popleft()
+            action(*arguments)
+
+    def flush(self) -> None:
+        """Do what other threads want, unless one holds the lock: it comes here afterwards."""
+        while self.deferred:
+            try:
+                self.lock()
+            except IndexError:
+                return
+            try:
+                self.run_deferred()
+            finally:
+                self.unlock(None)
+
+    # --- control plane ----------------------------------------------------------------------
+
+    def set_handler(self, handler: Handler) -> None:
+        """Give control messages to `handler`, those that came before too."""
+        self.run_locked(self._control.set_handler, handler)
+
+    def send_message(self, dest: int, payload: bytes) -> None:
+        """Send a control message."""
+        if type(payload) is not bytes:
+            payload = bytes(payload)
+        if not 0 <= dest < self.size:
+            self.check_peer(dest)
+        if dest == self.rank:
+            self._check_open()
+            self._control.send_to_self(payload)
+        else:
+            self.run_locked(self._control.send, dest, payload)
+
+    # --- data plane -------------------------------------------------------------------------
+
+    def post_send(self, buffer: Any, dest: int, tag: int, done: SendDone | None = None) -> None:
+        """Send a buffer."""
+        length = buffers.byte_length(buffer)
+        self.check_peer(dest, tag)
+        if dest == self.rank:
+            self._check_open()
+            half = Half(buffers.byte_view(buffer), done, self.ready)
+            self._exchange.post_send((dest, dest, tag), half)
+        else:
+            self.run_locked(self.begin_send, buffer, length, dest, tag, done)
+
+    def post_recv(self, buffer: Any, source: int, tag: int, done: ReceiveDone) -> None:
+        """Receive into a buffer."""
+        length = buffers.writable_length(buffer)
+        self.check_peer(source, tag)
+        if source == self.rank:
+            self._check_open()
+            half = Half(buffers.byte_view(buffer), done, self.ready)
+            self._exchange.post_receive((source, source, tag), half)
+        else:
+            self.run_locked(self.begin_receive, buffer, length, source, tag, done)
+
+    def begin_send(
+        self, buffer: Any, length: int, dest: int, tag: int, done: SendDone | None
+    ) -> None:
+        """Send to another rank. For use under the lock."""
+        pipe = self._send_pipes.get((dest, tag)) if self._send_pipes else None
+        if length > self.chunk_bytes:
+            pipe = pipe or Pipe(self._send_pipes, (dest, tag))
+            pipe.add(LongSend(self, buffers.byte_view(buffer), dest, tag, pipe, done))
+        elif pipe is not None:
+            pipe.add(PlainTransfer(self._begin_plain_send, buffer, dest, tag, done))
+        else:
+            self._begin_plain_send(buffer, dest, tag, done)
+
+    def _begin_plain_send(self, buffer: Any, dest: int, tag: int, done: SendDone | None) -> None:
+        request = self._isend((buffer, self._byte), dest, tag)
+        # Short messages are gone at once, and then cost no poll.
+        if not request.Test():
+            self.watch(SendEntry(request, done, self.ready))
+        elif done is not None:
+            self.ready.append((done, ()))
+
+    def begin_receive(
+        self, buffer: Any, length: int, source: int, tag: int, done: ReceiveDone
+    ) -> None:
+        """Receive from another rank. For use under the lock."""
+        pipe = self._receive_pipes.get((source, tag)) if self._receive_pipes else None
+        if length > self.chunk_bytes:
+            pipe = pipe or Pipe(self._receive_pipes, (source, tag))
+            pipe.add(LongReceive(self, buffers.byte_view(buffer), source, tag, pipe, done))
+        elif pipe is not None:
+            pipe.add(PlainTransfer(self._begin_plain_receive, buffer, source, tag, done))
+        else:
+            self._begin_plain_receive(buffer, source, tag, done)
+
+    def _begin_plain_receive(self, buffer: Any, source: int, tag: int, done: ReceiveDone) -> None:
+        request = self.start_receive(buffer, source, tag)
+        self.watch(ReceiveEntry(request, done, self.ready, (source, tag)))
+
+    def start_send(self, buffer: Any, dest: int, tag: int) -> Any:
+        """The request of one message to send. For use under the lock."""
+        return self._isend((buffer, self._byte), dest, tag)
+
+    def start_receive(self, buffer: Any, source: int, tag: int) -> Any:
+        """The request of one message to receive. For use under the lock."""
+        return self._irecv((buffer, self._byte), source, tag)
+
+    def send_slot(self, buffer: Any, dest: int, tag: int) -> Slot:
+        """A persistent send."""
+        length = buffers.byte_length(buffer)
+        self.check_peer(dest, tag)
+        self._check_open()
+        if dest == self.rank:
+            return LocalSlot(self._exchange.post_send, (dest, dest, tag), buffer, self.ready)
+        if length > self.chunk_bytes:
+            return LongSlot(self.post_send, buffer, dest, tag)
+        message = (buffer, self._byte)
+        return SendSlot(self, self.comms.data.Send_init, message, (dest, tag), self._send_pipes)
+
+    def recv_slot(self, buffer: Any, source: int, tag: int) -> Slot:
+        """A persistent receive."""
+        length = buffers.writable_length(buffer)
+        self.check_peer(source, tag)
+        self._check_open()
+        if source == self.rank:
+            post = self._exchange.post_receive
+            return LocalSlot(post, (source, source, tag), buffer, self.ready)
+        if length > self.chunk_bytes:
+            return LongSlot(self.post_recv, buffer, source, tag)
+        message, where = (buffer, self._byte), (source, tag)
+        return ReceiveSlot(self, self.comms.data.Recv_init, message, where, self._receive_pipes)
+
+    # --- the end ----------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Deliver what was sent, as far as its receivers take it, and free all requests.
+
+        Raises FailedPreconditionError inside a callback, or while another thread runs callbacks.
+        """
+        if self._closed:
+            return
+        self._drain()
+        self._take_over()
+        try:
+            self._release()
+        finally:
+            self.lock = self._refuse
+            self.unlock(None)
+
+    def _take_over(self) -> None:
+        """Take the lock for good; from now on polls return False and operations are refused."""
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        while time.monotonic() < deadline:
+            try:
+                self.lock()
+            except IndexError:
+                time.sleep(1e-4)
+                continue
+            if not self._polling:
+                self._polling = self._closed = True
+                self.run_deferred()
+                return
+            self.unlock(None)
+            time.sleep(1e-4)
+        raise busy_error(f"a poll of {self.description}")
+
+    def _drain(self) -> None:
+        deadline = time.monotonic() + _DRAIN_SECONDS
+        backoff = Backoff(self.comms.oversubscribed)
+        while self._has_unsent() and time.monotonic() < deadline:
+            if self.poll():
+                backoff.reset()
+            else:
+                backoff.wait()
+
+    def _has_unsent(self) -> bool:
+        return bool(self.deferred or self._send_pipes) or any(
+            entry.outgoing for entry in list(self._active)
+        )
+
+    def _release(self) -> None:
+        for entry in self._active:
+            if entry.outgoing:
+                finalize.retire_send(entry)
+            else:
+                finalize.retire_receive(entry.request)
+        self._control.close()
+        busy = set(map(id, self._active))
+        for slot in self.slots:
+            slot.mark_closed()
+            if id(slot) not in busy:
+                finalize.free(slot.request)
+        self._active.clear()
+        self._requests.clear()
+        self._exchange.forget(self.rank)
+
+    def abort(self, code: int, message: str) -> NoReturn:
+        """Print `message` behind the rank and end all ranks of the job with a non-zero status."""
+        abort.abort_job(self.rank, code, message)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise closed_error(self.description)
+
+    def _refuse(self) -> None:
+        raise closed_error(self.description)

@@ -1,0 +1,286 @@
+"""The start of MPI, and the private communicators that transports use.
+
+mpi4py is imported by the functions here when they are called, never when this is imported.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import socket
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpcflow import config, errors
+from hpcflow.comm import buffers, libmpi
+from hpcflow.comm.launch import Launch, launch, launched_under_mpi, without_launcher
+from hpcflow.comm.waiting import Backoff
+
+__all__ = [
+    "Launch",
+    "PrivateComms",
+    "World",
+    "describe",
+    "launch",
+    "launched_under_mpi",
+    "private_comms",
+    "without_launcher",
+    "world",
+]
+
+_THREAD_LEVELS = ("single", "funneled", "serialized", "multiple")
+#: The CPUs that a placement record has room for.
+_MAX_CPUS = 8192
+_lock = threading.Lock()
+_world: World | None = None
+
+
+@dataclass(frozen=True)
+class World:
+    """All ranks of the job."""
+
+    rank: int
+    size: int
+    comm: Any
+    thread_level: str
+
+    @property
+    def any_thread(self) -> bool:
+        """Whether threads other than the first may call MPI."""
+        return self.thread_level in ("serialized", "multiple")
+
+
+def world() -> World:
+    """The ranks of this job; starts MPI, with the highest thread level, if nobody has.
+
+    Raises UnavailableError if mpi4py or an MPI library is missing, or if MPI does not see the
+    ranks that the launcher started.
+    """
+    global _world
+    with _lock:
+        if _world is None:
+            _world = _start()
+        return _world
+
+
+def _start() -> World:
+    _apply_defaults()
+    MPI = _import_mpi()
+    if not MPI.Is_initialized():  # an application told mpi4py to leave that to others
+        MPI.Init_thread(MPI.THREAD_MULTIPLE)
+    comm = MPI.COMM_WORLD
+    started = launch()
+    if started is not None and started.size not in (None, comm.size):
+        raise errors.UnavailableError(
+            None,
+            None,
+            f"{started.launcher} started {started.size} ranks, but MPI sees {comm.size}: expected "
+            "the same; use the launcher of the MPI library that mpi4py has loaded "
+            f"({_short_version(MPI)}), under Slurm one of `srun --mpi=pmix` and `--mpi=pmi2`",
+        )
+    level = MPI.Query_thread()
+    order = [getattr(MPI, f"THREAD_{name.upper()}") for name in _THREAD_LEVELS]
+    return World(comm.rank, comm.size, comm, _THREAD_LEVELS[order.index(level)])
+
+
+def _import_mpi() -> Any:
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        started = launch()
+        why = f"{started.launcher} started this process as a rank, but " if started else ""
+        raise errors.UnavailableError(
+            None,
+            None,
+            f"{why}MPI cannot be used: {error}: expected mpi4py and an MPI library; "
+            "`pip install hpcflow[mpi]` brings both",
+        ) from error
+    return MPI
+
+
+def _apply_defaults() -> None:
+    """Settings that the embedded Open MPI starts better with, where the user made none."""
+    if "mpi4py.MPI" in sys.modules or not (Path(sys.prefix) / "lib" / "libmpi.so.40").exists():
+        return
+    started = launch()
+    one_node = started is None or (started.size is not None and started.size == started.local_size)
+    if one_node:
+        # Looking for fabrics takes a second, and on one node none is used.
+        os.environ.setdefault("OMPI_MCA_btl", "^ofi")
+
+
+def _short_version(MPI: Any) -> str:
+    return MPI.Get_library_version().split(",")[0].split("\n")[0].strip()
+
+
+@dataclass(frozen=True)
+class PrivateComms:
+    """Communicators that only hpcflow uses, so that no message of the application meets ours.
+
+    `local_ranks` are the ranks on this node, this one included; `oversubscribed` says that they
+    are more than the cores that they may run on; `any_thread` that MPI takes calls from several
+    threads at a time.
+    """
+
+    control: Any
+    data: Any
+    collectives: Any
+    local_ranks: tuple[int, ...]
+    oversubscribed: bool
+    any_thread: bool
+
+    def free(self) -> None:
+        """Free the communicators; all ranks must do so together, with nothing outstanding."""
+        for comm in (self.control, self.data, self.collectives):
+            comm.Free()
+
+
+def private_comms(comm: Any = None) -> PrivateComms:
+    """Duplicate `comm` (the world by default) for our own use; all its ranks must do so.
+
+    Raises UnavailableError if not all ranks have joined after `config.flags.connect_timeout`
+    seconds, and FailedPreconditionError if ranks disagree about the chunk size.
+    """
+    if comm is None:
+        comm = world().comm
+    from mpi4py import MPI
+
+    deadline = time.monotonic() + config.flags.connect_timeout
+    control = _duplicate(comm, deadline)
+    # Ranks that fail should say so themselves.
+    control.Set_errhandler(MPI.ERRORS_RETURN)
+    data, collectives = _duplicate(control, deadline), _duplicate(control, deadline)
+    records = np.empty((control.size, _Placement.BYTES), np.uint8)
+    request = control.Iallgather(_Placement.here().encode(), records)
+    _wait(request.Test, deadline, comm.size)
+    placements = [_Placement.decode(record) for record in records]
+    _check_same_chunk(placements)
+    any_thread = MPI.Query_thread() == MPI.THREAD_MULTIPLE
+    local_ranks, oversubscribed = _neighbours(placements, control.rank)
+    return PrivateComms(control, data, collectives, local_ranks, oversubscribed, any_thread)
+
+
+def _duplicate(comm: Any, deadline: float) -> Any:
+    duplicate, request = comm.Idup()
+    _wait(request.Test, deadline, comm.size)
+    return duplicate
+
+
+def _wait(test: Callable[[], bool], deadline: float, size: int) -> None:
+    backoff = Backoff(oversubscribed=True)
+    while not test():
+        if time.monotonic() > deadline:
+            raise errors.UnavailableError(
+                None,
+                None,
+                f"not all {size} ranks joined within {config.flags.connect_timeout:g} s: expected "
+                "every rank of the communicator to take part (HPCFLOW_CONNECT_TIMEOUT)",
+            )
+        backoff.wait()
+
+
+@dataclass(frozen=True)
+class _Placement:
+    """Where a rank runs, and what the ranks must agree on."""
+
+    BYTES = 16 + _MAX_CPUS // 8
+
+    node: int
+    chunk: int
+    cpus: frozenset[int]
+
+    @staticmethod
+    def here() -> _Placement:
+        cpus = frozenset(cpu for cpu in os.sched_getaffinity(0) if cpu < _MAX_CPUS)
+        return _Placement(_node_id(), buffers.chunk_bytes(), cpus)
+
+    def encode(self) -> Any:
+        record = np.zeros(self.BYTES, np.uint8)
+        record[:16].view(np.uint64)[:] = self.node, self.chunk
+        mask = np.zeros(_MAX_CPUS, np.uint8)
+        mask[list(self.cpus)] = 1
+        record[16:] = np.packbits(mask)
+        return record
+
+    @staticmethod
+    def decode(record: Any) -> _Placement:
+        node, chunk = record[:16].view(np.uint64)
+        cpus = np.flatnonzero(np.unpackbits(record[16:]))
+        return _Placement(int(node), int(chunk), frozenset(cpus.tolist()))
+
+
+def _node_id() -> int:
+    """A number that tells nodes apart: host names alone repeat among containers."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text()
+    except OSError:
+        boot = ""
+    name = socket.gethostname()
+    return zlib.crc32(name.encode()) << 32 | zlib.crc32(boot.encode())
+
+
+def _check_same_chunk(placements: list[_Placement]) -> None:
+    chunks = [placement.chunk for placement in placements]
+    odd = next((rank for rank, chunk in enumerate(chunks) if chunk != chunks[0]), None)
+    if odd is not None:
+        raise errors.FailedPreconditionError(
+            None,
+            None,
+            f"HPCFLOW_CHUNK_BYTES is {chunks[0]} on rank 0, but {chunks[odd]} on rank {odd}: "
+            "expected the same on every rank",
+        )
+
+
+def _neighbours(placements: list[_Placement], rank: int) -> tuple[tuple[int, ...], bool]:
+    """The ranks on the node of `rank`, and whether those that share its cores outnumber them."""
+    own = placements[rank]
+    local = [r for r, placement in enumerate(placements) if placement.node == own.node]
+    sharing = [placements[r].cpus for r in local if placements[r].cpus & own.cpus]
+    cores = frozenset().union(*sharing)
+    return tuple(local), len(sharing) > len(cores)
+
+
+def describe() -> dict[str, Any]:
+    """What `doctor` tells about MPI. Starts MPI only in a rank that a launcher started.
+
+    Keys: `mpi4py` (version or None), `launcher`, and for a started MPI `library`, `standard`,
+    `thread_level`, `rank`, `size`, `tag_limit`, `cuda_aware` (True, False, or None if the library
+    does not tell), `libraries` (paths of the MPI libraries in this process, which must be one).
+    """
+    started = launch()
+    facts: dict[str, Any] = {
+        "mpi4py": _mpi4py_version(),
+        "launcher": started.launcher if started else None,
+    }
+    if started is None and "mpi4py.MPI" not in sys.modules:
+        return facts
+    here = world()
+    from mpi4py import MPI
+
+    facts |= {
+        "library": _short_version(MPI),
+        "standard": ".".join(map(str, MPI.Get_version())),
+        "thread_level": here.thread_level,
+        "rank": here.rank,
+        "size": here.size,
+        "tag_limit": here.comm.Get_attr(MPI.TAG_UB),
+        "cuda_aware": libmpi.cuda_aware(),
+        "libraries": libmpi.loaded(),
+    }
+    return facts
+
+
+def _mpi4py_version() -> str | None:
+    if importlib.util.find_spec("mpi4py") is None:
+        return None
+    import mpi4py
+
+    return mpi4py.__version__
