@@ -132,7 +132,8 @@ def command(run: Run, arguments: argparse.Namespace) -> list[str]:
     options = pytest_arguments(run, arguments)
     if not run.ranks:
         record = f"--record={run.directory / 'rank0.jsonl'}"
-        return [sys.executable, "-m", "pytest", *options, record]
+        pytest = [sys.executable, "-m", "pytest", "--continue-on-collection-errors"]
+        return [*pytest, *options, record]
     launcher = arguments.launcher or f"{find_mpirun()} --oversubscribe --bind-to none -n {{n}}"
     start = shlex.split(launcher.format(n=run.ranks))
     return [*start, sys.executable, str(TESTS / "rank.py"), str(run.directory), *options]

@@ -50,12 +50,12 @@ def warn_about_mpi(found: Sections) -> Iterator[str]:
     elif "error" in mpi:
         yield f"MPI does not start: {mpi['error']}"
     else:
-        if len(mpi["paths"]) > 1:
-            yield f"two MPI libraries in one process: {', '.join(mpi['paths'])}"
-        if mpi["thread level"] != "MULTIPLE":
+        if len(mpi["libraries"]) > 1:
+            yield f"two MPI libraries in one process: {', '.join(mpi['libraries'])}"
+        if mpi["thread_level"] not in ("serialized", "multiple"):
             yield (
-                f"MPI gives thread level {mpi['thread level']}: hpcflow calls MPI from one thread "
-                "at a time, but from several threads; SERIALIZED is the least it needs."
+                f"MPI gives thread level '{mpi['thread_level']}': only the first thread may call "
+                "it, so steps of other threads wait for that one. Expected 'multiple'."
             )
 
 
@@ -145,11 +145,11 @@ def warn_about_threads(found: Sections) -> Iterator[str]:
     asked = threads["OMP_NUM_THREADS"]
     if asked and asked.isdigit() and int(asked) > cores:
         yield f"OMP_NUM_THREADS={asked}, but this process may run on {cores} cores."
-    ranks = re.match(r"\d+", threads["ranks on this node"] or "")
-    if ranks and not asked and int(ranks[0]) > 1 and cores == machine["cores"]:
+    ranks = threads["ranks on this node"] or 1
+    if ranks > 1 and not asked and cores == machine["cores"]:
         yield (
-            f"{ranks[0]} ranks on this node, unbound, each with {cores} threads: set "
-            f"OMP_NUM_THREADS={max(1, cores // int(ranks[0]))}, or let the launcher bind ranks."
+            f"{ranks} ranks on this node, unbound, each with {cores} threads: set "
+            f"OMP_NUM_THREADS={max(1, cores // ranks)}, or let the launcher bind ranks."
         )
 
 

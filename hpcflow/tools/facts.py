@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcflow import config
+from hpcflow.comm.launch import launch, without_launcher
 from hpcflow.version import __version__
 
 Facts = dict[str, Any]
@@ -41,29 +42,22 @@ PACKAGES = (
     "cupy-cuda12x",
     "cupy-cuda13x",
 )
-LAUNCHER_PREFIXES = ("OMPI_", "PMIX_", "PMI_", "PRTE_", "SLURM_", "MPI_", "HYDRA_", "MPIR_")
-KEPT_VARIABLES = ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "OMPI_MCA_")
-RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
-LOCAL_SIZE_VARIABLES = (
-    "OMPI_COMM_WORLD_LOCAL_SIZE",
-    "SLURM_STEP_TASKS_PER_NODE",
-    "MPI_LOCALNRANKS",
+MPI_FACTS = (
+    "library",
+    "libraries",
+    "standard",
+    "thread_level",
+    "tag_limit",
+    "cuda_aware",
+    "error",
 )
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 MPI_PROBE = """
 import json
-from mpi4py import MPI
-levels = ["SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE"]
-values = [MPI.THREAD_SINGLE, MPI.THREAD_FUNNELED, MPI.THREAD_SERIALIZED, MPI.THREAD_MULTIPLE]
-paths = {line.split()[-1] for line in open("/proc/self/maps") if "/libmpi" in line}
-print(json.dumps({
-    "library": MPI.Get_library_version().strip().splitlines()[0].rstrip("\\0"),
-    "paths": sorted(paths),
-    "standard": ".".join(map(str, MPI.Get_version())),
-    "thread level": levels[values.index(MPI.Query_thread())],
-    "largest tag": MPI.COMM_WORLD.Get_attr(MPI.TAG_UB),
-}))
+from hpcflow.comm import world
+world.world()
+print(json.dumps(world.describe()))
 """
 HDF5_PROBE = """
 import json, h5py
@@ -155,30 +149,32 @@ def _read(path: str | Path) -> str:
 
 
 def mpi() -> Facts:
-    """The MPI library that a process of this environment loads, and the launcher it finds."""
+    """The MPI library that a process of this environment loads, and the launchers it finds."""
     found: Facts = {"mpi4py": package_version("mpi4py")}
     if found["mpi4py"]:
-        found |= ask_child(MPI_PROBE)
-    return found | launcher()
+        started = ask_child(MPI_PROBE)
+        found |= {name: started[name] for name in MPI_FACTS if name in started}
+    return found | launchers()
 
 
-def launcher() -> Facts:
+def launchers() -> Facts:
     """The mpirun beside this Python, else on PATH, and what started this process."""
     beside = Path(sys.prefix) / "bin" / "mpirun"
     path = str(beside) if beside.exists() else shutil.which("mpirun")
-    rank = next((os.environ[name] for name in RANK_VARIABLES if name in os.environ), None)
+    started = launch()
     return {
         "mpirun": path,
         "mpirun version": _first_line([path, "--version"]) if path else None,
         "srun": shutil.which("srun"),
-        "rank of this process": rank,
+        "started by": started.launcher if started else None,
+        "ranks": started.size if started else None,
     }
 
 
 def _first_line(command: list[str]) -> str | None:
     try:
         result = subprocess.run(
-            command, capture_output=True, text=True, timeout=CHILD_SECONDS, env=bare_environment()
+            command, capture_output=True, text=True, timeout=CHILD_SECONDS, env=child_environment()
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -190,13 +186,11 @@ def hdf5() -> Facts:
     return ask_child(HDF5_PROBE)
 
 
-def bare_environment() -> dict[str, str]:
-    """The environment without what a launcher set, so that a child is a world of its own."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name.startswith(KEPT_VARIABLES) or not name.startswith(LAUNCHER_PREFIXES)
-    }
+def child_environment() -> dict[str, str]:
+    """For a child that is no rank of this job and imports this very hpcflow."""
+    env = without_launcher(os.environ)
+    paths = [str(Path(__file__).resolve().parents[2]), env.get("PYTHONPATH", "")]
+    return env | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
 
 def ask_child(program: str) -> Facts:
@@ -208,7 +202,7 @@ def ask_child(program: str) -> Facts:
             text=True,
             timeout=CHILD_SECONDS,
             stdin=subprocess.DEVNULL,
-            env=bare_environment(),
+            env=child_environment(),
         )
     except subprocess.TimeoutExpired:
         return {"error": f"no answer within {CHILD_SECONDS:.0f} s"}
@@ -305,7 +299,8 @@ def gpu() -> Facts:
 def threads() -> Facts:
     """The cores this process may run on, and the variables that set numbers of threads."""
     cores = sorted(os.sched_getaffinity(0))
-    local = next((os.environ[n] for n in LOCAL_SIZE_VARIABLES if n in os.environ), None)
+    started = launch()
+    local = started.local_size if started else None
     found: Facts = {"cores of this process": cores, "ranks on this node": local}
     return found | {name: os.environ.get(name) for name in THREAD_VARIABLES}
 
