@@ -7,6 +7,7 @@ node-by-node steps differ in nothing but the size of their nodes.
 from __future__ import annotations
 
 import linecache
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -21,6 +22,11 @@ Port = tuple[Node, int]
 # Ops whose output is their first input.
 ALIASES = frozenset({"Identity", "StopGradient", "PreventGradient", "_Send", "RefIdentity"})
 NOTHING = frozenset({"NoOp", "_FetchOp", "ControlTrigger", "_SendControl", "_RecvControl"})
+
+# Overflow and invalid values are values (inf, nan), as on every device; NumPy's warnings about them
+# would name lines of kernels.
+REGION_MODULE = "hpcflow.region"
+warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hpcflow\.")
 
 _code_cache: dict[str, Any] = {}
 _CODE_CACHE_LIMIT = 4096
@@ -157,7 +163,7 @@ class _Generator:
         self.outputs = wanted
         self.inputs: list[Port] = []
         self.names: dict[Port, str] = {}
-        self.globals: dict[str, Any] = {"uninitialized": uninitialized}
+        self.globals: dict[str, Any] = {"uninitialized": uninitialized, "__name__": REGION_MODULE}
         self.lines: list[str] = []
         self.line_nodes: dict[int, Node] = {}
         self.arguments: dict[Node, list[str]] = {}

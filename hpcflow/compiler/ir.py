@@ -12,11 +12,14 @@ from typing import Any
 from hpcflow.dtypes import DType
 from hpcflow.graph.opdef import OpDef, get_op_def
 from hpcflow.graph.operation import Operation, arg_types
+from hpcflow.kernels.registry import Kernel, find_kernel
 
 BACK_EDGE_TYPES = frozenset({"NextIteration", "RefNextIteration"})
 MERGE_TYPES = frozenset({"Merge", "RefMerge"})
 SWITCH_TYPES = frozenset({"Switch", "RefSwitch"})
-FRAME_TYPES = frozenset({"Enter", "RefEnter", "Exit", "RefExit"}) | BACK_EDGE_TYPES
+ENTER_TYPES = frozenset({"Enter", "RefEnter"})
+EXIT_TYPES = frozenset({"Exit", "RefExit"})
+FRAME_TYPES = ENTER_TYPES | EXIT_TYPES | BACK_EDGE_TYPES
 CONTROL_FLOW_TYPES = MERGE_TYPES | SWITCH_TYPES | FRAME_TYPES
 
 FEED, FETCH = "_Feed", "_Fetch"
@@ -35,7 +38,7 @@ class Node:
         region: key of the region the node may share, set by the ``regions`` pass.
         op: the user's Operation, for messages; None for nodes that passes made or that came over
             the network.
-        label: the name of the user's op that messages should show.
+        site: the user's line where there is no Operation to tell it.
     """
 
     __slots__ = ("type", "name", "op_def", "attrs", "inputs", "controls", "device", "dtypes",
@@ -56,7 +59,7 @@ class Node:
         self.order = order
         self.region: Any = None
         self.op = op
-        self.site = None
+        self.site: tuple[str, int, str] | None = None
 
     @property
     def creation_site(self) -> tuple[str, int, str] | None:
@@ -78,6 +81,16 @@ def new_node(type: str, name: str, attrs: dict[str, Any], inputs: list, controls
     op_def = get_op_def(type)
     return Node(type, name, op_def, attrs, inputs, controls, device,
                 arg_types(op_def.outputs, attrs), dims, order)
+
+
+def device_type(device: str) -> str:
+    """The type part of a canonical device name."""
+    return device.rpartition("/device:")[2].partition(":")[0]
+
+
+def kernel_of(node: Node) -> Kernel | None:
+    """The kernel of a placed node, or None."""
+    return find_kernel(node.type, device_type(node.device), node.attrs)
 
 
 class StepGraph:

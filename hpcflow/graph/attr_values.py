@@ -22,7 +22,7 @@ class Func(NamedTuple):
     """A function by name, with its own attributes."""
 
     name: str
-    attrs: dict[str, Any] = {}
+    attrs: dict[str, Any] = {}  # noqa: RUF012
 
 
 def canonical(value: Any, attr: AttrDef, op: str, name: str | None = None) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from hpcflow.dtypes import DType
@@ -77,7 +78,18 @@ def _build(graph: Graph, op_def: OpDef, name: str | None, keywords: dict[str, An
             value = canonical(value, attr, op_def.name)
         attrs[attr_name] = value
     _check_known(op_def, keywords)
-    return graph._add_op(op_def, inputs, attrs, name)
+    held = [t.op for t, is_ref in zip(inputs, _ref_flags(op_def, attrs), strict=True) if is_ref]
+    with contextlib.ExitStack() as scopes:
+        for op in held:  # what changes a variable runs where the variable is
+            scopes.enter_context(graph.colocate_with(op))
+        return graph._add_op(op_def, inputs, attrs, name)
+
+
+def _ref_flags(op_def: OpDef, attrs: dict[str, Any]) -> list[bool]:
+    flags: list[bool] = []
+    for arg in op_def.inputs:
+        flags.extend([arg.is_ref] * arg_length(arg, attrs))
+    return flags
 
 
 def _check_known(op_def: OpDef, keywords: dict[str, Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +41,7 @@ class Tensor:
     # NumPy must not take the operators of ``array + tensor`` apart.
     __array_priority__ = 100
 
-    OVERLOADABLE_OPERATORS = {
+    OVERLOADABLE_OPERATORS: ClassVar[set[str]] = {
         "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__div__", "__rdiv__",
         "__truediv__", "__rtruediv__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__",
         "__lt__", "__le__", "__gt__", "__ge__", "__and__", "__rand__", "__or__", "__ror__",

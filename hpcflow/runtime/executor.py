@@ -199,6 +199,18 @@ class Step:
         """A value (or DEAD) arrived over an edge; called inside the running step."""
         self._finish(item, self._root, (value,), value is DEAD)
 
+    def control_received(self, item: Item, dead: bool) -> None:
+        """An empty message arrived over a control edge; called inside the running step."""
+        self._finish(item, self._root, (), dead)
+
+    def hold(self) -> None:
+        """Something of this step (a message under way) is outstanding."""
+        self._outstanding += 1
+
+    def let_go(self) -> None:
+        """What ``hold`` counted is complete."""
+        self._outstanding -= 1
+
     def send(self, index: int, value: Any) -> None:
         """Send over edge `index`; generated code calls this."""
         self.lane.send(self, index, value)
@@ -262,18 +274,10 @@ class Step:
             self.fail(item.region.explain(e, item.nodes[0].device, self.rank))
             self._outstanding -= 1
             iteration.outstanding -= 1
-            self._send_unsent(item)
             return
         for port, fetch in item.results:
             self.results[fetch] = outputs[port]
         self._finish(item, iteration, outputs, False)
-
-    def _send_unsent(self, item: Item) -> None:
-        """A region failed part way: the edges it did not reach carry dead values."""
-        if self.lane is not None:
-            for node in item.nodes:
-                if node.type in ("_Send", "_SendControl"):
-                    self.lane.send_dead(self, node, unless_sent=True)
 
     def _call_async(self, item: Item, iteration: Iteration) -> None:
         values = iteration.slots[item.slot : item.slot + item.count]

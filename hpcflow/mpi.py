@@ -1,0 +1,107 @@
+"""Clusters from MPI: which task this rank is.
+
+    task = hf.mpi.task(jobs={"ps": 2})
+    server = hf.train.Server(task.cluster, task.job, task.index)
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from hpcflow.train.cluster_spec import ClusterSpec
+
+__all__ = ["Task", "rank", "size", "task"]
+
+
+class Task(NamedTuple):
+    """This rank's place in a cluster.
+
+    Attributes:
+        cluster: the :class:`~hpcflow.train.ClusterSpec` of all ranks (addresses ``mpi://RANK``).
+        job: the name of this rank's job.
+        index: this rank's index in the job.
+        rank: this rank, and ``size``: the number of ranks.
+    """
+
+    cluster: ClusterSpec
+    job: str
+    index: int
+    rank: int = 0
+    size: int = 1
+
+
+def rank() -> int:
+    """This process's rank in the world; 0 without MPI."""
+    return _world(None)[0]
+
+
+def size() -> int:
+    """The number of ranks of the world; 1 without MPI."""
+    return _world(None)[1]
+
+
+def task(jobs: dict[str, int] | None = None, comm: Any = None, rest: str = "worker") -> Task:
+    """Give every rank of `comm` (the world by default) a task, from MPI alone.
+
+    `jobs` maps job names to numbers of tasks, which take the first ranks in order; the remaining
+    ranks are the job `rest`. All ranks of `comm`, which may be any mpi4py communicator, must call.
+    A process that runs alone is the only worker, whatever `jobs` says.
+
+    Raises ``InvalidArgumentError`` when the jobs leave no rank for `rest`, or are not counts.
+    """
+    from hpcflow.runtime import server
+
+    me, count = _world(comm)
+    counts = _checked(jobs or {}, rest)
+    if count == 1:
+        cluster = ClusterSpec({rest: ["mpi://0"]})
+        cluster._network = server.process_network()
+        return Task(cluster, rest, 0)
+    layout = layout_of(counts, count, rest)
+    cluster = ClusterSpec({j: [f"mpi://{r}" for r in ranks] for j, ranks in layout.items()})
+    # Makes the private communicators, together with all ranks.
+    cluster._network = server.mpi_network(comm)
+    job, index = next((j, ranks.index(me)) for j, ranks in layout.items() if me in ranks)
+    return Task(cluster, job, index, me, count)
+
+
+def layout_of(counts: dict[str, int], ranks: int, rest: str) -> dict[str, list[int]]:
+    """job -> ranks, for `ranks` ranks."""
+    from hpcflow.errors import InvalidArgumentError
+
+    needed = sum(counts.values())
+    if needed >= ranks:
+        asked = ", ".join(f"{n} for {j!r}" for j, n in counts.items())
+        raise InvalidArgumentError(
+            None, None, f"The jobs ask for {needed} ranks ({asked}) and at least one rank is needed "
+            f"for {rest!r}, but only {ranks} ranks run: start more ranks or ask for fewer tasks")
+    layout: dict[str, list[int]] = {}
+    start = 0
+    for job, number in counts.items():
+        layout[job] = list(range(start, start + number))
+        start += number
+    layout[rest] = list(range(start, ranks))
+    return {j: r for j, r in layout.items() if r}
+
+
+def _checked(jobs: dict[str, int], rest: str) -> dict[str, int]:
+    from hpcflow.errors import InvalidArgumentError
+
+    for job, number in jobs.items():
+        if not isinstance(number, int) or isinstance(number, bool) or number < 0 or job == rest:
+            raise InvalidArgumentError(
+                None, None, f"jobs={jobs!r}: expected names of jobs other than {rest!r} with "
+                "numbers of tasks")
+    return dict(jobs)
+
+
+def _world(comm: Any) -> tuple[int, int]:
+    """(rank, size) of `comm`, or of the world; (0, 1) where no launcher started ranks."""
+    from hpcflow.comm import world
+
+    if comm is not None:
+        return comm.Get_rank(), comm.Get_size()
+    if not world.launched_under_mpi():
+        return 0, 1
+    here = world.world()
+    return here.rank, here.size

@@ -1,0 +1,192 @@
+"""The event loop of a process: whoever waits drives progress for everybody.
+
+Steps that wait for messages or asynchronous kernels hold no thread. A thread that waits for its
+own step polls the transports and continues whatever became ready, the steps that other masters
+sent here included. A background thread does the same, lazily, while no thread waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.comm.waiting import Backoff
+from hpcflow.errors import DeadlineExceededError
+
+# A driver that has been busy with one thing for longer gets help from threads that wait.
+_BUSY_SECONDS = 0.002
+# How soon the background thread looks when nobody has driven lately, and when all is quiet.
+_COVER_SECONDS = 0.001
+_QUIET_SECONDS = 0.02
+
+
+class EventLoop:
+    """Polls transports, continues steps, and lets threads wait for conditions."""
+
+    def __init__(self) -> None:
+        self._endpoints: tuple[Any, ...] = ()
+        self._ready: deque[Callable[[], None]] = deque()
+        self._driving = threading.Lock()
+        self._changed = threading.Condition()
+        self._waiters = 0
+        self._entered = 0.0  # when the driver began what it is doing now; 0 while it polls
+        self._last_drive = 0.0
+        self._backoff = Backoff()
+        self._thread: threading.Thread | None = None
+
+    def add(self, transport: Any, oversubscribed: bool) -> None:
+        """Poll `transport` from now on; a background thread covers times when nobody waits."""
+        self._endpoints = (*self._endpoints, transport)
+        self._backoff = Backoff(oversubscribed)
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._cover, name="hpcflow-progress", daemon=True)
+            self._thread.start()
+
+    def remove(self, transport: Any) -> None:
+        """Stop polling `transport`."""
+        self._endpoints = tuple(t for t in self._endpoints if t is not transport)
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Run `action` in the thread that drives; callable from any thread."""
+        self._ready.append(action)
+        if self._waiters or not self._endpoints:
+            with self._changed:
+                self._changed.notify_all()
+        self._backoff.wake()
+
+    # ------------------------------------------------------------ waiting
+
+    def run_until(self, done: Callable[[], Any], deadline: float | None = None,
+                  what: str = "a step") -> None:
+        """Drive, or let another thread drive, until ``done()`` is true.
+
+        Raises ``DeadlineExceededError`` naming `what` when ``time.monotonic()`` passes `deadline`.
+        """
+        while not done():
+            if self._driving.acquire(blocking=False):
+                try:
+                    self._drive(done, deadline, what)
+                finally:
+                    self._driving.release()
+                    self._notify()
+            else:
+                self._wait_beside(done, deadline, what)
+
+    def _drive(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
+        backoff, ready = self._backoff, self._ready
+        backoff.reset()
+        while not done():
+            came = False
+            for transport in self._endpoints:
+                if transport.poll():
+                    came = True
+            if ready:
+                came = True
+                self._run_ready()
+            if came:
+                backoff = self._backoff
+                backoff.reset()
+                if self._waiters:
+                    self._notify()
+            else:
+                backoff.wait(0.05)
+                if deadline is not None and time.monotonic() > deadline:
+                    raise DeadlineExceededError(None, None, f"Timed out waiting for {what}")
+        self._last_drive = time.monotonic()
+
+    def _run_ready(self) -> None:
+        ready = self._ready
+        self._entered = time.monotonic()
+        try:
+            while ready:
+                try:
+                    action = ready.popleft()
+                except IndexError:  # another thread helped
+                    break
+                action()
+        finally:
+            self._entered = 0.0
+
+    def _wait_beside(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
+        """Another thread drives: sleep until something changed, and help if it is busy."""
+        with self._changed:
+            self._waiters += 1
+            try:
+                if not done():
+                    self._changed.wait(_BUSY_SECONDS)
+            finally:
+                self._waiters -= 1
+        if deadline is not None and time.monotonic() > deadline and not done():
+            raise DeadlineExceededError(None, None, f"Timed out waiting for {what}")
+        entered = self._entered
+        if entered and time.monotonic() - entered > _BUSY_SECONDS:
+            self._help()
+
+    def _help(self) -> None:
+        for transport in self._endpoints:
+            transport.poll()
+        if self._ready:
+            try:
+                self._ready.popleft()()
+            except IndexError:
+                pass
+
+    def _notify(self) -> None:
+        if self._waiters:
+            with self._changed:
+                self._changed.notify_all()
+
+    # ------------------------------------------------------------ background
+
+    def _cover(self) -> None:
+        """Serve this process while its own threads do other things."""
+        while True:
+            time.sleep(_COVER_SECONDS if self._came_lately() else _QUIET_SECONDS)
+            if not self._endpoints:
+                continue
+            if not self._driving.acquire(blocking=False):
+                entered = self._entered
+                if entered and time.monotonic() - entered > 5 * _BUSY_SECONDS:
+                    self._help()
+                continue
+            try:
+                until = time.monotonic() + _COVER_SECONDS / 4
+                while self._poll_once():
+                    until = time.monotonic() + _COVER_SECONDS / 4
+                    if self._waiters:
+                        break
+                del until
+            finally:
+                self._driving.release()
+                self._notify()
+
+    def _poll_once(self) -> bool:
+        came = False
+        for transport in self._endpoints:
+            came |= transport.poll()
+        if self._ready:
+            came = True
+            self._run_ready()
+        if came:
+            self._last_drive = time.monotonic()
+        return came
+
+    def _came_lately(self) -> bool:
+        return time.monotonic() - self._last_drive < 1.0 or any(
+            t.pending() for t in self._endpoints)
+
+
+_loop: EventLoop | None = None
+_loop_lock = threading.Lock()
+
+
+def event_loop() -> EventLoop:
+    """The event loop of this process."""
+    global _loop
+    with _loop_lock:
+        if _loop is None:
+            _loop = EventLoop()
+        return _loop
