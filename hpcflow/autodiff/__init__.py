@@ -1,0 +1,6 @@
+"""Derivatives of graphs: `gradients`, `hessians` and how gradients are summed."""
+
+from hpcflow.autodiff.aggregation import AggregationMethod
+from hpcflow.autodiff.gradients import gradients, hessians
+
+__all__ = ["AggregationMethod", "gradients", "hessians"]

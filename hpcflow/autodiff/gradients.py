@@ -1,0 +1,336 @@
+"""Symbolic derivatives: the graph walked backwards from ys to xs, one gradient function per op."""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.autodiff import control_flow
+from hpcflow.autodiff.aggregation import AggregationMethod, aggregate
+from hpcflow.dtypes import DType
+from hpcflow.graph.convert import constant_array, convert_to_tensor
+from hpcflow.graph.graph import get_default_graph, name_scope
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.opdef import get_gradient
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+
+_GRADIENT_OVERRIDE = "_gradient_op_type"
+
+
+def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
+              colocate_gradients_with_ops: bool = False, gate_gradients: bool = False,
+              aggregation_method: int | None = None, stop_gradients: Any = None) -> list:
+    """Add the ops that compute ``d sum(ys) / d x`` for each x in `xs`.
+
+    Args:
+        ys: a tensor or a list of tensors to differentiate.
+        xs: a tensor or variable, or a list of them.
+        grad_ys: the gradient of each y (None, or a list with None entries: ones).
+        name: the name scope of the new ops.
+        colocate_gradients_with_ops: place each gradient op with the op it differentiates.
+        gate_gradients: use no gradient of an op before all gradients of that op are computed.
+        aggregation_method: how paths are summed, a constant of :class:`AggregationMethod`.
+        stop_gradients: tensors that count as constants.
+
+    Returns:
+        One tensor or :class:`IndexedSlices` per x; None where ys do not depend on x.
+
+    Raises:
+        LookupError: an op on the way has no registered gradient.
+        ValueError: the arguments do not fit each other.
+        TypeError: a complex y without its gradient.
+    """
+    ys, xs = _as_list(ys), _as_list(xs)
+    grad_ys = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
+    if len(grad_ys) != len(ys):
+        raise ValueError(f"gradients: {len(ys)} ys but {len(grad_ys)} grad_ys")
+    method = AggregationMethod.check(aggregation_method)
+    given = [g for g in grad_ys if g is not None]
+    with name_scope(name, "gradients", [*ys, *xs, *given]):
+        targets = [_as_target(y) for y in ys]
+        sources = [_as_source(x) for x in xs]
+        cut = [] if stop_gradients is None else _as_list(stop_gradients)
+        walk = _Walk(targets, sources, {_as_source(t).op for t in cut}, method,
+                     colocate_gradients_with_ops, gate_gradients)
+        walk.seed(targets, grad_ys)
+        walk.run()
+        return [walk.result(x) for x in sources]
+
+
+def hessians(ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_ops: bool = False,
+             gate_gradients: bool = False, aggregation_method: int | None = None) -> list:
+    """The Hessian of ``sum(ys)`` with respect to each x in `xs`.
+
+    The static shape of every x must be known; the result for x has shape ``x.shape + x.shape``
+    (a matrix for a vector x).
+
+    Raises ``ValueError`` for an x whose shape is not known; else as :func:`gradients`.
+    """
+    xs = _as_list(xs)
+    options = {"colocate_gradients_with_ops": colocate_gradients_with_ops,
+               "gate_gradients": gate_gradients, "aggregation_method": aggregation_method}
+    with name_scope(name, "hessians", [*_as_list(ys), *xs]):
+        firsts = gradients(ys, xs, **options)
+        return [None if g is None else _hessian(g, x, options)
+                for g, x in zip(firsts, xs, strict=True)]
+
+
+def _hessian(gradient: Any, x: Any, options: dict[str, Any]) -> Tensor:
+    dims = _as_source(x)._dims
+    if dims is None or None in dims:
+        raise ValueError(f"hessians: the static shape of {x!r} must be known, but is {x.shape}")
+    size = int(np.prod(dims, dtype=np.int64))
+    parts = raw_ops.Unpack(raw_ops.Reshape(gradient, [size]), num=size, axis=0)
+    rows = [gradients(part, x, **options)[0] for part in parts]
+    zeros = np.zeros(dims, gradient.dtype.base_dtype.np)
+    packed = raw_ops.Pack([zeros if r is None else convert_to_tensor(r) for r in rows], axis=0)
+    return raw_ops.Reshape(packed, [*dims, *dims])
+
+
+# ---------------------------------------------------------------- arguments
+
+
+def _as_list(values: Any) -> list:
+    return list(values) if isinstance(values, (list, tuple)) else [values]
+
+
+def _as_target(y: Any) -> Any:
+    return y if isinstance(y, (Tensor, IndexedSlices)) else convert_to_tensor(y, name="y")
+
+
+def _as_source(x: Any) -> Tensor:
+    """The tensor that stands for x: a variable's own handle, not a value read from it."""
+    if isinstance(x, Tensor):
+        return x
+    if isinstance(x, IndexedSlices):
+        return x.values
+    return convert_to_tensor(x, name="x", as_ref=True)
+
+
+def is_trainable(dtype: DType) -> bool:
+    """True for the dtypes that gradients flow through."""
+    base = dtype.base_dtype
+    return base.is_floating or base.is_complex
+
+
+def _initial_gradient(y: Any, grad_y: Any) -> Any:
+    """`grad_y` checked, or ones where it is None."""
+    if grad_y is None:
+        return _ones_like(y)
+    if isinstance(grad_y, IndexedSlices):
+        got = grad_y.dtype
+    else:
+        grad_y = convert_to_tensor(grad_y, None if isinstance(grad_y, Tensor) else
+                                   y.dtype.base_dtype, name="grad_ys")
+        got = grad_y.dtype
+    if got.base_dtype is not y.dtype.base_dtype:
+        raise ValueError(f"gradients: the gradient of {y.name} must be of its type "
+                         f"{y.dtype.base_dtype.name}, but is {got.name}")
+    return grad_y
+
+
+def _ones_like(y: Any) -> Tensor:
+    if y.dtype.is_complex:
+        raise TypeError(f"Gradients of complex tensors must set grad_ys (y.dtype = {y.dtype!r})")
+    values = y.values if isinstance(y, IndexedSlices) else y
+    one = np.ones((), values.dtype.base_dtype.np)
+    if values._dims == ():
+        return constant_array(one, name="grad_ys_0")
+    return raw_ops.Fill(raw_ops.Shape(values), one, name="grad_ys_0")
+
+
+# ---------------------------------------------------------------- the walk
+
+
+class _Walk:
+    """One backward pass: which ops lie between, the gradients of their outputs so far."""
+
+    def __init__(self, targets: list, sources: list[Tensor], cut: set[Operation], method: int,
+                 colocate: bool, gate: bool) -> None:
+        self._graph = get_default_graph()
+        self._method = method
+        self._colocate = colocate
+        self._gate = gate
+        self._targets = {t.op for t in targets}
+        self._cut = cut
+        from_ops = {s.op for s in sources}
+        between = _ops_between(self._targets, from_ops, cut)
+        self._pending = _pending_counts(between, cut)
+        self._control = control_flow.make(between, self._pending)
+        # Below these nothing is wanted: their gradient functions do not run.
+        self._last = {op for op in from_ops | cut
+                      if op in cut or not any(t.op in self._pending for t in op.inputs)}
+        # op -> per output the list of gradients that arrived
+        self._grads: dict[Operation, list[list]] = {}
+
+    def seed(self, targets: list, grad_ys: list) -> None:
+        """Start with the gradient of each target."""
+        for y, grad_y in zip(targets, grad_ys, strict=True):
+            if y.op not in self._pending:
+                continue
+            with self._place(y.op):
+                grad = _initial_gradient(y, grad_y)
+            tensor = y.values if isinstance(y, IndexedSlices) else y
+            self._add(tensor, grad)
+
+    def run(self) -> None:
+        """Walk every op between, each after all its consumers."""
+        queue = collections.deque(self._control.start(self._targets))
+        queue.extend(op for op in sorted(self._targets, key=lambda o: o._id)
+                     if self._pending.get(op) == 0)
+        while queue:
+            op = queue.popleft()
+            self._visit(op)
+            for tensor in () if op in self._cut else op.inputs:
+                producer = tensor.op
+                if producer not in self._pending:
+                    continue
+                self._pending[producer] -= 1
+                queue.extend(self._control.ready(producer, self._reached(producer)))
+        self._control.finish()
+
+    def result(self, x: Tensor) -> Any:
+        """The gradient of x, None if nothing arrived."""
+        slots = self._grads.get(x.op)
+        if slots is None or not slots[x.value_index]:
+            return None
+        return self._sum(x.op, slots[x.value_index])
+
+    def _reached(self, op: Operation) -> bool:
+        return any(self._grads.get(op, ()))
+
+    def _add(self, tensor: Tensor, grad: Any) -> None:
+        slots = self._grads.setdefault(tensor.op, [[] for _ in tensor.op.outputs])
+        slots[tensor.value_index].append(grad)
+
+    def _sum(self, op: Operation, slot: list) -> Any:
+        """Replace the gradients in `slot` by their sum, and return it."""
+        if len(slot) > 1:
+            with self._place(op):
+                slot[:] = [aggregate(slot, self._method)]
+        return slot[0]
+
+    def _place(self, op: Operation) -> Any:
+        return self._graph.colocate_with(op) if self._colocate else contextlib.nullcontext()
+
+    def _visit(self, op: Operation) -> None:
+        """Compute the gradients of the inputs of `op` from those of its outputs."""
+        slots = self._grads.get(op)
+        if slots is None or not any(slots):
+            return
+        with self._control.gradient_context(op):
+            grads = [self._sum(op, slot) if slot else None for slot in slots]
+            if op in self._last:
+                return
+            function = _gradient_function(op)
+            if function is None:
+                return
+            with self._graph.name_scope(f"{op.name}_grad"), self._place(op):
+                grads = [self._or_zeros(op, i, g) for i, g in enumerate(grads)]
+                in_grads = _checked(op, function(op, *grads))
+                if self._gate:
+                    in_grads = _gated(in_grads)
+        for tensor, grad in zip(op.inputs, in_grads, strict=True):
+            if grad is not None and tensor.op in self._pending:
+                self._add(tensor, grad)
+
+    def _or_zeros(self, op: Operation, index: int, grad: Any) -> Any:
+        if grad is None and is_trainable(op.outputs[index].dtype):
+            return self._control.zeros_like(op, index)
+        return grad
+
+
+def _ops_between(targets: set[Operation], sources: set[Operation],
+                 cut: set[Operation]) -> list[Operation]:
+    """The ops on paths from `sources` to `targets`, both included, in graph order."""
+    forward = _reachable(sources, lambda op: (c for t in op.outputs for c in t._consumers
+                                              if c not in cut))
+    wanted = [op for op in targets if op in forward]
+    between = _reachable(wanted, lambda op: () if op in cut else (
+        t.op for t in op.inputs if t.op in forward))
+    return sorted(between, key=lambda op: op._id)
+
+
+def _reachable(start: Iterable[Operation], following: Any) -> set[Operation]:
+    seen = set(start)
+    stack = list(seen)
+    while stack:
+        for op in following(stack.pop()):
+            if op not in seen:
+                seen.add(op)
+                stack.append(op)
+    return seen
+
+
+def _pending_counts(between: list[Operation], cut: set[Operation]) -> dict[Operation, int]:
+    pending = dict.fromkeys(between, 0)
+    for op in between:
+        for tensor in () if op in cut else op.inputs:
+            if tensor.op in pending:
+                pending[tensor.op] += 1
+    return pending
+
+
+# ---------------------------------------------------------------- gradient functions
+
+
+def _gradient_function(op: Operation) -> Any:
+    """The gradient function of `op`, None if it is declared not to be differentiable."""
+    override = op.attr(_GRADIENT_OVERRIDE)
+    key = override.decode() if override is not None else op.type
+    try:
+        return get_gradient(key)
+    except LookupError:
+        what = f"op type: {op.type}" + (f", gradient '{key}'" if override is not None else "")
+        raise LookupError(
+            f"No gradient defined for operation '{op.name}' ({what}); register one with "
+            "RegisterGradient, or declare the type with NotDifferentiable") from None
+
+
+def _checked(op: Operation, result: Any) -> list:
+    """The result of a gradient function as one entry per input, shapes taken from the inputs."""
+    grads = list(result) if isinstance(result, (list, tuple)) else [result]
+    if len(grads) != len(op.inputs):
+        raise ValueError(f"The gradient function of {op.type} returned {len(grads)} gradients for "
+                         f"the {len(op.inputs)} inputs of op '{op.name}'")
+    return [_checked_one(op, i, t, g) for i, (t, g) in enumerate(zip(op.inputs, grads,
+                                                                     strict=True))]
+
+
+def _checked_one(op: Operation, index: int, tensor: Tensor, grad: Any) -> Any:
+    if grad is None or isinstance(grad, IndexedSlices):
+        return grad
+    if not isinstance(grad, Tensor):
+        grad = convert_to_tensor(grad)
+    if tensor._dims is not None and grad._dims != tensor._dims:
+        try:
+            grad.set_shape(tensor.shape)
+        except ValueError:
+            raise ValueError(f"The gradient function of {op.type} returned shape {grad.shape} for "
+                             f"input {index} of op '{op.name}', which has shape {tensor.shape}"
+                             ) from None
+    return grad
+
+
+def _gated(grads: list) -> list:
+    """The same gradients, none of which is there before all are."""
+    found = [g for g in grads if g is not None]
+    if len(found) < 2:
+        return grads
+    graph = get_default_graph()
+    with graph.control_dependencies(found):
+        gate = raw_ops.NoOp(name="gate")
+    with graph.control_dependencies([gate]):
+        return [None if g is None else _identity(g) for g in grads]
+
+
+def _identity(grad: Any) -> Any:
+    if isinstance(grad, IndexedSlices):
+        return IndexedSlices(raw_ops.Identity(grad.values), raw_ops.Identity(grad.indices),
+                             grad.dense_shape)
+    return raw_ops.Identity(grad)

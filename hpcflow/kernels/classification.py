@@ -1,0 +1,255 @@
+"""Kernels of softmax, the softmax cross entropies, TopK and InTopK. Scores are rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+
+# Rows up to this long are searched faster column by column, after a transposing copy.
+_NARROW = 32
+
+
+class _Rows:
+    """Sums and maxima of rows, in the fastest form for an array module."""
+
+    def __init__(self, xp: Any, dtype: np.dtype) -> None:
+        self.xp = xp
+        self.dtype = dtype
+        self._ones = xp.ones(1, dtype)
+
+    def maxima(self, x: Any) -> Any:
+        """The maximum of each row of the matrix `x`, as a column."""
+        if not x.size:
+            return self.xp.zeros((x.shape[0], 1), x.dtype)
+        if self.xp is np and x.shape[1] <= _NARROW:
+            return np.maximum.reduce(np.ascontiguousarray(x.T), 0)[:, None]
+        return x.max(1, keepdims=True)
+
+    def sums(self, x: Any) -> Any:
+        """The sum of each row, as a vector: a product with ones, which BLAS does best."""
+        ones = self._ones
+        if ones.shape[0] != x.shape[1]:
+            ones = self._ones = self.xp.ones(x.shape[1], self.dtype)
+        return x.dot(ones)
+
+    def shifted(self, x: Any) -> Any:
+        """Each row minus its maximum: what exp() never overflows on."""
+        return self.xp.subtract(x, self.maxima(x))
+
+
+def _as_rows(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Apply a function of a matrix to the last dimension of any shape."""
+
+    def run(x: Any) -> Any:
+        if x.ndim == 2:
+            return compute(x)
+        if not x.ndim:
+            raise invalid("logits must have at least one dimension")
+        return compute(x.reshape(-1, x.shape[-1])).reshape(x.shape)
+
+    return run
+
+
+def _in_float32(compute: Callable, count: int) -> Callable:
+    """Compute halves in float32; `count` of the inputs are halves."""
+
+    def run(*inputs: Any) -> Any:
+        wide = [x.astype(np.float32) for x in inputs[:count]]
+        result = compute(*wide, *inputs[count:])
+        if isinstance(result, tuple):
+            return tuple(r.astype(np.float16) for r in result)
+        return result.astype(np.float16)
+
+    return run
+
+
+def _working_dtype(node: KernelNode) -> np.dtype:
+    dtype = node.np_dtype()
+    return np.dtype(np.float32) if dtype == np.float16 else dtype
+
+
+def _maybe_wide(node: KernelNode, compute: Callable, count: int = 1) -> Callable:
+    return _in_float32(compute, count) if node.np_dtype() == np.float16 else compute
+
+
+@kernel("Softmax", fresh=True)
+def _softmax(node: KernelNode) -> Any:
+    xp, rows = node.xp, _Rows(node.xp, _working_dtype(node))
+
+    def compute(x: Any) -> Any:
+        y = rows.shifted(x)
+        xp.exp(y, out=y)
+        return xp.true_divide(y, rows.sums(y)[:, None], out=y)
+
+    return _maybe_wide(node, _as_rows(compute))
+
+
+@kernel("LogSoftmax", fresh=True)
+def _log_softmax(node: KernelNode) -> Any:
+    xp, rows = node.xp, _Rows(node.xp, _working_dtype(node))
+
+    def compute(x: Any) -> Any:
+        y = rows.shifted(x)
+        total = rows.sums(xp.exp(y))
+        return xp.subtract(y, xp.log(total)[:, None], out=y)
+
+    return _maybe_wide(node, _as_rows(compute))
+
+
+@kernel("SoftmaxCrossEntropyWithLogits", fresh=True)
+def _cross_entropy(node: KernelNode) -> Any:
+    """loss = Σ labels (log Σ exp(x) - x), and its gradient softmax - labels."""
+    xp, rows = node.xp, _Rows(node.xp, _working_dtype(node))
+
+    def compute(logits: Any, labels: Any) -> tuple:
+        if logits.shape != labels.shape or logits.ndim != 2:
+            raise invalid(f"logits and labels must be matrices of one shape: logits "
+                          f"{list(logits.shape)}, labels {list(labels.shape)}")
+        shifted = rows.shifted(logits)
+        grad = xp.exp(shifted)
+        total = rows.sums(grad)
+        xp.true_divide(grad, total[:, None], out=grad)
+        xp.subtract(grad, labels, out=grad)
+        loss = _expected(xp, rows, labels, shifted, xp.log(total))
+        return loss, grad
+
+    return _maybe_wide(node, compute, 2)
+
+
+def _expected(xp: Any, rows: _Rows, labels: Any, shifted: Any, log_total: Any) -> Any:
+    """Σ labels (log_total - shifted) of each row; a label of zero excludes its class.
+
+    So a logit of minus infinity, which masks a class, costs nothing.
+    """
+    cost = xp.subtract(log_total[:, None], shifted, out=shifted)
+    loss = rows.sums(xp.multiply(cost, labels))
+    if not xp.isfinite(loss).all():
+        loss = rows.sums(xp.where(labels == 0, labels.dtype.type(0), cost * labels))
+    return loss
+
+
+@kernel("SparseSoftmaxCrossEntropyWithLogits", fresh=True)
+def _sparse_cross_entropy(node: KernelNode) -> Any:
+    """As the dense form for labels with a single one, given by its class number."""
+    xp, rows = node.xp, _Rows(node.xp, _working_dtype(node))
+    numbers = _RowNumbers(xp)
+
+    def compute(logits: Any, labels: Any) -> tuple:
+        _check_labels(logits, labels)
+        at = (numbers.upto(labels.shape[0]), labels)
+        grad = rows.shifted(logits)
+        chosen = grad[at]
+        xp.exp(grad, out=grad)
+        total = rows.sums(grad)
+        xp.true_divide(grad, total[:, None], out=grad)
+        grad[at] -= grad.dtype.type(1)
+        return xp.subtract(xp.log(total), chosen, out=total), grad
+
+    return _maybe_wide(node, compute, 1)
+
+
+class _RowNumbers:
+    """0, 1, 2, ...: kept from step to step while the batch has one size."""
+
+    def __init__(self, xp: Any) -> None:
+        self._xp = xp
+        self._numbers = xp.arange(0)
+
+    def upto(self, count: int) -> Any:
+        """The numbers below `count`."""
+        numbers = self._numbers
+        if numbers.shape[0] != count:
+            numbers = self._numbers = self._xp.arange(count)
+        return numbers
+
+
+def _check_labels(logits: Any, labels: Any) -> None:
+    if logits.ndim != 2 or labels.ndim != 1 or logits.shape[0] != labels.shape[0]:
+        raise invalid(f"labels must be one class number per row of logits: logits "
+                      f"{list(logits.shape)}, labels {list(labels.shape)}")
+    classes = logits.shape[1]
+    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
+        wrong = labels[(labels < 0) | (labels >= classes)]
+        raise invalid(f"Received a label value of {int(wrong[0])} which is outside the valid range "
+                      f"of [0, {classes})")
+
+
+# ---------------------------------------------------------------- TopK, InTopK
+
+
+@kernel("TopK", fresh=True)
+def _top_k(node: KernelNode) -> Any:
+    return lambda x: _largest(node.xp, x, node.attr("k"))
+
+
+@kernel("TopKV2", fresh=True, host_inputs=(1,))
+def _top_k_v2(node: KernelNode) -> Any:
+    return lambda x, k: _largest(node.xp, x, int(k))
+
+
+def _largest(xp: Any, x: Any, k: int) -> tuple:
+    """The k largest elements of each row, largest first, and their columns; of equal elements the
+    one with the lower column goes first."""
+    if not x.ndim or x.shape[-1] < k or k < 0:
+        raise invalid(f"input must have last dimension >= k = {k} but its shape is "
+                      f"{list(x.shape)}")
+    if k == 1:
+        columns = x.argmax(-1)[..., None]
+    else:
+        columns = _sorted_columns(xp, x, k)
+    return xp.take_along_axis(x, columns, -1), columns.astype(np.int32)
+
+
+def _sorted_columns(xp: Any, x: Any, k: int) -> Any:
+    """A stable sort of the reversed rows: descending order, ties by column."""
+    width = x.shape[-1]
+    flipped = x[..., ::-1]
+    if k * 8 < width and xp is np:
+        found = _candidates(x, k)
+        if found is not None:
+            return found
+    order = xp.argsort(flipped, axis=-1, kind="stable")[..., ::-1][..., :k]
+    return width - 1 - order
+
+
+def _candidates(x: Any, k: int) -> Any:
+    """The columns by a partial sort, unless equal elements straddle its border (then None)."""
+    width = x.shape[-1]
+    part = np.argpartition(x, (width - k - 1, width - k), axis=-1)
+    values = np.take_along_axis(x, part[..., width - k - 1 : width - k + 1], -1)
+    if not (values[..., 0] < values[..., 1]).all():  # NaNs count as ties
+        return None
+    columns = np.sort(part[..., width - k :], axis=-1)
+    chosen = np.take_along_axis(x, columns, -1)
+    order = np.argsort(chosen[..., ::-1], axis=-1, kind="stable")[..., ::-1]
+    return np.take_along_axis(columns, k - 1 - order, -1)
+
+
+@kernel("InTopK", fresh=True)
+def _in_top_k(node: KernelNode) -> Any:
+    """True where fewer than k classes score more than the target; ties count for the target.
+
+    A target out of range, or a score that is not finite, is never in the top k.
+    """
+    xp, k = node.xp, node.attr("k")
+
+    def run(predictions: Any, targets: Any) -> Any:
+        if predictions.ndim != 2 or targets.shape != predictions.shape[:1]:
+            raise invalid(f"targets must be one class number per row of predictions: predictions "
+                          f"{list(predictions.shape)}, targets {list(targets.shape)}")
+        classes = predictions.shape[1]
+        if not classes:
+            return xp.zeros(targets.shape, bool)
+        valid = (targets >= 0) & (targets < classes)
+        safe = xp.where(valid, targets, 0)
+        score = xp.take_along_axis(predictions, safe[:, None], 1)
+        valid &= xp.isfinite(score[:, 0])
+        # A row whose better scores are not all finite cannot be ranked.
+        better = (predictions > score) | ~xp.isfinite(predictions)
+        return valid & (better.sum(1) < k)
+
+    return run

@@ -1,0 +1,103 @@
+"""Kernels of products of matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+
+# NumPy has fast products of these types only.
+_BLAS = ("float32", "float64", "complex64", "complex128")
+
+
+def _mismatch(a: Any, b: Any, flip_a: bool, flip_b: bool) -> Exception:
+    flips = f" (transpose_a={flip_a}, transpose_b={flip_b})" if flip_a or flip_b else ""
+    return invalid(f"inner dimensions differ: {list(a.shape)} x {list(b.shape)}{flips}")
+
+
+@kernel("MatMul", fresh=True, accepts_out=True, types={"T": [*_BLAS, "int32"]})
+def _matmul(node: KernelNode) -> Any:
+    """Transposed factors are views: BLAS takes them as they are."""
+    flip_a, flip_b = node.attr("transpose_a"), node.attr("transpose_b")
+    dot = node.xp.dot if node.xp is np else node.xp.matmul
+    static = node.static_dims(0) is not None and node.static_dims(1) is not None
+    if static and not flip_a and not flip_b:
+        return dot  # nothing to adapt, and the shapes were checked when the op was made
+    return _general_matmul(dot, flip_a, flip_b)
+
+
+def _general_matmul(dot: Callable, flip_a: bool, flip_b: bool) -> Callable:
+    def run(a: Any, b: Any, out: Any = None) -> Any:
+        try:
+            return dot(a.T if flip_a else a, b.T if flip_b else b, out=out)
+        except ValueError:
+            raise _mismatch(a, b, flip_a, flip_b) from None
+
+    return run
+
+
+@kernel("MatMul", fresh=True, types={"T": ["float16"]})
+def _matmul_half(node: KernelNode) -> Any:
+    """Computed in float32: NumPy's own product of halves is slow and rounds every sum."""
+    product = _general_matmul(node.xp.matmul, node.attr("transpose_a"), node.attr("transpose_b"))
+
+    def run(a: Any, b: Any) -> Any:
+        return product(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+
+    return run
+
+
+@kernel("SparseMatMul", fresh=True)
+def _sparse_matmul(node: KernelNode) -> Any:
+    """The hints of sparsity are not used: a dense product is as fast unless nearly all is zero."""
+    product = _general_matmul(node.xp.matmul, node.attr("transpose_a"), node.attr("transpose_b"))
+
+    def run(a: Any, b: Any) -> Any:
+        return product(a.astype(np.float32, copy=False), b.astype(np.float32, copy=False))
+
+    return run
+
+
+def _adjoint(x: Any, is_complex: bool) -> Any:
+    return (x.conj() if is_complex else x).swapaxes(-1, -2)
+
+
+@kernel("BatchMatMul", fresh=True)
+def _batch_matmul(node: KernelNode) -> Any:
+    adj_x, adj_y = node.attr("adj_x"), node.attr("adj_y")
+    is_complex = node.output_dtypes[0].is_complex
+    matmul, half = node.xp.matmul, node.np_dtype() == np.float16
+
+    def run(x: Any, y: Any) -> Any:
+        if x.shape[:-2] != y.shape[:-2] or min(x.ndim, y.ndim) < 2:
+            raise invalid(f"batch dimensions differ: {list(x.shape)} x {list(y.shape)}")
+        if half:
+            x, y = x.astype(np.float32), y.astype(np.float32)
+        try:
+            z = matmul(_adjoint(x, is_complex) if adj_x else x,
+                       _adjoint(y, is_complex) if adj_y else y)
+        except ValueError:
+            raise _mismatch(x, y, adj_x, adj_y) from None
+        return z.astype(np.float16) if half else z
+
+    return run
+
+
+@kernel("Cross", fresh=True)
+def _cross(node: KernelNode) -> Any:
+    """Written out: cross() of NumPy 2 warns of shapes that are fine here."""
+    xp, dtype = node.xp, node.np_dtype()
+
+    def run(a: Any, b: Any) -> Any:
+        if a.shape != b.shape or not a.ndim or a.shape[-1] != 3:
+            raise invalid(f"cross products need two equal shapes that end in 3: {list(a.shape)}, "
+                          f"{list(b.shape)}")
+        out = xp.empty(a.shape, dtype)
+        for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+            out[..., i] = a[..., j] * b[..., k] - a[..., k] * b[..., j]
+        return out
+
+    return run

@@ -1,0 +1,225 @@
+"""Kernels of reductions. Axes that are known when a step is compiled cost nothing in the step."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+
+
+def _axes(values: Any, rank: int) -> tuple[int, ...]:
+    """The reduced axes as non-negative numbers; InvalidArgumentError if they do not fit."""
+    found = []
+    for axis in values.reshape(-1).tolist():
+        if not -rank <= axis < rank:
+            raise invalid(f"reduction axis {axis} is out of range for an input of rank {rank}")
+        found.append(axis % rank)
+    if len(set(found)) != len(found):
+        raise invalid(f"reduction axes {values.tolist()} are repeated")
+    return tuple(found)
+
+
+def _static_axes(node: KernelNode) -> Any:
+    """The argument ``axis`` of the array functions if it is known: None for all axes."""
+    values, dims = node.constant(1), node.input_dims[0]
+    if values is None or dims is None:
+        return False
+    axes = _axes(values, len(dims))
+    if len(axes) == len(dims) and axes:
+        return None
+    return axes[0] if len(axes) == 1 else axes
+
+
+def _reduction(node: KernelNode, reduce: Callable[[Any, Any, bool], Any]) -> Callable:
+    """A kernel function over ``reduce(x, axis, keepdims)``.
+
+    Without axes to reduce the input itself is the output, so these kernels are not fresh.
+    """
+    keep, axis = bool(node.attr("keep_dims")), _static_axes(node)
+    if axis == ():
+        return lambda x, _: x
+    if axis is not False:
+        return lambda x, _: reduce(x, axis, keep)
+
+    def run(x: Any, axes: Any) -> Any:
+        found = _axes(axes, x.ndim)
+        return reduce(x, found, keep) if found else x
+
+    return run
+
+
+def _ufunc_reduce(node: KernelNode, name: str, dtype: Any) -> Callable[[Any, Any, bool], Any]:
+    """Reduce with a ufunc of the array module in `dtype`."""
+    reduce = getattr(node.xp, name).reduce
+
+    def run(x: Any, axis: Any, keep: bool) -> Any:
+        return reduce(x, axis, dtype, None, keep)
+
+    return run
+
+
+def _dtype_argument(node: KernelNode) -> Any:
+    """The dtype to name in sums: integers would become wider ones, halves are summed as floats."""
+    dtype = node.np_dtype()
+    return dtype if dtype.kind in "iu" else np.dtype(np.float32) if dtype.itemsize == 2 else None
+
+
+def _back_to(dtype: np.dtype, reduce: Callable) -> Callable:
+    """`reduce` computed in a wider type, its result in `dtype`."""
+    return lambda x, axis, keep: reduce(x, axis, keep).astype(dtype)
+
+
+def _is_half(node: KernelNode) -> bool:
+    return node.np_dtype().itemsize == 2 and node.output_dtypes[0].is_floating
+
+
+def _total(node: KernelNode, name: str) -> Callable[[Any, Any, bool], Any]:
+    if node.xp is np:
+        reduce = _ufunc_reduce(node, name, _dtype_argument(node))
+    else:
+        function = {"add": node.xp.sum, "multiply": node.xp.prod}[name]
+        dtype = _dtype_argument(node)
+
+        def reduce(x: Any, axis: Any, keep: bool) -> Any:
+            return function(x, axis=axis, dtype=dtype, keepdims=keep)
+
+    return _back_to(node.np_dtype(), reduce) if _is_half(node) else reduce
+
+
+@kernel("Sum", host_inputs=(1,))
+def _sum(node: KernelNode) -> Any:
+    return _reduction(node, _total(node, "add"))
+
+
+@kernel("Prod", host_inputs=(1,))
+def _prod(node: KernelNode) -> Any:
+    return _reduction(node, _total(node, "multiply"))
+
+
+def _count(shape: tuple, axis: Any) -> int:
+    """How many elements of an input of `shape` make one of the output."""
+    if axis is None:
+        return int(np.prod(shape, dtype=np.int64))
+    if isinstance(axis, int):
+        return shape[axis]
+    return int(np.prod([shape[a] for a in axis], dtype=np.int64))
+
+
+@kernel("Mean", host_inputs=(1,))
+def _mean(node: KernelNode) -> Any:
+    """The sum divided by the count; of nothing NaN, or zero for integers."""
+    dtype = node.np_dtype()
+    if node.output_dtypes[0].is_integer or node.output_dtypes[0].is_quantized:
+        return _reduction(node, _integer_mean(node))
+    wide = np.float32 if dtype.itemsize == 2 else dtype.type
+    total = node.xp.add.reduce if node.xp is np else node.xp.sum
+    divide, half = node.xp.true_divide, dtype.itemsize == 2
+
+    def mean(x: Any, axis: Any, keep: bool) -> Any:
+        y = total(x, axis=axis, dtype=wide, keepdims=keep)
+        count = wide(_count(x.shape, axis))
+        y = divide(y, count, out=y) if y.ndim else y / count
+        return y.astype(dtype) if half else y
+
+    return _reduction(node, mean)
+
+
+def _integer_mean(node: KernelNode) -> Callable[[Any, Any, bool], Any]:
+    total, dtype = _total(node, "add"), node.np_dtype()
+
+    def mean(x: Any, axis: Any, keep: bool) -> Any:
+        y = total(x, axis, keep)
+        count = dtype.type(max(_count(x.shape, axis), 1))
+        # Rounded towards zero, as integers divide in C.
+        return node.xp.asarray((y - node.xp.fmod(y, count)) // count, dtype)[()]
+
+    return mean
+
+
+def _lowest(dtype: np.dtype) -> Any:
+    if dtype.kind in "iu":
+        return dtype.type(np.iinfo(dtype).min)
+    return dtype.type(-np.inf)
+
+
+def _highest(dtype: np.dtype) -> Any:
+    if dtype.kind in "iu":
+        return dtype.type(np.iinfo(dtype).max)
+    return dtype.type(np.inf)
+
+
+def _extremum(node: KernelNode, name: str, initial: Any) -> Callable[[Any, Any, bool], Any]:
+    """Reduce by maximum or minimum; of nothing the value that any other would replace."""
+    if node.xp is np:
+        reduce = getattr(np, name).reduce
+    else:
+        function = getattr(node.xp, {"maximum": "max", "minimum": "min"}[name])
+
+        def reduce(x: Any, axis: Any, dtype: Any, out: Any, keep: bool) -> Any:
+            return function(x, axis=axis, keepdims=keep)
+
+    def run(x: Any, axis: Any, keep: bool) -> Any:
+        if not x.size:
+            return _of_nothing(node.xp, x, axis, keep, initial)
+        return reduce(x, axis, None, None, keep)
+
+    return run
+
+
+def _of_nothing(xp: Any, x: Any, axis: Any, keep: bool, value: Any) -> Any:
+    gone = set(range(x.ndim) if axis is None else (axis,) if isinstance(axis, int) else axis)
+    shape = [1 if i in gone else d for i, d in enumerate(x.shape) if keep or i not in gone]
+    return xp.full(tuple(shape), value, dtype=x.dtype)[()]
+
+
+@kernel("Max", host_inputs=(1,))
+def _max(node: KernelNode) -> Any:
+    return _reduction(node, _extremum(node, "maximum", _lowest(node.np_dtype())))
+
+
+@kernel("Min", host_inputs=(1,))
+def _min(node: KernelNode) -> Any:
+    return _reduction(node, _extremum(node, "minimum", _highest(node.np_dtype())))
+
+
+def _logical(node: KernelNode, name: str) -> Callable[[Any, Any, bool], Any]:
+    function = getattr(node.xp, name)
+    return lambda x, axis, keep: function(x, axis=axis, keepdims=keep)
+
+
+@kernel("All", host_inputs=(1,))
+def _all(node: KernelNode) -> Any:
+    return _reduction(node, _logical(node, "all"))
+
+
+@kernel("Any", host_inputs=(1,))
+def _any(node: KernelNode) -> Any:
+    return _reduction(node, _logical(node, "any"))
+
+
+def _index_of(node: KernelNode, method: str) -> Callable:
+    axis, dtype = node.constant(1), node.np_dtype()
+    known = None if axis is None else int(axis.reshape(-1)[0])
+
+    def run(x: Any, dimension: Any) -> Any:
+        where = int(dimension) if known is None else known
+        if not -x.ndim <= where < x.ndim:
+            raise invalid(f"dimension {where} is out of range for an input of rank {x.ndim}")
+        if not x.shape[where]:
+            raise invalid(f"dimension {where} of shape {list(x.shape)} has no elements to search")
+        return getattr(x, method)(where).astype(dtype, copy=False)
+
+    return run
+
+
+@kernel("ArgMax", fresh=True, host_inputs=(1,))
+def _arg_max(node: KernelNode) -> Any:
+    return _index_of(node, "argmax")
+
+
+@kernel("ArgMin", fresh=True, host_inputs=(1,))
+def _arg_min(node: KernelNode) -> Any:
+    return _index_of(node, "argmin")

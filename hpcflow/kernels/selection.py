@@ -1,0 +1,70 @@
+"""Kernels of Select."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+
+# Above this many elements choosing by bit masks beats where(), whose branches mispredict.
+_LARGE = 2048
+_SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
+
+
+@kernel("Select", fresh=True)
+def _select(node: KernelNode) -> Any:
+    xp = node.xp
+    choose = _chooser(xp, node.np_dtype())
+
+    def run(condition: Any, t: Any, e: Any) -> Any:
+        if t.shape != e.shape:
+            raise invalid(f"both values must have one shape, got {list(t.shape)} and "
+                          f"{list(e.shape)}")
+        if condition.shape == t.shape:
+            return choose(condition, t, e)
+        if not condition.ndim:
+            return (t if condition else e).copy()
+        if condition.ndim != 1 or condition.shape[0] != t.shape[0]:
+            raise invalid(f"the condition's shape {list(condition.shape)} is neither that of the "
+                          f"values, {list(t.shape)}, nor a vector for their rows")
+        return xp.where(condition.reshape((-1,) + (1,) * (t.ndim - 1)), t, e)
+
+    return run
+
+
+def _chooser(xp: Any, dtype: np.dtype) -> Callable[[Any, Any, Any], Any]:
+    where, integers = xp.where, _SIGNED.get(dtype.itemsize)
+    if xp is not np or integers is None or dtype.kind == "O":
+        return lambda condition, t, e: where(condition, t, e)[()]
+
+    def choose(condition: Any, t: Any, e: Any) -> Any:
+        if condition.size < _LARGE:
+            return where(condition, t, e)[()]
+        # e ^ ((t ^ e) & mask), the mask being all ones where the condition holds.
+        mask = np.negative(condition.view(np.int8)).astype(integers, copy=False)
+        t, e = t.view(integers), e.view(integers)
+        np.bitwise_and(mask, np.bitwise_xor(t, e), out=mask)
+        return np.bitwise_xor(mask, e, out=mask).view(dtype)
+
+    return choose
+
+
+def _text_shape(x: Any) -> tuple:
+    return x.shape if isinstance(x, np.ndarray) else ()
+
+
+@kernel("Select", device="CPU", types={"T": ["string"]})
+def _select_strings(node: KernelNode) -> Any:
+    def run(condition: Any, t: Any, e: Any) -> Any:
+        if not condition.ndim:
+            return t if condition else e
+        if _text_shape(t) != _text_shape(e) or condition.shape[0] != _text_shape(t)[0]:
+            raise invalid(f"the condition's shape {list(condition.shape)} does not fit values of "
+                          f"shapes {list(_text_shape(t))} and {list(_text_shape(e))}")
+        extra = t.ndim - condition.ndim
+        return np.where(condition.reshape(condition.shape + (1,) * extra), t, e)
+
+    return run

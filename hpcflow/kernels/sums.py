@@ -1,0 +1,31 @@
+"""Kernels of sums of many tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+
+
+@kernel("AddN")
+def _add_n(node: KernelNode) -> Any:
+    """Added from left to right into one buffer; a single input is passed on as it is."""
+    add = node.xp.add
+    count = len(node.input_dtypes)
+    if count == 1:
+        return lambda x: x
+    if count == 2 and None not in (node.static_dims(0), node.static_dims(1)):
+        return add
+
+    def run(first: Any, second: Any, *others: Any) -> Any:
+        for value in (second, *others):
+            if value.shape != first.shape:
+                raise invalid(f"inputs must have one shape, got {list(first.shape)} and "
+                              f"{list(value.shape)}")
+        total = add(first, second)
+        out = total if total.ndim else None
+        for value in others:
+            total = add(total, value, out=out)
+        return total
+
+    return run

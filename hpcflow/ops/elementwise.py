@@ -1,0 +1,539 @@
+"""Element-wise functions of one input: Abs, Exp, Tanh, Floor, Erf, ..., and complex parts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import pi
+from math import sqrt as _root
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import broadcast_dims, merge_dims, unchanged
+from hpcflow.ops.broadcasting import unbroadcast
+from hpcflow.ops.type_sets import FLOAT, FLOAT_OR_COMPLEX, SIGNED
+
+__all__ = [
+    "abs",
+    "acos",
+    "asin",
+    "atan",
+    "ceil",
+    "complex",
+    "conj",
+    "cos",
+    "digamma",
+    "erf",
+    "erfc",
+    "exp",
+    "expm1",
+    "floor",
+    "imag",
+    "is_finite",
+    "is_inf",
+    "is_nan",
+    "lgamma",
+    "log",
+    "log1p",
+    "negative",
+    "real",
+    "reciprocal",
+    "rint",
+    "round",
+    "rsqrt",
+    "sigmoid",
+    "sign",
+    "sin",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+]
+
+# ---------------------------------------------------------------- signatures
+
+
+def _unary(types: str, *op_types: str, deprecated: str | None = None) -> None:
+    for op_type in op_types:
+        register_op(op_type, "x: T", "y: T", f"T: {types}", shape=unchanged,
+                    deprecated=deprecated)
+
+
+def _same_shape(op: Operation) -> list[Dims]:
+    return [merge_dims(op._inputs[0]._dims, op._inputs[1]._dims)]
+
+
+def _unary_grad(*op_types: str, deprecated: str | None = None) -> None:
+    """The derivative of a function in terms of its output x and the gradient y."""
+    for op_type in op_types:
+        register_op(op_type, "x: T; y: T", "z: T", f"T: {FLOAT_OR_COMPLEX}", shape=_same_shape,
+                    deprecated=deprecated)
+
+
+_unary("{half, float, double, int32, int64}", "Abs")
+_unary(SIGNED, "Neg", "Reciprocal", "Square", "Round", "Sign", "Tan", "Asin", "Acos", "Atan")
+_unary(SIGNED, "Inv", deprecated="Reciprocal is the same")
+_unary(FLOAT_OR_COMPLEX, "Sqrt", "Rsqrt", "Exp", "Expm1", "Log", "Log1p", "Tanh", "Sigmoid", "Sin",
+       "Cos")
+_unary(FLOAT, "Lgamma", "Digamma", "Erf", "Erfc", "Floor", "Ceil")
+_unary("{float, double}", "Rint")
+_unary_grad("ReciprocalGrad", "SqrtGrad", "RsqrtGrad", "TanhGrad", "SigmoidGrad")
+_unary_grad("InvGrad", deprecated="ReciprocalGrad is the same")
+for _op_type in ("IsNan", "IsInf", "IsFinite"):
+    register_op(_op_type, "x: T", "y: bool", f"T: {FLOAT}", shape=unchanged)
+
+_COMPLEX = "T: {complex64, complex128} = complex64"
+_COMPLEX_TO_REAL = _COMPLEX + "; Tout: {float, double} = float"
+
+
+def _complex_shape(op: Operation) -> list[Dims]:
+    return [broadcast_dims(op._inputs[0]._dims, op._inputs[1]._dims)]
+
+
+register_op("Complex", "real: T; imag: T", "out: Tout",
+            "T: {float, double} = float; Tout: {complex64, complex128} = complex64",
+            shape=_complex_shape)
+register_op("Real", "input: T", "output: Tout", _COMPLEX_TO_REAL, shape=unchanged)
+register_op("Imag", "input: T", "output: Tout", _COMPLEX_TO_REAL, shape=unchanged)
+register_op("Conj", "input: T", "output: T", _COMPLEX, shape=unchanged)
+register_op("ComplexAbs", "x: T", "y: Tout", _COMPLEX_TO_REAL, shape=unchanged)
+
+# ---------------------------------------------------------------- gradients
+
+not_differentiable("Floor", "Ceil", "Round", "Rint", "Sign", "IsNan", "IsInf", "IsFinite")
+
+
+def _conj(x: Tensor) -> Tensor:
+    return raw_ops.Conj(x) if x.dtype.is_complex else x
+
+
+def _number(like: Tensor, value: float) -> Any:
+    """`value` as a scalar of the dtype of `like`."""
+    return like.dtype.base_dtype.np.type(value)
+
+
+def _by_derivative(op_type: str) -> Callable:
+    """Register ``f(x)`` as the derivative: the gradient is ``grad * conj(f(x))``."""
+
+    def register(derivative: Callable[[Tensor], Tensor]) -> Callable:
+        @RegisterGradient(op_type)
+        def gradient(op: Operation, grad: Any) -> Tensor:
+            return raw_ops.Mul(grad, derivative(_conj(op.inputs[0])))
+
+        return derivative
+
+    return register
+
+
+def _by_output(op_type: str, grad_op: str) -> None:
+    """Register the op that computes the gradient from the output."""
+
+    @RegisterGradient(op_type)
+    def gradient(op: Operation, grad: Any) -> Tensor:
+        return getattr(raw_ops, grad_op)(_conj(op.outputs[0]), grad)
+
+
+for _op_type, _grad_op in (("Tanh", "TanhGrad"), ("Sigmoid", "SigmoidGrad"), ("Sqrt", "SqrtGrad"),
+                           ("Rsqrt", "RsqrtGrad"), ("Reciprocal", "ReciprocalGrad"),
+                           ("Inv", "ReciprocalGrad")):
+    _by_output(_op_type, _grad_op)
+
+
+@RegisterGradient("Abs")
+def _abs_grad(op: Operation, grad: Any) -> Tensor:
+    return raw_ops.Mul(grad, raw_ops.Sign(op.inputs[0]))
+
+
+@RegisterGradient("Neg")
+def _neg_grad(op: Operation, grad: Any) -> Any:
+    return -grad
+
+
+@RegisterGradient("Exp")
+def _exp_grad(op: Operation, grad: Any) -> Tensor:
+    return raw_ops.Mul(grad, _conj(op.outputs[0]))
+
+
+@_by_derivative("Square")
+def _square_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Mul(x, _number(x, 2))
+
+
+@_by_derivative("Expm1")
+def _expm1_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Exp(x)
+
+
+@_by_derivative("Log")
+def _log_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Reciprocal(x)
+
+
+@_by_derivative("Log1p")
+def _log1p_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Reciprocal(raw_ops.Add(x, _number(x, 1)))
+
+
+@_by_derivative("Sin")
+def _sin_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Cos(x)
+
+
+@_by_derivative("Cos")
+def _cos_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Neg(raw_ops.Sin(x))
+
+
+@_by_derivative("Tan")
+def _tan_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Reciprocal(raw_ops.Square(raw_ops.Cos(x)))
+
+
+def _one_minus_square(x: Tensor) -> Tensor:
+    return raw_ops.Sub(_number(x, 1), raw_ops.Square(x))
+
+
+@_by_derivative("Asin")
+def _asin_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Rsqrt(_one_minus_square(x))
+
+
+@_by_derivative("Acos")
+def _acos_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Neg(raw_ops.Rsqrt(_one_minus_square(x)))
+
+
+@_by_derivative("Atan")
+def _atan_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Reciprocal(raw_ops.Add(_number(x, 1), raw_ops.Square(x)))
+
+
+@_by_derivative("Lgamma")
+def _lgamma_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Digamma(x)
+
+
+@_by_derivative("Digamma")
+def _digamma_derivative(x: Tensor) -> Tensor:
+    return raw_ops.Polygamma(_number(x, 1), x)
+
+
+def _bell(x: Tensor, scale: float) -> Tensor:
+    """scale · exp(-x²)."""
+    return raw_ops.Mul(_number(x, scale), raw_ops.Exp(raw_ops.Neg(raw_ops.Square(x))))
+
+
+@_by_derivative("Erf")
+def _erf_derivative(x: Tensor) -> Tensor:
+    return _bell(x, 2 / _root(pi))
+
+
+@_by_derivative("Erfc")
+def _erfc_derivative(x: Tensor) -> Tensor:
+    return _bell(x, -2 / _root(pi))
+
+
+# The ops below are gradients themselves; theirs serve second derivatives. In each, x is the output
+# of the function and y the gradient that reached it.
+
+
+@RegisterGradient("TanhGrad")
+def _tanh_grad_grad(op: Operation, grad: Any) -> tuple:
+    """z = y (1 - x²)."""
+    x, y = op.inputs
+    return (raw_ops.Mul(raw_ops.Mul(_number(x, -2), grad), raw_ops.Mul(_conj(y), _conj(x))),
+            raw_ops.TanhGrad(_conj(x), grad))
+
+
+@RegisterGradient("SigmoidGrad")
+def _sigmoid_grad_grad(op: Operation, grad: Any) -> tuple:
+    """z = y x (1 - x)."""
+    x, y = (_conj(t) for t in op.inputs)
+    slope = raw_ops.Sub(_number(x, 1), raw_ops.Mul(_number(x, 2), x))
+    return (raw_ops.Mul(raw_ops.Mul(grad, y), slope),
+            raw_ops.SigmoidGrad(x, grad))
+
+
+@RegisterGradient("SqrtGrad")
+def _sqrt_grad_grad(op: Operation, grad: Any) -> tuple:
+    """z = y / (2 x)."""
+    x, z = _conj(op.inputs[0]), _conj(op.outputs[0])
+    scaled = raw_ops.RealDiv(grad, x)
+    return (raw_ops.Neg(raw_ops.Mul(scaled, z)),
+            raw_ops.Mul(scaled, _number(x, 0.5)))
+
+
+@RegisterGradient("RsqrtGrad")
+def _rsqrt_grad_grad(op: Operation, grad: Any) -> tuple:
+    """z = -y x³ / 2."""
+    x, y = (_conj(t) for t in op.inputs)
+    slope = raw_ops.Mul(_number(x, -1.5), raw_ops.Square(x))
+    return (raw_ops.Mul(raw_ops.Mul(grad, y), slope),
+            raw_ops.RsqrtGrad(x, grad))
+
+
+def _reciprocal_grad_grad(op: Operation, grad: Any) -> tuple:
+    """z = -y x²."""
+    x, y = (_conj(t) for t in op.inputs)
+    return (raw_ops.Mul(raw_ops.Mul(_number(x, -2), grad), raw_ops.Mul(y, x)),
+            raw_ops.ReciprocalGrad(x, grad))
+
+
+RegisterGradient("ReciprocalGrad")(_reciprocal_grad_grad)
+RegisterGradient("InvGrad")(_reciprocal_grad_grad)
+
+
+@RegisterGradient("Complex")
+def _complex_grad(op: Operation, grad: Any) -> tuple:
+    real, imag = op.inputs
+    return unbroadcast(real, imag, raw_ops.Real(grad, Tout=real.dtype.base_dtype),
+                       raw_ops.Imag(grad, Tout=imag.dtype.base_dtype))
+
+
+def _as_complex(real: Tensor, imag: Any, like: Tensor) -> Tensor:
+    return raw_ops.Complex(real, imag, Tout=like.dtype.base_dtype)
+
+
+@RegisterGradient("Real")
+def _real_grad(op: Operation, grad: Any) -> Tensor:
+    return _as_complex(grad, _number(op.outputs[0], 0), op.inputs[0])
+
+
+@RegisterGradient("Imag")
+def _imag_grad(op: Operation, grad: Any) -> Tensor:
+    """The gradient of the imaginary part y is i·grad in the (x + iy) plane."""
+    return _as_complex(_number(op.outputs[0], 0), grad, op.inputs[0])
+
+
+@RegisterGradient("Conj")
+def _conj_grad(op: Operation, grad: Any) -> Tensor:
+    return raw_ops.Conj(grad)
+
+
+@RegisterGradient("ComplexAbs")
+def _complex_abs_grad(op: Operation, grad: Any) -> Tensor:
+    """The gradient points along x: grad · x / |x|."""
+    x = op.inputs[0]
+    zero = _number(op.outputs[0], 0)
+    return raw_ops.Mul(_as_complex(grad, zero, x), raw_ops.Sign(x))
+
+
+# ---------------------------------------------------------------- public functions
+
+
+def _is_sparse(x: Any) -> bool:
+    """True for a sparse tensor: its function applies to the values it holds."""
+    return (not isinstance(x, Tensor) and hasattr(x, "indices") and hasattr(x, "values")
+            and hasattr(x, "dense_shape"))
+
+
+def _of_values(x: Any, function: Callable) -> Any:
+    return type(x)(indices=x.indices, values=function(x.values), dense_shape=x.dense_shape)
+
+
+def _apply(op_type: str, x: Any, name: str | None) -> Any:
+    build = getattr(raw_ops, op_type)
+    if _is_sparse(x):
+        return _of_values(x, lambda values: build(values, name=name))
+    return build(x, name=name)
+
+
+def abs(x: Any, name: str | None = None) -> Any:
+    """Return |x| element-wise: of a complex tensor the real modulus. Sparse tensors stay sparse."""
+    if _is_sparse(x):
+        return _of_values(x, lambda values: abs(values, name))
+    x = convert_to_tensor(x, name="x")
+    if x.dtype.is_complex:
+        return raw_ops.ComplexAbs(x, Tout=x.dtype.base_dtype.real_dtype, name=name)
+    return raw_ops.Abs(x, name=name)
+
+
+def negative(x: Any, name: str | None = None) -> Any:
+    """Return -x element-wise. Sparse tensors stay sparse."""
+    return _apply("Neg", x, name)
+
+
+def sign(x: Any, name: str | None = None) -> Any:
+    """Return -1, 0 or 1 by the sign of each element (complex: x / |x|, 0 at 0)."""
+    return _apply("Sign", x, name)
+
+
+def reciprocal(x: Any, name: str | None = None) -> Tensor:
+    """Return 1 / x element-wise."""
+    return raw_ops.Reciprocal(x=x, name=name)
+
+
+def square(x: Any, name: str | None = None) -> Any:
+    """Return x² element-wise. Sparse tensors stay sparse."""
+    return _apply("Square", x, name)
+
+
+def sqrt(x: Any, name: str | None = None) -> Any:
+    """Return the square root element-wise. Sparse tensors stay sparse."""
+    return _apply("Sqrt", x, name)
+
+
+def rsqrt(x: Any, name: str | None = None) -> Tensor:
+    """Return 1 / √x element-wise."""
+    return raw_ops.Rsqrt(x=x, name=name)
+
+
+def round(x: Any, name: str | None = None) -> Tensor:
+    """Round to the nearest integer element-wise, halves to the even one."""
+    x = convert_to_tensor(x, name="x")
+    return x if x.dtype.is_integer else raw_ops.Round(x=x, name=name)
+
+
+def rint(x: Any, name: str | None = None) -> Tensor:
+    """Round to the nearest integer element-wise, halves to the even one."""
+    return raw_ops.Rint(x=x, name=name)
+
+
+def exp(x: Any, name: str | None = None) -> Tensor:
+    """Return e to the power x element-wise."""
+    return raw_ops.Exp(x=x, name=name)
+
+
+def expm1(x: Any, name: str | None = None) -> Tensor:
+    """Return exp(x) - 1 element-wise, exact for small x."""
+    return raw_ops.Expm1(x=x, name=name)
+
+
+def log(x: Any, name: str | None = None) -> Tensor:
+    """Return the natural logarithm element-wise."""
+    return raw_ops.Log(x=x, name=name)
+
+
+def log1p(x: Any, name: str | None = None) -> Tensor:
+    """Return log(1 + x) element-wise, exact for small x."""
+    return raw_ops.Log1p(x=x, name=name)
+
+
+def tanh(x: Any, name: str | None = None) -> Any:
+    """Return the hyperbolic tangent element-wise. Sparse tensors stay sparse."""
+    return _apply("Tanh", x, name)
+
+
+def sigmoid(x: Any, name: str | None = None) -> Tensor:
+    """Return 1 / (1 + exp(-x)) element-wise."""
+    return raw_ops.Sigmoid(x=x, name=name)
+
+
+def lgamma(x: Any, name: str | None = None) -> Tensor:
+    """Return log |Γ(x)| element-wise."""
+    return raw_ops.Lgamma(x=x, name=name)
+
+
+def digamma(x: Any, name: str | None = None) -> Tensor:
+    """Return the derivative of log Γ(x) element-wise."""
+    return raw_ops.Digamma(x=x, name=name)
+
+
+def erf(x: Any, name: str | None = None) -> Any:
+    """Return the error function element-wise. Sparse tensors stay sparse."""
+    return _apply("Erf", x, name)
+
+
+def erfc(x: Any, name: str | None = None) -> Tensor:
+    """Return 1 - erf(x) element-wise, exact in the tail."""
+    return raw_ops.Erfc(x=x, name=name)
+
+
+def sin(x: Any, name: str | None = None) -> Tensor:
+    """Return the sine element-wise."""
+    return raw_ops.Sin(x=x, name=name)
+
+
+def cos(x: Any, name: str | None = None) -> Tensor:
+    """Return the cosine element-wise."""
+    return raw_ops.Cos(x=x, name=name)
+
+
+def tan(x: Any, name: str | None = None) -> Tensor:
+    """Return the tangent element-wise."""
+    return raw_ops.Tan(x=x, name=name)
+
+
+def asin(x: Any, name: str | None = None) -> Tensor:
+    """Return the inverse sine element-wise."""
+    return raw_ops.Asin(x=x, name=name)
+
+
+def acos(x: Any, name: str | None = None) -> Tensor:
+    """Return the inverse cosine element-wise."""
+    return raw_ops.Acos(x=x, name=name)
+
+
+def atan(x: Any, name: str | None = None) -> Tensor:
+    """Return the inverse tangent element-wise."""
+    return raw_ops.Atan(x=x, name=name)
+
+
+def is_nan(x: Any, name: str | None = None) -> Tensor:
+    """Return which elements are NaN."""
+    return raw_ops.IsNan(x=x, name=name)
+
+
+def is_inf(x: Any, name: str | None = None) -> Tensor:
+    """Return which elements are infinite."""
+    return raw_ops.IsInf(x=x, name=name)
+
+
+def is_finite(x: Any, name: str | None = None) -> Tensor:
+    """Return which elements are finite."""
+    return raw_ops.IsFinite(x=x, name=name)
+
+
+def floor(x: Any, name: str | None = None) -> Tensor:
+    """Return the largest integer not above each element."""
+    return raw_ops.Floor(x=x, name=name)
+
+
+def ceil(x: Any, name: str | None = None) -> Tensor:
+    """Return the smallest integer not below each element."""
+    return raw_ops.Ceil(x=x, name=name)
+
+
+def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
+    """Return real + i·imag: complex64 of float32 parts, complex128 of float64 parts.
+
+    Raises ``TypeError`` for parts of different or other types.
+    """
+    real = convert_to_tensor(real, name="real")
+    imag = convert_to_tensor(imag, None if isinstance(imag, Tensor) else real.dtype.base_dtype,
+                             name="imag")
+    made = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
+    kind = made.get(real.dtype.base_dtype)
+    if kind is None or imag.dtype.base_dtype is not real.dtype.base_dtype:
+        raise TypeError(f"real and imag have incorrect types: {real.dtype.name} {imag.dtype.name}")
+    return raw_ops.Complex(real, imag, Tout=kind, name=name)
+
+
+def real(input: Any, name: str | None = None) -> Tensor:
+    """Return the real part; a real tensor is returned as it is."""
+    input = convert_to_tensor(input, name="input")
+    if not input.dtype.is_complex:
+        return input
+    return raw_ops.Real(input, Tout=input.dtype.base_dtype.real_dtype, name=name)
+
+
+def imag(input: Any, name: str | None = None) -> Tensor:
+    """Return the imaginary part of a complex tensor."""
+    input = convert_to_tensor(input, name="input")
+    return raw_ops.Imag(input, Tout=input.dtype.base_dtype.real_dtype, name=name)
+
+
+def conj(x: Any, name: str | None = None) -> Tensor:
+    """Return the complex conjugate; a real numeric tensor is returned as it is.
+
+    Raises ``TypeError`` for a tensor that is not numeric.
+    """
+    x = convert_to_tensor(x, name="x")
+    if x.dtype.is_complex:
+        return raw_ops.Conj(x, name=name)
+    if x.dtype.is_floating or x.dtype.is_integer:
+        return x
+    raise TypeError(f"Expected numeric tensor, got dtype {x.dtype.name}")

@@ -1,0 +1,291 @@
+"""Products of matrices: MatMul, BatchMatMul, SparseMatMul, Cross, and tensordot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import broadcast_dims, merge_dims, show, with_rank
+from hpcflow.ops.type_sets import REAL
+
+__all__ = ["cross", "matmul", "sparse_matmul", "tensordot", "trace"]
+
+_TYPES = "{half, float, double, int32, complex64, complex128}"
+
+# ---------------------------------------------------------------- signatures
+
+
+def _product_dims(a: Dims, b: Dims, flip_a: bool, flip_b: bool) -> tuple:
+    """The last two dims of a product of (flipped) matrices."""
+    rows, inner_a = with_rank(a, 2)[::-1] if flip_a else with_rank(a, 2)
+    inner_b, columns = with_rank(b, 2)[::-1] if flip_b else with_rank(b, 2)
+    if inner_a is not None and inner_b is not None and inner_a != inner_b:
+        flips = f", transpose {'a' * flip_a}{' and ' * (flip_a and flip_b)}{'b' * flip_b}"
+        raise ValueError(f"inner dimensions differ: {show(a)} x {show(b)}"
+                         f"{flips if flip_a or flip_b else ''}")
+    return rows, columns
+
+
+def _matmul_shape(op: Operation) -> list[Dims]:
+    return [_product_dims(op.input_dims(0), op.input_dims(1), op.attr("transpose_a"),
+                          op.attr("transpose_b"))]
+
+
+register_op("MatMul", "a: T; b: T", "product: T",
+            f"transpose_a: bool = false; transpose_b: bool = false; T: {_TYPES}",
+            shape=_matmul_shape)
+register_op("SparseMatMul", "a: Ta; b: Tb", "product: float",
+            "transpose_a: bool = false; transpose_b: bool = false; a_is_sparse: bool = false; "
+            "b_is_sparse: bool = false; Ta: {float, bfloat16} = float; "
+            "Tb: {float, bfloat16} = float", shape=_matmul_shape)
+
+
+def _batch_matmul_shape(op: Operation) -> list[Dims]:
+    x, y = op.input_dims(0), op.input_dims(1)
+    for dims in (x, y):
+        if dims is not None and len(dims) < 2:
+            raise ValueError(f"inputs must be at least rank 2: {show(x)} x {show(y)}")
+    if x is None or y is None:
+        return [None]
+    last = _product_dims(x[-2:], y[-2:], op.attr("adj_x"), op.attr("adj_y"))
+    batch = broadcast_dims if op.type == "BatchMatMulV2" else merge_dims
+    return [(*batch(x[:-2], y[:-2]), *last)]
+
+
+register_op("BatchMatMul", "x: T; y: T", "output: T",
+            f"T: {_TYPES}; adj_x: bool = false; adj_y: bool = false", shape=_batch_matmul_shape)
+
+
+def _cross_shape(op: Operation) -> list[Dims]:
+    dims = merge_dims(op.input_dims(0), op.input_dims(1))
+    if dims is not None and (not dims or dims[-1] not in (3, None)):
+        raise ValueError(f"the last dimension must have size 3: {show(dims)}")
+    return [dims]
+
+
+register_op("Cross", "a: T; b: T", "product: T", f"T: {REAL}", shape=_cross_shape)
+
+# ---------------------------------------------------------------- gradients
+
+
+def _conj(x: Tensor) -> Tensor:
+    return raw_ops.Conj(x) if x.dtype.is_complex else x
+
+
+def _product_grads(multiply: Any, a: Any, b: Any, grad: Any, flip_a: bool, flip_b: bool) -> tuple:
+    """Gradients of a·b with either factor transposed; ``multiply(x, y, flip_x, flip_y)``."""
+    if not flip_a and not flip_b:
+        return multiply(grad, b, False, True), multiply(a, grad, True, False)
+    if not flip_a:
+        return multiply(grad, b, False, False), multiply(grad, a, True, False)
+    if not flip_b:
+        return multiply(b, grad, False, True), multiply(a, grad, False, False)
+    return multiply(b, grad, True, True), multiply(grad, a, True, True)
+
+
+@RegisterGradient("MatMul")
+def _matmul_grad(op: Operation, grad: Any) -> tuple:
+    a, b = (_conj(t) for t in op.inputs)
+
+    def multiply(x: Any, y: Any, flip_x: bool, flip_y: bool) -> Tensor:
+        return raw_ops.MatMul(x, y, transpose_a=flip_x, transpose_b=flip_y)
+
+    return _product_grads(multiply, a, b, grad, op.attr("transpose_a"), op.attr("transpose_b"))
+
+
+@RegisterGradient("BatchMatMul")
+def _batch_matmul_grad(op: Operation, grad: Any) -> tuple:
+    """The adjoints conjugate already, so the factors themselves are used."""
+
+    def multiply(x: Any, y: Any, adj_x: bool, adj_y: bool) -> Tensor:
+        return raw_ops.BatchMatMul(x, y, adj_x=adj_x, adj_y=adj_y)
+
+    return _product_grads(multiply, *op.inputs, grad, op.attr("adj_x"), op.attr("adj_y"))
+
+
+@RegisterGradient("SparseMatMul")
+def _sparse_matmul_grad(op: Operation, grad: Any) -> tuple:
+    """The gradient of a Relu is usually sparse, and so are factors that were said to be."""
+    a, b = op.inputs
+    sparse = {a: op.attr("a_is_sparse"), b: op.attr("b_is_sparse"),
+              grad: grad.op.type == "ReluGrad"}
+
+    def multiply(x: Any, y: Any, flip_x: bool, flip_y: bool) -> Tensor:
+        return raw_ops.SparseMatMul(x, y, transpose_a=flip_x, transpose_b=flip_y,
+                                    a_is_sparse=sparse[x], b_is_sparse=sparse[y])
+
+    grads = _product_grads(multiply, a, b, grad, op.attr("transpose_a"), op.attr("transpose_b"))
+    return tuple(g if g.dtype is t.dtype.base_dtype else
+                 raw_ops.Cast(g, DstT=t.dtype.base_dtype)
+                 for g, t in zip(grads, op.inputs, strict=True))
+
+
+@RegisterGradient("Cross")
+def _cross_grad(op: Operation, grad: Any) -> tuple:
+    a, b = op.inputs
+    return raw_ops.Cross(b, grad), raw_ops.Cross(grad, a)
+
+
+# ---------------------------------------------------------------- public functions
+
+
+def matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
+           adjoint_a: bool = False, adjoint_b: bool = False, a_is_sparse: bool = False,
+           b_is_sparse: bool = False, name: str | None = None) -> Tensor:
+    """Multiply the matrices in the last two dimensions of `a` and `b`.
+
+    For a rank above two the leading dimensions of both must be equal. A factor is transposed, or
+    transposed and conjugated (adjoint), but not both; the ``is_sparse`` hints (matrices of float32
+    or bfloat16 alone) say that many elements are zero.
+
+    Raises ``ValueError`` when inner dimensions differ or a factor is both transposed and adjoint.
+    """
+    if transpose_a and adjoint_a:
+        raise ValueError("Only one of transpose_a and adjoint_a can be True.")
+    if transpose_b and adjoint_b:
+        raise ValueError("Only one of transpose_b and adjoint_b can be True.")
+    with name_scope(name, "MatMul", [a, b]) as scope:
+        a, b = _factors(a, b)
+        if _is_batch(a) and _is_batch(b):
+            # The batch op has adjoints only.
+            a, adjoint_a = (_conj(a), True) if transpose_a else (a, adjoint_a)
+            b, adjoint_b = (_conj(b), True) if transpose_b else (b, adjoint_b)
+            return raw_ops.BatchMatMul(a, b, adj_x=adjoint_a, adj_y=adjoint_b, name=scope)
+        a, transpose_a = (_conj(a), True) if adjoint_a else (a, transpose_a)
+        b, transpose_b = (_conj(b), True) if adjoint_b else (b, transpose_b)
+        if _use_sparse(a, b, a_is_sparse, b_is_sparse):
+            return raw_ops.SparseMatMul(a, b, transpose_a=transpose_a, transpose_b=transpose_b,
+                                        a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse,
+                                        name=scope)
+        return raw_ops.MatMul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, name=scope)
+
+
+def _factors(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """Both as tensors; what is no tensor yet takes the type of the other."""
+    if not isinstance(a, Tensor) and isinstance(b, Tensor):
+        return convert_to_tensor(a, b.dtype.base_dtype, name="a"), b
+    a = convert_to_tensor(a, name="a")
+    return a, b if isinstance(b, Tensor) else convert_to_tensor(b, a.dtype.base_dtype, name="b")
+
+
+def _is_batch(x: Tensor) -> bool:
+    return x._dims is None or len(x._dims) > 2
+
+
+def _use_sparse(a: Tensor, b: Tensor, a_is_sparse: bool, b_is_sparse: bool) -> bool:
+    types = (dtypes.float32, dtypes.bfloat16)
+    kinds = (a.dtype.base_dtype, b.dtype.base_dtype)
+    if not all(k in types for k in kinds):
+        return False
+    return a_is_sparse or b_is_sparse or dtypes.bfloat16 in kinds
+
+
+def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,
+                  a_is_sparse: bool = False, b_is_sparse: bool = False,
+                  name: str | None = None) -> Tensor:
+    """Multiply two matrices of float32 or bfloat16 into float32; the hints say which is sparse."""
+    return raw_ops.SparseMatMul(a, b, transpose_a=transpose_a, transpose_b=transpose_b,
+                                a_is_sparse=a_is_sparse, b_is_sparse=b_is_sparse, name=name)
+
+
+def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
+    """Return the cross products of the vectors in the last dimension, of size 3."""
+    return raw_ops.Cross(a=a, b=b, name=name)
+
+
+def trace(x: Any, name: str | None = None) -> Tensor:
+    """Return the sums of the main diagonals of the matrices in the last two dimensions."""
+    with name_scope(name, "Trace", [x]) as scope:
+        x = convert_to_tensor(x, name="x")
+        return raw_ops.Sum(raw_ops.MatrixDiagPart(x), np.array([-1], np.int32), name=scope)
+
+
+# ---------------------------------------------------------------- tensordot
+
+
+def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
+    """Sum the products of `a` and `b` over `axes`.
+
+    `axes` is a number n (the last n axes of `a` against the first n of `b`) or a pair of axes or
+    lists of axes. The result has the free axes of `a`, then those of `b`. The ranks must be known.
+
+    Raises ``ValueError`` for axes that do not fit.
+    """
+    with name_scope(name, "Tensordot", [a, b]) as scope:
+        a, b = _factors(a, b)
+        axes_a, axes_b = _contracted(a, b, axes)
+        left, free_a = _as_matrix(a, axes_a, last=True)
+        right, free_b = _as_matrix(b, axes_b, last=False)
+        product = raw_ops.MatMul(left, right)
+        return raw_ops.Reshape(product, _joined(free_a, free_b), name=scope)
+
+
+def _contracted(a: Tensor, b: Tensor, axes: Any) -> tuple[list[int], list[int]]:
+    """The contracted axes of both, as non-negative numbers."""
+    if a._dims is None or b._dims is None:
+        raise ValueError("tensordot: the ranks of both tensors must be known")
+    if isinstance(axes, (int, np.integer)):
+        if not 0 <= axes <= min(len(a._dims), len(b._dims)):
+            raise ValueError(f"tensordot: {axes} axes of shapes {show(a._dims)}, {show(b._dims)}")
+        return list(range(len(a._dims) - axes, len(a._dims))), list(range(axes))
+    if len(axes) != 2:
+        raise ValueError("'axes' must be an integer or have length 2.")
+    axes_a, axes_b = (_axis_list(x, t) for x, t in zip(axes, (a, b), strict=True))
+    if len(axes_a) != len(axes_b):
+        raise ValueError(f"Different number of contraction axes 'a' and 'b', {len(axes_a)} != "
+                         f"{len(axes_b)}.")
+    return axes_a, axes_b
+
+
+def _axis_list(axes: Any, x: Tensor) -> list[int]:
+    rank = len(x._dims or ())
+    found = [int(i) for i in np.atleast_1d(np.asarray(axes, dtype=np.int64))]
+    for axis in found:
+        if not -rank <= axis < rank:
+            raise ValueError(f"tensordot: axis {axis} of a tensor of shape {show(x._dims)}")
+    return [i % rank for i in found]
+
+
+def _as_matrix(x: Tensor, axes: list[int], last: bool) -> tuple[Tensor, Any]:
+    """`x` with its `axes` flattened into columns (`last`) or rows, and the shape of the others."""
+    dims = x._dims or ()
+    free = [i for i in range(len(dims)) if i not in axes]
+    order = free + axes if last else axes + free
+    if order != list(range(len(dims))):
+        x = raw_ops.Transpose(x, np.array(order, np.int32))
+    sizes = [dims[i] for i in axes]
+    free_dims = [dims[i] for i in free]
+    if None not in sizes:
+        known = int(np.prod(sizes, dtype=np.int64))
+        other = -1 if None in free_dims else int(np.prod(free_dims, dtype=np.int64))
+        shape = [other, known] if last else [known, other]
+        free_shape = free_dims if None not in free_dims else _dynamic(x, len(axes), last)
+        return raw_ops.Reshape(x, np.array(shape, np.int32)), free_shape
+    free_shape = _dynamic(x, len(axes), last)
+    size = raw_ops.Reshape(raw_ops.Prod(free_shape, np.array([0], np.int32)),
+                           np.array([1], np.int32))
+    rest = np.array([-1], np.int32)
+    shape = raw_ops.ConcatV2([size, rest] if last else [rest, size], 0)
+    return raw_ops.Reshape(x, shape), free_shape
+
+
+def _dynamic(x: Tensor, count: int, last: bool) -> Tensor:
+    """The shape of the free axes, computed at run time: `count` axes are contracted."""
+    rank = len(x._dims or ())
+    begin, size = (0, rank - count) if last else (count, rank - count)
+    return raw_ops.Slice(raw_ops.Shape(x), np.array([begin], np.int32),
+                         np.array([size], np.int32))
+
+
+def _joined(a: Any, b: Any) -> Any:
+    if isinstance(a, list) and isinstance(b, list):
+        return np.array(a + b, np.int32)
+    parts = [np.array(p, np.int32) if isinstance(p, list) else p for p in (a, b)]
+    return raw_ops.ConcatV2(parts, 0)

@@ -1,0 +1,17 @@
+"""Sets of element types that many ops share, in the notation of ``register_op``."""
+
+from __future__ import annotations
+
+#: Everything arithmetic works on, quantized integers included.
+NUMBER = ("{float, double, int64, int32, uint8, uint16, int16, int8, complex64, complex128, "
+          "qint8, quint8, qint32, half}")  # fmt: skip
+#: The numbers that have an order.
+REAL = "{float, double, int32, int64, uint8, int16, int8, uint16, half}"
+#: The real floating-point numbers.
+FLOAT = "{half, float, double}"
+#: Floating-point numbers, real or complex.
+FLOAT_OR_COMPLEX = "{half, float, double, complex64, complex128}"
+#: Signed numbers, real or complex.
+SIGNED = "{half, float, double, int32, int64, complex64, complex128}"
+#: The types of indices.
+INDEX = "{int32, int64}"
