@@ -326,7 +326,8 @@ class _Generator:
             if name and name[0] in "va" and self.last_use.get(port, position) == position:
                 dead.append(name)
         names = self.arguments.get(b.node, ())
-        dead.extend(n for n in names if n[0] == "r" and not self._kept(b, n))
+        own = f"r{position}_"  # a read made for this node alone
+        dead.extend(n for n in names if n.startswith(own) and not self._kept(b, n))
         for port in b.node.inputs:  # reads that became values
             root = self._root(port)
             name = self.names.get(root, "")
