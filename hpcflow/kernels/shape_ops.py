@@ -138,6 +138,27 @@ def _squeeze(x: Any, axes: tuple) -> Any:
     return x.squeeze(tuple({a % x.ndim for a in axes}))
 
 
+# ---------------------------------------------------------------- Bitcast
+
+
+@kernel("Bitcast")
+def bitcast(node: KernelNode) -> Callable:
+    """A view of the same bytes."""
+    xp, new = node.xp, node.np_dtype()
+
+    def run(x: Any) -> Any:
+        old = x.dtype.itemsize
+        if old < new.itemsize:
+            if not x.ndim or x.shape[-1] * old != new.itemsize:
+                raise invalid(f"Cannot bitcast {x.dtype} of shape {list(x.shape)} to {new}")
+            return xp.ascontiguousarray(x).view(new).reshape(x.shape[:-1])
+        # A new last dimension holds the parts of each element.
+        parts = x.shape if old == new.itemsize else (*x.shape, old // new.itemsize)
+        return xp.ascontiguousarray(x).view(new).reshape(parts)
+
+    return run
+
+
 # ---------------------------------------------------------------- shapes of broadcasts
 
 

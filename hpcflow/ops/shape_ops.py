@@ -28,6 +28,7 @@ from hpcflow.ops.type_sets import INDEX
 from hpcflow.shapes import TensorShape, as_shape
 
 __all__ = [
+    "bitcast",
     "broadcast_dynamic_shape",
     "broadcast_static_shape",
     "expand_dims",
@@ -267,6 +268,38 @@ def _one_of(name: str, value: Any, old_name: str, old_value: Any) -> Any:
     if value is not None:
         raise ValueError(f"Cannot specify both '{name}' and '{old_name}'")
     return old_value
+
+
+# ---------------------------------------------------------------- Bitcast
+
+
+def _bitcast_shape(op: Operation) -> list[Dims]:
+    dims = op.input_dims(0)
+    old, new = op._attrs["T"].size, op._attrs["type"].size
+    if dims is None or old == new:
+        return [dims]
+    if old > new:
+        return [dims + (old // new,)]
+    if not dims or dims[-1] not in (None, new // old):
+        raise ValueError(f"the last dimension of {show(dims)} must be {new // old} to make "
+                         f"{op._attrs['type'].name} of {op._attrs['T'].name}")
+    return [dims[:-1]]
+
+
+_BITS = ("{float, double, int64, int32, uint8, uint16, int16, int8, complex64, complex128, qint8, "
+         "quint8, qint32, half}")  # fmt: skip
+register_op("Bitcast", "input: T", "output: type", f"T: {_BITS}; type: {_BITS}",
+            shape=_bitcast_shape)
+not_differentiable("Bitcast")
+
+
+def bitcast(input: Any, type: Any, name: str | None = None) -> Tensor:
+    """Return the bytes of `input` read as elements of another `type`, without any conversion.
+
+    A smaller type adds a last dimension, a larger one consumes it. Raises ``ValueError`` if the
+    last dimension does not make up one element.
+    """
+    return raw_ops.Bitcast(input=input, type=type, name=name)
 
 
 # ---------------------------------------------------------------- shapes of broadcasts

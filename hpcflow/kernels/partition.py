@@ -1,0 +1,129 @@
+"""Kernels of sets and partitions: Unique, ListDiff, DynamicPartition and DynamicStitch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.strings import also_strings
+
+# ---------------------------------------------------------------- Unique, ListDiff
+
+
+@kernel("Unique", "UniqueWithCounts", fresh=True)
+@also_strings("Unique", "UniqueWithCounts")
+def unique(node: KernelNode) -> Callable:
+    """Distinct elements in the order of their first occurrence."""
+    xp, dtype, counted = node.xp, node.np_dtype(1), node.op_type == "UniqueWithCounts"
+
+    def run(x: Any) -> tuple:
+        if x.ndim != 1:
+            raise invalid("unique expects a 1D vector.")
+        found, first, inverse, counts = _sorted_unique(xp, x)
+        order = xp.argsort(first)
+        place = xp.empty_like(order)
+        place[order] = xp.arange(len(order))
+        outputs = found[order], place[inverse].astype(dtype)
+        return (*outputs, counts[order].astype(dtype)) if counted else outputs
+
+    return run
+
+
+def _sorted_unique(xp: Any, x: Any) -> tuple:
+    """As ``unique`` of the array module, with every NaN an element of its own."""
+    options = {"return_index": True, "return_inverse": True, "return_counts": True}
+    if x.dtype.kind in "fc":
+        options["equal_nan"] = False
+    found, first, inverse, counts = xp.unique(x, **options)
+    return found, first, inverse.reshape(-1), counts
+
+
+@kernel("ListDiff", fresh=True)
+@also_strings("ListDiff")
+def list_diff(node: KernelNode) -> Callable:
+    """The elements of the first vector that the second lacks, with their positions."""
+    xp, dtype = node.xp, node.np_dtype(1)
+
+    def run(x: Any, y: Any) -> tuple:
+        for name, value in (("x", x), ("y", y)):
+            if value.ndim != 1:
+                raise invalid(f"{name} should be a 1D vector.")
+        if x.dtype == object:
+            there = set(y.tolist())
+            keep = np.array([v not in there for v in x.tolist()], dtype=bool)
+        else:
+            keep = ~xp.isin(x, y)
+        positions = xp.flatnonzero(keep)
+        return x[positions], positions.astype(dtype)
+
+    return run
+
+
+# ---------------------------------------------------------------- DynamicPartition
+
+
+@kernel("DynamicPartition", fresh=True)
+@also_strings("DynamicPartition")
+def dynamic_partition(node: KernelNode) -> Callable:
+    """One selection for each part."""
+    xp, number = node.xp, node.attr("num_partitions")
+
+    def run(data: Any, partitions: Any) -> Any:
+        rank = partitions.ndim
+        if data.shape[:rank] != partitions.shape:
+            raise invalid("data.shape must start with partitions.shape, got data.shape = "
+                          f"{list(data.shape)}, partitions.shape = {list(partitions.shape)}")
+        outside = (partitions < 0) | (partitions >= number)
+        if outside.any():
+            raise _bad_partition(xp, partitions, outside, number)
+        rows = data.reshape((partitions.size, *data.shape[rank:]))
+        flat = partitions.reshape(-1)
+        parts = tuple([rows[flat == i] for i in range(number)])
+        return parts[0] if number == 1 else parts
+
+    return run
+
+
+def _bad_partition(xp: Any, partitions: Any, outside: Any, number: int) -> Exception:
+    bad = int(xp.flatnonzero(outside)[0])
+    place = [int(i) for i in np.unravel_index(bad, partitions.shape)] if partitions.ndim else ""
+    return invalid(f"partitions{place} = {int(partitions.reshape(-1)[bad])} is not in "
+                   f"[0, {number})")
+
+
+# ---------------------------------------------------------------- DynamicStitch
+
+
+@kernel("DynamicStitch", fresh=True)
+@also_strings("DynamicStitch")
+def dynamic_stitch(node: KernelNode) -> Callable:
+    """Rows written in the order of the inputs; those that nothing is written to are zero."""
+    xp, number = node.xp, node.attr("N")
+    dtype = node.np_dtype()
+    empty: Any = b"" if dtype.kind == "O" else 0
+
+    def run(*inputs: Any) -> Any:
+        indices, data = inputs[:number], inputs[number:]
+        rest = _row_shape(indices, data)
+        rows = 1 + max((int(i.max()) for i in indices if i.size), default=-1)
+        out = xp.full((rows, *rest), empty, dtype)
+        for index, value in zip(indices, data):
+            if index.size and int(index.min()) < 0:
+                raise invalid(f"indices must not be negative: {int(index.min())}")
+            out[index.reshape(-1)] = value.reshape((index.size, *rest))
+        return out
+
+    return run
+
+
+def _row_shape(indices: tuple, data: tuple) -> tuple:
+    """The shape of a row, which all pieces share."""
+    rest = data[0].shape[indices[0].ndim :]
+    for n, (index, value) in enumerate(zip(indices, data)):
+        if value.shape != index.shape + rest:
+            raise invalid(f"Need data[{n}].shape to be indices[{n}].shape {list(index.shape)} "
+                          f"followed by {list(rest)}, got {list(value.shape)}")
+    return rest

@@ -1,0 +1,348 @@
+"""Elements by index: Gather, GatherNd, ScatterNd, Where, OneHot, and masks made of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import colocate_with, name_scope
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    constant_value_as_dims,
+    merge_dims,
+    show,
+    with_rank_at_least,
+)
+from hpcflow.ops.static_shape import normalize_axis, shape_of
+from hpcflow.ops.type_sets import INDEX
+
+__all__ = ["boolean_mask", "gather", "gather_nd", "one_hot", "scatter_nd", "sequence_mask",
+           "where"]  # fmt: skip
+
+# ---------------------------------------------------------------- Gather
+
+
+def _gather_shape(op: Operation) -> list[Dims]:
+    params, indices = with_rank_at_least(op.input_dims(0), 1, "params"), op.input_dims(1)
+    if params is None or indices is None:
+        return [None]
+    return [indices + params[1:]]
+
+
+def _gather_v2_shape(op: Operation) -> list[Dims]:
+    params, indices = with_rank_at_least(op.input_dims(0), 1, "params"), op.input_dims(1)
+    axis, batch = constant_value(op.inputs[2]), op._attrs["batch_dims"]
+    if params is None or indices is None:
+        return [None]
+    batch = batch + len(indices) if batch < 0 else batch
+    rank = len(params) + len(indices) - 1 - batch
+    if axis is None:
+        return [(None,) * rank]
+    position = normalize_axis(axis.item(), len(params))
+    if not 0 <= batch <= min(position, len(indices)):
+        raise ValueError(f"batch_dims = {batch} must not exceed axis = {position} or the rank of "
+                         f"indices {show(indices)}")
+    shared = merge_dims(params[:batch], indices[:batch]) or ()
+    return [shared + params[batch:position] + indices[batch:] + params[position + 1 :]]
+
+
+register_op("Gather", "params: Tparams; indices: Tindices", "output: Tparams",
+            f"validate_indices: bool = true; Tparams: type; Tindices: {INDEX}",
+            shape=_gather_shape)
+register_op("GatherV2", "params: Tparams; indices: Tindices; axis: Taxis", "output: Tparams",
+            f"batch_dims: int = 0; Tparams: type; Tindices: {INDEX}; Taxis: {INDEX}",
+            shape=_gather_v2_shape)
+
+
+@RegisterGradient("Gather")
+def _gather_grad(op: Operation, grad: Tensor) -> list:
+    """The rows of the gradient with their row numbers: the dense form is never made."""
+    return [_rows(op.inputs[0], op.inputs[1], grad), None]
+
+
+def _rows(params: Tensor, indices: Tensor, grad: Tensor) -> IndexedSlices:
+    with colocate_with(params):
+        dense_shape = convert_to_tensor(shape_of(params))
+    if indices._dims is not None and len(indices._dims) == 1:
+        return IndexedSlices(grad, indices, dense_shape)
+    flat = raw_ops.Reshape(indices, [-1])
+    row = None if params._dims is None else params._dims[1:]
+    if row is not None and None not in row:
+        shape: Any = np.array([-1, *row], np.int32)
+    else:
+        one = np.array([1], np.int32)
+        rest = raw_ops.StridedSlice(dense_shape, one, np.zeros(1, np.int32), one, end_mask=1)
+        shape = raw_ops.ConcatV2([np.array([-1], np.int32), rest], 0)
+    return IndexedSlices(raw_ops.Reshape(grad, shape), flat, dense_shape)
+
+
+@RegisterGradient("GatherV2")
+def _gather_v2_grad(op: Operation, grad: Tensor) -> list:
+    params, indices, axis_tensor = op.inputs
+    axis = constant_value(axis_tensor)
+    if axis is None or op._attrs["batch_dims"] or params._dims is None or indices._dims is None:
+        raise LookupError(f"The gradient of GatherV2 needs known ranks, a constant axis and no "
+                          f"batch_dims (op '{op.name}')")
+    position = normalize_axis(axis.item(), len(params._dims))
+    if position == 0:
+        return [_rows(params, indices, grad), None, None]
+    # Rows of the transposed parameters are what the indices number.
+    rank, width = len(params._dims), len(indices._dims)
+    first = [*range(position, position + width), *range(position),
+             *range(position + width, rank + width - 1)]
+    back = [*range(1, position + 1), 0, *range(position + 1, rank)]
+    shape = shape_of(params)
+    moved = raw_ops.GatherV2(shape, np.argsort(back).astype(np.int32), 0)
+    rows = raw_ops.ScatterNd(raw_ops.ExpandDims(raw_ops.Cast(indices, DstT=dtypes.int32), -1),
+                             raw_ops.Transpose(grad, first), moved)
+    return [raw_ops.Transpose(rows, back), None, None]
+
+
+def gather(params: Any, indices: Any, validate_indices: bool | None = None,
+           name: str | None = None) -> Tensor:
+    """Return the rows of `params` that `indices` number.
+
+    Args:
+        params: a tensor of rank 1 or more.
+        indices: int32 or int64 of any shape, each in ``[0, params.shape[0])``.
+        validate_indices: no longer of any effect: on CPUs indices are always checked.
+        name: name of the operation.
+
+    Returns a tensor of shape ``indices.shape + params.shape[1:]``. Its gradient is an
+    :class:`IndexedSlices`. Raises ``InvalidArgumentError`` when run for an index out of range.
+    """
+    validate = True if validate_indices is None else validate_indices
+    return raw_ops.Gather(params=params, indices=indices, validate_indices=validate, name=name)
+
+
+# ---------------------------------------------------------------- GatherNd, ScatterNd
+
+
+def _gather_nd_shape(op: Operation) -> list[Dims]:
+    params, indices = op.input_dims(0), with_rank_at_least(op.input_dims(1), 1, "indices")
+    if params is None or indices is None or indices[-1] is None:
+        return [None]
+    depth = indices[-1]
+    if depth > len(params):
+        raise ValueError(f"indices of shape {show(indices)} have {depth} coordinates, but params "
+                         f"has the shape {show(params)}")
+    return [indices[:-1] + params[depth:]]
+
+
+def _scatter_nd_shape(op: Operation) -> list[Dims]:
+    indices, updates = op.input_dims(0), op.input_dims(1)
+    with_rank_at_least(indices, 1, "indices")
+    shape = constant_value_as_dims(op.inputs[2])
+    if shape is not None and indices is not None and indices[-1] is not None:
+        if indices[-1] > len(shape):
+            raise ValueError(f"indices of shape {show(indices)} have {indices[-1]} coordinates, "
+                             f"but the output has the shape {show(shape)}")
+        merge_dims(updates, indices[:-1] + shape[indices[-1] :])
+    return [shape]
+
+
+register_op("GatherNd", "params: Tparams; indices: Tindices", "output: Tparams",
+            f"Tparams: type; Tindices: {INDEX}", shape=_gather_nd_shape)
+register_op("ScatterNd", "indices: Tindices; updates: T; shape: Tindices", "output: T",
+            f"T: type; Tindices: {INDEX}", shape=_scatter_nd_shape)
+
+
+@RegisterGradient("GatherNd")
+def _gather_nd_grad(op: Operation, grad: Tensor) -> list:
+    params, indices = op.inputs
+    return [raw_ops.ScatterNd(indices, grad, shape_of(params, indices.dtype.base_dtype)), None]
+
+
+@RegisterGradient("ScatterNd")
+def _scatter_nd_grad(op: Operation, grad: Tensor) -> list:
+    return [None, raw_ops.GatherNd(grad, op.inputs[0]), None]
+
+
+def gather_nd(params: Any, indices: Any, name: str | None = None) -> Tensor:
+    """Return the elements or slices of `params` at the coordinates in `indices`.
+
+    Args:
+        params: any tensor.
+        indices: int32 or int64 of shape ``[..., K]``, K coordinates into the first K dimensions.
+        name: name of the operation.
+
+    Returns a tensor of shape ``indices.shape[:-1] + params.shape[K:]``. Raises
+    ``InvalidArgumentError`` when run for coordinates out of range.
+    """
+    return raw_ops.GatherNd(params=params, indices=indices, name=name)
+
+
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
+    """Return zeros of `shape` with `updates` added at the coordinates in `indices`.
+
+    The reverse of :func:`gather_nd`: `updates` has the shape
+    ``indices.shape[:-1] + shape[K:]``, and updates of the same place add up.
+    """
+    return raw_ops.ScatterNd(indices=indices, updates=updates, shape=shape, name=name)
+
+
+# ---------------------------------------------------------------- Where, OneHot
+
+
+def _where_shape(op: Operation) -> list[Dims]:
+    dims = op.input_dims(0)
+    return [(None, None if dims is None else len(dims))]
+
+
+def _one_hot_shape(op: Operation) -> list[Dims]:
+    dims, depth = op.input_dims(0), constant_value(op.inputs[1])
+    for i in (1, 2, 3):
+        if op.input_dims(i):
+            raise ValueError(f"{op.op_def.inputs[i].name} must be a scalar, but has shape "
+                             f"{show(op.input_dims(i))}")
+    if depth is not None and depth < 0:
+        raise ValueError(f"depth must not be negative: {depth}")
+    if dims is None:
+        return [None]
+    axis = normalize_axis(op._attrs["axis"], len(dims) + 1)
+    return [dims[:axis] + (None if depth is None else int(depth),) + dims[axis:]]
+
+
+register_op("Where", "input: T", "index: int64",
+            "T: {float, double, int32, uint8, int16, int8, complex64, int64, bool} = bool",
+            shape=_where_shape)
+register_op("OneHot", "indices: TI; depth: int32; on_value: T; off_value: T", "output: T",
+            "axis: int = -1; T: type; TI: {uint8, int32, int64} = int64", shape=_one_hot_shape)
+not_differentiable("Where", "OneHot")
+
+
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """Return `x` where `condition` is true and `y` elsewhere, or the coordinates of what is true.
+
+    Args:
+        condition: booleans: of the shape of `x`; or a vector that picks whole rows.
+        x: a tensor, or None.
+        y: a tensor of the shape and type of `x`, or None.
+        name: name of the operation.
+
+    Without `x` and `y` the result is int64 of shape ``[number of true elements, rank]``, in
+    row-major order. Raises ``ValueError`` if only one of the two is given.
+    """
+    if x is None and y is None:
+        condition = convert_to_tensor(condition, dtype=dtypes.bool)
+        return raw_ops.Where(input=condition, name=name)
+    if x is None or y is None:
+        raise ValueError("x and y must both be non-None or both be None.")
+    return raw_ops.Select(condition=condition, t=x, e=y, name=name)
+
+
+def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = None,
+            axis: int | None = None, dtype: Any = None, name: str | None = None) -> Tensor:
+    """Return a tensor that is `on_value` where its position along `axis` is the index.
+
+    Args:
+        indices: integers of any shape; one outside of ``[0, depth)`` gives no `on_value`.
+        depth: the size of the new dimension.
+        on_value: a scalar, 1 if left out.
+        off_value: a scalar, 0 if left out.
+        axis: where the new dimension goes; the last place if left out.
+        dtype: element type; that of the values (float32 without any) if left out.
+        name: name of the operation.
+
+    Raises ``TypeError`` if `dtype` and the types of the values disagree.
+    """
+    with name_scope(name, "one_hot", [indices, depth, on_value, off_value]) as scope:
+        wanted = _one_hot_dtype(dtype, on_value, off_value)
+        on, off = (convert_to_tensor(default if v is None else v, wanted, n) for v, default, n in
+                   ((on_value, True if wanted is dtypes.bool else 1, "on_value"),
+                    (off_value, False if wanted is dtypes.bool else 0, "off_value")))
+        return raw_ops.OneHot(indices, depth, on, off, axis=-1 if axis is None else axis,
+                              name=scope)
+
+
+def _one_hot_dtype(dtype: Any, on_value: Any, off_value: Any) -> dtypes.DType:
+    given = [(n, convert_to_tensor(v).dtype.base_dtype if not isinstance(v, (int, float)) else None)
+             for n, v in (("on_value", on_value), ("off_value", off_value)) if v is not None]
+    wanted = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
+    for name, found in given:
+        if found is not None and wanted is not None and found is not wanted:
+            raise TypeError(f"dtype {found.name} of {name} does not match {wanted.name}")
+        wanted = wanted or found
+    if wanted is not None:
+        return wanted
+    numbers = [v for v in (on_value, off_value) if v is not None]
+    return convert_to_tensor(numbers).dtype if numbers else dtypes.float32
+
+
+# ---------------------------------------------------------------- masks
+
+
+def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask") -> Tensor:
+    """Return the entries of `tensor` for which `mask` is true, in row-major order.
+
+    Args:
+        tensor: a tensor of rank N.
+        mask: booleans of known rank K, 0 < K <= N, whose shape is that of the first K dimensions.
+        name: name of the operation.
+
+    Returns a tensor of rank N-K+1. Raises ``ValueError`` if the shapes do not fit.
+    """
+    with name_scope(name, "boolean_mask", [tensor, mask]):
+        tensor, mask = convert_to_tensor(tensor), convert_to_tensor(mask, name="mask")
+        if mask._dims is None:
+            raise ValueError("Number of mask dimensions must be specified, even if some dimensions "
+                             "are None")
+        rank = len(mask._dims)
+        if rank == 0:
+            raise ValueError("mask cannot be scalar.")
+        if tensor._dims is not None:
+            with_rank_at_least(tensor._dims, rank, "tensor")
+            merge_dims(tensor._dims[:rank], mask._dims)
+        rows = tensor if rank == 1 else _joined_dimensions(tensor, rank)
+        chosen = raw_ops.Where(mask if rank == 1 else raw_ops.Reshape(mask, [-1]))
+        return raw_ops.Gather(rows, raw_ops.Squeeze(chosen, squeeze_dims=[1]))
+
+
+def _joined_dimensions(tensor: Tensor, count: int) -> Tensor:
+    """`tensor` with its first `count` dimensions made one."""
+    rest = None if tensor._dims is None else tensor._dims[count:]
+    if rest is not None and None not in rest:
+        return raw_ops.Reshape(tensor, np.array([-1, *rest], np.int32))
+    shape = raw_ops.StridedSlice(raw_ops.Shape(tensor), [count], [0], [1], end_mask=1)
+    joined = raw_ops.Reshape(tensor, raw_ops.ConcatV2([np.array([-1], np.int32), shape], 0))
+    joined.set_shape(None if rest is None else (None, *rest))
+    return joined
+
+
+def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool,
+                  name: str | None = None) -> Tensor:
+    """Return a mask ``[len(lengths), maxlen]`` whose row i starts with ``lengths[i]`` ones.
+
+    Args:
+        lengths: 1-D integers.
+        maxlen: a scalar; the largest length if left out.
+        dtype: element type of the mask.
+        name: name of the operation.
+
+    Raises ``ValueError`` if `lengths` is not 1-D or `maxlen` no scalar.
+    """
+    with name_scope(name, "SequenceMask", [lengths, maxlen]):
+        lengths = convert_to_tensor(lengths)
+        if lengths.shape.ndims != 1:
+            raise ValueError("lengths must be 1D for sequence_mask")
+        kind = lengths.dtype.base_dtype
+        if maxlen is None:
+            maxlen = raw_ops.Max(lengths, [0])
+        maxlen = convert_to_tensor(maxlen, kind if not isinstance(maxlen, Tensor) else None)
+        if maxlen.shape.ndims not in (0, None):
+            raise ValueError("maxlen must be scalar for sequence_mask")
+        zero, one = np.zeros((), maxlen.dtype.np), np.ones((), maxlen.dtype.np)
+        steps = raw_ops.ExpandDims(raw_ops.Range(zero, maxlen, one), 0)
+        ends = raw_ops.ExpandDims(lengths, 1)
+        if ends.dtype.base_dtype is not steps.dtype.base_dtype:
+            ends = raw_ops.Cast(ends, DstT=steps.dtype)
+        mask = raw_ops.Less(steps, ends)
+        wanted = dtypes.as_dtype(dtype)
+        return mask if wanted is dtypes.bool else raw_ops.Cast(mask, DstT=wanted)

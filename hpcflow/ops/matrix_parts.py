@@ -1,0 +1,179 @@
+"""Diagonals and bands: MatrixDiag, MatrixSetDiag, MatrixBandPart, Diag and their relatives."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import merge_dims, show, with_rank_at_least
+
+__all__ = ["diag", "diag_part", "matrix_band_part", "matrix_diag", "matrix_diag_part",
+           "matrix_set_diag"]  # fmt: skip
+
+_T = "{float, double, int32, int64, complex64, complex128}"
+
+# ---------------------------------------------------------------- shapes
+
+
+def _smaller(a: int | None, b: int | None) -> int | None:
+    """The length of the diagonal of an ``a x b`` matrix."""
+    if a == 0 or b == 0:
+        return 0
+    return None if a is None or b is None else min(a, b)
+
+
+def _diagonal_of(dims: tuple) -> tuple:
+    return dims[:-2] + (_smaller(dims[-2], dims[-1]),)
+
+
+def _matrix_diag_shape(op: Operation) -> list[Dims]:
+    dims = with_rank_at_least(op.input_dims(0), 1, "diagonal")
+    return [None if dims is None else dims + dims[-1:]]
+
+
+def _matrix_diag_part_shape(op: Operation) -> list[Dims]:
+    dims = with_rank_at_least(op.input_dims(0), 2, "input")
+    return [None if dims is None else _diagonal_of(dims)]
+
+
+def _matrix_set_diag_shape(op: Operation) -> list[Dims]:
+    dims = with_rank_at_least(op.input_dims(0), 2, "input")
+    diagonal = with_rank_at_least(op.input_dims(1), 1, "diagonal")
+    if dims is not None:
+        merge_dims(diagonal, _diagonal_of(dims))
+    return [dims]
+
+
+def _band_part_shape(op: Operation) -> list[Dims]:
+    for i in (1, 2):
+        if op.input_dims(i):
+            raise ValueError(f"{op.op_def.inputs[i].name} must be a scalar, but has shape "
+                             f"{show(op.input_dims(i))}")
+    return [with_rank_at_least(op.input_dims(0), 2, "input")]
+
+
+def _diag_shape(op: Operation) -> list[Dims]:
+    dims = with_rank_at_least(op.input_dims(0), 1, "diagonal")
+    return [None if dims is None else dims + dims]
+
+
+def _diag_part_shape(op: Operation) -> list[Dims]:
+    dims = op.input_dims(0)
+    if dims is None:
+        return [None]
+    half, odd = divmod(len(dims), 2)
+    if odd or not dims:
+        raise ValueError(f"input must have an even and positive rank, but has shape {show(dims)}")
+    return [merge_dims(dims[:half], dims[half:])]
+
+
+# ---------------------------------------------------------------- op types
+
+register_op("MatrixDiag", "diagonal: T", "output: T", "T: type", shape=_matrix_diag_shape)
+register_op("MatrixDiagPart", "input: T", "diagonal: T", "T: type", shape=_matrix_diag_part_shape)
+register_op("MatrixSetDiag", "input: T; diagonal: T", "output: T", "T: type",
+            shape=_matrix_set_diag_shape)
+register_op("MatrixBandPart", "input: T; num_lower: Tindex; num_upper: Tindex", "band: T",
+            "T: type; Tindex: {int32, int64} = int64", shape=_band_part_shape)
+register_op("Diag", "diagonal: T", "output: T", f"T: {_T}", shape=_diag_shape)
+register_op("DiagPart", "input: T", "diagonal: T", f"T: {_T}", shape=_diag_part_shape)
+
+# The names these op types had when batches were something special.
+_OLD = "use the type without Batch in its name"
+register_op("BatchMatrixDiag", "diagonal: T", "output: T", "T: type", shape=_matrix_diag_shape,
+            deprecated=_OLD)
+register_op("BatchMatrixDiagPart", "input: T", "diagonal: T", "T: type",
+            shape=_matrix_diag_part_shape, deprecated=_OLD)
+register_op("BatchMatrixSetDiag", "input: T; diagonal: T", "output: T", "T: type",
+            shape=_matrix_set_diag_shape, deprecated=_OLD)
+register_op("BatchMatrixBandPart", "input: T; num_lower: int64; num_upper: int64", "band: T",
+            "T: type", shape=_band_part_shape, deprecated=_OLD)
+
+# ---------------------------------------------------------------- gradients
+
+
+@RegisterGradient("MatrixDiag")
+def _matrix_diag_grad(op: Operation, grad: Tensor) -> Tensor:
+    return raw_ops.MatrixDiagPart(grad)
+
+
+@RegisterGradient("MatrixDiagPart")
+def _matrix_diag_part_grad(op: Operation, grad: Tensor) -> Tensor:
+    dims = op.input_dims(0)
+    if dims is not None and dims[-1] is not None and dims[-1] == dims[-2]:
+        return raw_ops.MatrixDiag(grad)
+    return raw_ops.MatrixSetDiag(raw_ops.ZerosLike(op.inputs[0]), grad)
+
+
+@RegisterGradient("MatrixSetDiag")
+def _matrix_set_diag_grad(op: Operation, grad: Tensor) -> list[Tensor]:
+    diagonal = raw_ops.MatrixDiagPart(grad)
+    return [raw_ops.MatrixSetDiag(grad, raw_ops.ZerosLike(diagonal)), diagonal]
+
+
+@RegisterGradient("MatrixBandPart")
+def _band_part_grad(op: Operation, grad: Tensor) -> list:
+    return [raw_ops.MatrixBandPart(grad, op.inputs[1], op.inputs[2]), None, None]
+
+
+@RegisterGradient("Diag")
+def _diag_grad(op: Operation, grad: Tensor) -> Tensor:
+    return raw_ops.DiagPart(grad)
+
+
+@RegisterGradient("DiagPart")
+def _diag_part_grad(op: Operation, grad: Tensor) -> Tensor:
+    return raw_ops.Diag(grad)
+
+
+# ---------------------------------------------------------------- building
+
+
+def matrix_diag(diagonal: Any, name: str | None = None) -> Tensor:
+    """Return square matrices with the last dimension of `diagonal` on the diagonal, else zeros.
+
+    From shape ``[..., N]`` to ``[..., N, N]``.
+    """
+    return raw_ops.MatrixDiag(diagonal=diagonal, name=name)
+
+
+def matrix_diag_part(input: Any, name: str | None = None) -> Tensor:
+    """Return the main diagonals: from shape ``[..., M, N]`` to ``[..., min(M, N)]``."""
+    return raw_ops.MatrixDiagPart(input=input, name=name)
+
+
+def matrix_set_diag(input: Any, diagonal: Any, name: str | None = None) -> Tensor:
+    """Return the matrices `input` ``[..., M, N]`` with `diagonal` ``[..., min(M, N)]`` set."""
+    return raw_ops.MatrixSetDiag(input=input, diagonal=diagonal, name=name)
+
+
+def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
+    """Return the matrices `input` ``[..., M, N]`` with zeros outside of a band.
+
+    Args:
+        input: the matrices.
+        num_lower: how many subdiagonals to keep; negative: all.
+        num_upper: how many superdiagonals to keep; negative: all.
+        name: name of the operation.
+    """
+    return raw_ops.MatrixBandPart(input=input, num_lower=_index(num_lower),
+                                  num_upper=_index(num_upper), name=name)
+
+
+def _index(value: Any) -> Any:
+    return np.int64(value) if isinstance(value, int) else value
+
+
+def diag(diagonal: Any, name: str | None = None) -> Tensor:
+    """Return a tensor of twice the rank with `diagonal` where the two halves of the index agree."""
+    return raw_ops.Diag(diagonal=diagonal, name=name)
+
+
+def diag_part(input: Any, name: str | None = None) -> Tensor:
+    """Return the elements of `input`, shape ``[D..., D...]``, where the halves of the index agree.
+    """
+    return raw_ops.DiagPart(input=input, name=name)
