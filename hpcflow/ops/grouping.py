@@ -1,0 +1,97 @@
+"""group, tuple and with_dependencies: control edges bundled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import colocate_with, control_dependencies, device, graph_of, name_scope
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+
+__all__ = ["group", "tuple"]
+
+_tuple = tuple
+
+
+def group(*inputs: Any, **kwargs: Any) -> Operation:
+    """Return an operation that finishes when all `inputs` have.
+
+    With inputs on several devices there is one waiting operation on each, and one that waits for
+    these, so that between two devices there is one edge.
+
+    Args:
+        *inputs: operations, tensors, variables or IndexedSlices.
+        name: name of the operation ("group_deps").
+
+    Raises: ``TypeError`` for anything else, or unknown keywords; ``ValueError`` if the inputs are
+        of several graphs.
+    """
+    name = kwargs.pop("name", None)
+    if kwargs:
+        raise TypeError(f"group got unexpected keyword arguments: {', '.join(kwargs)}")
+    graph = graph_of(list(inputs))
+    with graph.as_default(), graph.name_scope(name or "group_deps") as scope:
+        by_device: dict[str, list[Operation]] = {}
+        for item in inputs:
+            op = _operation(item)
+            by_device.setdefault(op.device, []).append(op)
+        if len(by_device) <= 1:
+            [(where, ops)] = by_device.items() or [("", [])]
+            return _no_op(where, ops, scope)
+        waiting = [_no_op(where, by_device[where], None) for where in sorted(by_device)]
+        return _no_op(None, waiting, scope)
+
+
+def _operation(item: Any) -> Operation:
+    item = getattr(item, "_as_graph_element", lambda: item)()
+    if isinstance(item, Operation):
+        return item
+    op = getattr(item, "op", None)
+    if not isinstance(op, Operation):
+        raise TypeError(f"Expected an operation, tensor or variable, got {item!r}")
+    return op
+
+
+def _no_op(where: str | None, ops: Sequence[Operation], name: str | None) -> Operation:
+    with control_dependencies(ops):
+        if not where:
+            return raw_ops.NoOp(name=name)
+        with device(where):
+            return raw_ops.NoOp(name=name)
+
+
+def with_dependencies(dependencies: Sequence[Any], output_tensor: Any,
+                      name: str | None = None) -> Any:
+    """Return `output_tensor` (a tensor or IndexedSlices), available after `dependencies`."""
+    values = [*dependencies, output_tensor]
+    with name_scope(name, "control_dependency", values) as scope:
+        with colocate_with(_operation(output_tensor)), control_dependencies(dependencies):
+            if isinstance(output_tensor, IndexedSlices):
+                return IndexedSlices(raw_ops.Identity(output_tensor.values, name=scope),
+                                     output_tensor.indices, output_tensor.dense_shape)
+            return raw_ops.Identity(convert_to_tensor(output_tensor), name=scope)
+
+
+def tuple(tensors: Sequence[Any], name: str | None = None,
+          control_inputs: Sequence[Any] | None = None) -> list:
+    """Return `tensors`, each available only when all of them, and `control_inputs`, are.
+
+    Entries may be tensors, IndexedSlices or None, which stays None. Raises ``ValueError`` if all
+    are None, ``TypeError`` for control inputs that are not operations or tensors.
+    """
+    with name_scope(name, "tuple", [t for t in tensors if t is not None]):
+        gate = [_operation(t) for t in tensors if t is not None]
+        if not gate:
+            raise ValueError(f"Must have at least one Tensor: {tensors!r}")
+        gate += [_control_input(c) for c in control_inputs or ()]
+        together = group(*gate)
+        return [None if t is None else with_dependencies([together], t) for t in tensors]
+
+
+def _control_input(item: Any) -> Operation:
+    if not isinstance(item, (Operation, Tensor)):
+        raise TypeError(f"Control input must be an Operation or Tensor, got {item!r}")
+    return _operation(item)

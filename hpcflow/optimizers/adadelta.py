@@ -1,0 +1,57 @@
+"""AdadeltaOptimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.variables import Variable
+from hpcflow.optimizers.optimizer import Optimizer, cast
+
+
+class AdadeltaOptimizer(Optimizer):
+    """Scales steps by running means of squared gradients and squared steps (Zeiler, 2012)::
+
+        accum = rho * accum + (1 - rho) * gradient**2
+        step = gradient * sqrt(accum_update + epsilon) / sqrt(accum + epsilon)
+        accum_update = rho * accum_update + (1 - rho) * step**2
+        var -= learning_rate * step
+
+    Slots: "accum" and "accum_update".
+
+    Args:
+        learning_rate: a number or a scalar tensor; 1 is the paper's form.
+        rho: decay of the running means.
+        epsilon: conditions both roots.
+        use_locking: accepted; updates always hold the variable's lock.
+        name: name of the update operations and of the slots.
+    """
+
+    def __init__(self, learning_rate: Any = 0.001, rho: Any = 0.95, epsilon: Any = 1e-8,
+                 use_locking: bool = False, name: str = "Adadelta") -> None:
+        super().__init__(use_locking, name)
+        self._hyperparameters = {"lr": learning_rate, "rho": rho, "epsilon": epsilon}
+
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        for var in var_list:
+            self._zeros_slot(var, "accum", self._name)
+            self._zeros_slot(var, "accum_update", self._name)
+
+    def _prepare(self) -> None:
+        self._tensors = [convert_to_tensor(value, name=name)
+                         for name, value in self._hyperparameters.items()]
+
+    def _states_and_scalars(self, var: Variable) -> list:
+        slots = [self.get_slot(var, name) for name in ("accum", "accum_update")]
+        return [var, *slots, *(cast(t, var.dtype) for t in self._tensors)]
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return raw_ops.ApplyAdadelta(*self._states_and_scalars(var), grad,
+                                     use_locking=self._use_locking).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        return raw_ops.SparseApplyAdadelta(*self._states_and_scalars(var), grad.values,
+                                           grad.indices, use_locking=self._use_locking).op

@@ -1,0 +1,119 @@
+"""AdagradOptimizer and AdagradDAOptimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import device
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.variables import Variable
+from hpcflow.optimizers.optimizer import Optimizer, cast
+
+
+class AdagradOptimizer(Optimizer):
+    """``accum += gradient**2; var -= learning_rate * gradient / sqrt(accum)``.
+
+    Duchi, Hazan and Singer, 2011. Slot: "accumulator".
+
+    Args:
+        learning_rate: a number or a scalar tensor.
+        initial_accumulator_value: where the accumulators begin, positive.
+        use_locking: accepted; updates always hold the variable's lock.
+        name: name of the update operations and of the slot.
+
+    Raises ``ValueError`` if `initial_accumulator_value` is not positive.
+    """
+
+    def __init__(self, learning_rate: Any, initial_accumulator_value: float = 0.1,
+                 use_locking: bool = False, name: str = "Adagrad") -> None:
+        if initial_accumulator_value <= 0.0:
+            raise ValueError(f"initial_accumulator_value must be positive: "
+                             f"{initial_accumulator_value}")
+        super().__init__(use_locking, name)
+        self._learning_rate = learning_rate
+        self._initial = initial_accumulator_value
+
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        for var in var_list:
+            self._filled_slot(var, self._initial, "accumulator", self._name)
+
+    def _prepare(self) -> None:
+        self._rate = convert_to_tensor(self._learning_rate, name="learning_rate")
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return raw_ops.ApplyAdagrad(
+            var, self.get_slot(var, "accumulator"), cast(self._rate, var.dtype), grad,
+            use_locking=self._use_locking).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        return raw_ops.SparseApplyAdagrad(
+            var, self.get_slot(var, "accumulator"), cast(self._rate, var.dtype), grad.values,
+            grad.indices, use_locking=self._use_locking).op
+
+
+class AdagradDAOptimizer(Optimizer):
+    """Adagrad by dual averaging, for sparse models with l1 and l2 penalties.
+
+    Unlike Adagrad it knows the number of steps, so that rows that were not seen for long get the
+    regularization they missed. Slots: "gradient_accumulator", "gradient_squared_accumulator".
+
+    Args:
+        learning_rate: a number or a scalar tensor.
+        global_step: the integer variable that counts the steps.
+        initial_gradient_squared_accumulator_value: where the sums of squares begin, positive.
+        l1_regularization_strength: at least 0.
+        l2_regularization_strength: at least 0.
+        use_locking: accepted; updates always hold the variable's lock.
+        name: name of the update operations and of the slots.
+
+    Raises ``ValueError`` if the initial value is not positive.
+    """
+
+    def __init__(self, learning_rate: Any, global_step: Any,
+                 initial_gradient_squared_accumulator_value: float = 0.1,
+                 l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
+                 use_locking: bool = False, name: str = "AdagradDA") -> None:
+        initial = initial_gradient_squared_accumulator_value
+        if initial <= 0.0:
+            raise ValueError(f"initial_gradient_squared_accumulator_value must be positive: "
+                             f"{initial}")
+        super().__init__(use_locking, name)
+        self._learning_rate = learning_rate
+        self._global_step = global_step
+        self._initial = initial
+        self._l1 = l1_regularization_strength
+        self._l2 = l2_regularization_strength
+
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        for var in var_list:
+            self._zeros_slot(var, "gradient_accumulator", self._name)
+            self._filled_slot(var, self._initial, "gradient_squared_accumulator", self._name)
+
+    def _prepare(self) -> None:
+        self._rate = convert_to_tensor(self._learning_rate, name="learning_rate")
+
+    def _slots_of(self, var: Variable) -> list:
+        return [self.get_slot(var, "gradient_accumulator"),
+                self.get_slot(var, "gradient_squared_accumulator")]
+
+    def _scalars(self, var: Variable) -> list:
+        with device(var.device):
+            step = raw_ops.Identity(self._global_step)
+            step = raw_ops.Add(cast(step, dtypes.int64), 1)
+        rate = cast(self._rate, var.dtype)
+        l1 = convert_to_tensor(self._l1, var.dtype.base_dtype)
+        l2 = convert_to_tensor(self._l2, var.dtype.base_dtype)
+        return [rate, l1, l2, step]
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return raw_ops.ApplyAdagradDA(var, *self._slots_of(var), grad, *self._scalars(var),
+                                      use_locking=self._use_locking).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        return raw_ops.SparseApplyAdagradDA(
+            var, *self._slots_of(var), grad.values, grad.indices, *self._scalars(var),
+            use_locking=self._use_locking).op

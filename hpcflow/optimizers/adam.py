@@ -1,0 +1,96 @@
+"""AdamOptimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import colocate_with, control_dependencies
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.grouping import group
+from hpcflow.ops.state import assign, assign_sub, scatter_add
+from hpcflow.ops.variables import Variable
+from hpcflow.optimizers.optimizer import Optimizer, cast
+
+
+class AdamOptimizer(Optimizer):
+    """Steps by running means of the gradient and of its square (Kingma and Ba, 2014)::
+
+        rate = learning_rate * sqrt(1 - beta2**t) / (1 - beta1**t)
+        m = beta1 * m + (1 - beta1) * gradient
+        v = beta2 * v + (1 - beta2) * gradient**2
+        var -= rate * m / (sqrt(v) + epsilon)
+
+    Slots: "m" and "v"; the variables ``beta1_power`` and ``beta2_power`` hold the powers. A sparse
+    gradient counts as 0 in the rows it lacks: these decay and move too.
+
+    Args:
+        learning_rate: a number or a scalar tensor.
+        beta1: decay of the first moment.
+        beta2: decay of the second moment.
+        epsilon: added to the root for numerical stability.
+        use_locking: accepted; updates always hold the variable's lock.
+        name: name of the update operations and of the slots.
+    """
+
+    def __init__(self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999,
+                 epsilon: Any = 1e-08, use_locking: bool = False, name: str = "Adam") -> None:
+        super().__init__(use_locking, name)
+        self._hyperparameters = {"learning_rate": learning_rate, "beta1": beta1, "beta2": beta2,
+                                 "epsilon": epsilon}
+        self._beta1_power: Variable | None = None
+        self._beta2_power: Variable | None = None
+
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        first = var_list[0]
+        if self._beta1_power is None or self._beta1_power.graph is not first.graph:
+            with colocate_with(first):
+                self._beta1_power = Variable(self._hyperparameters["beta1"], name="beta1_power",
+                                             trainable=False)
+                self._beta2_power = Variable(self._hyperparameters["beta2"], name="beta2_power",
+                                             trainable=False)
+        for var in var_list:
+            self._zeros_slot(var, "m", self._name)
+            self._zeros_slot(var, "v", self._name)
+
+    def _get_beta_accumulators(self) -> tuple[Variable | None, Variable | None]:
+        """The powers of the decays: variables that a checkpoint must hold."""
+        return self._beta1_power, self._beta2_power
+
+    def _prepare(self) -> None:
+        self._rate, self._beta1, self._beta2, self._epsilon = (
+            convert_to_tensor(value, name=name) for name, value in self._hyperparameters.items())
+
+    def _scalars(self, var: Variable) -> list[Tensor]:
+        """beta1_power, beta2_power, learning rate, beta1, beta2 and epsilon in the var's type."""
+        return [cast(x, var.dtype) for x in (self._beta1_power, self._beta2_power, self._rate,
+                                             self._beta1, self._beta2, self._epsilon)]
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return raw_ops.ApplyAdam(
+            var, self.get_slot(var, "m"), self.get_slot(var, "v"), *self._scalars(var), grad,
+            use_locking=self._use_locking).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        power1, power2, rate, beta1, beta2, epsilon = self._scalars(var)
+        corrected = rate * raw_ops.Sqrt(1 - power2) / (1 - power1)
+        m = self._decayed(var, "m", beta1, grad.indices, grad.values * (1 - beta1))
+        v = self._decayed(var, "v", beta2, grad.indices, grad.values * grad.values * (1 - beta2))
+        step = assign_sub(var, corrected * m / (raw_ops.Sqrt(v) + epsilon),
+                          use_locking=self._use_locking)
+        return group(step, m, v)
+
+    def _decayed(self, var: Variable, slot: str, decay: Tensor, indices: Tensor,
+                 values: Tensor) -> Tensor:
+        """The slot after decaying all of it and adding `values` to the rows `indices`."""
+        moment = self.get_slot(var, slot)
+        decayed = assign(moment, moment * decay, use_locking=self._use_locking)
+        return scatter_add(decayed, indices, values, use_locking=self._use_locking)
+
+    def _finish(self, update_ops: list[Operation], name_scope: str) -> Operation:
+        with control_dependencies(update_ops), colocate_with(self._beta1_power):
+            powers = [power.assign(power * beta, use_locking=self._use_locking) for power, beta in (
+                (self._beta1_power, self._beta1), (self._beta2_power, self._beta2))]
+        return group(*update_ops, *powers, name=name_scope)

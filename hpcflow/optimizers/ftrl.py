@@ -1,0 +1,78 @@
+"""FtrlOptimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.variables import Variable
+from hpcflow.optimizers.optimizer import Optimizer, cast
+
+
+class FtrlOptimizer(Optimizer):
+    """Follow the regularized leader, with l1 and l2 penalties (McMahan et al., 2013).
+
+    Slots: "accum" (squared gradients) and "linear".
+
+    Args:
+        learning_rate: a number or a scalar tensor.
+        learning_rate_power: at most 0; how the rate falls over the steps.
+        initial_accumulator_value: where "accum" begins, positive.
+        l1_regularization_strength: at least 0.
+        l2_regularization_strength: at least 0.
+        use_locking: accepted; updates always hold the variable's lock.
+        name: name of the update operations and of the slots.
+
+    Raises ``ValueError`` for values out of range.
+    """
+
+    def __init__(self, learning_rate: Any, learning_rate_power: float = -0.5,
+                 initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
+                 l2_regularization_strength: float = 0.0, use_locking: bool = False,
+                 name: str = "Ftrl") -> None:
+        super().__init__(use_locking, name)
+        _check("initial_accumulator_value", initial_accumulator_value > 0, "positive",
+               initial_accumulator_value)
+        _check("learning_rate_power", learning_rate_power <= 0, "negative or zero",
+               learning_rate_power)
+        _check("l1_regularization_strength", l1_regularization_strength >= 0, "positive or zero",
+               l1_regularization_strength)
+        _check("l2_regularization_strength", l2_regularization_strength >= 0, "positive or zero",
+               l2_regularization_strength)
+        self._initial = initial_accumulator_value
+        self._hyperparameters = {
+            "learning_rate": learning_rate,
+            "l1_regularization_strength": l1_regularization_strength,
+            "l2_regularization_strength": l2_regularization_strength,
+            "learning_rate_power": learning_rate_power}
+
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        for var in var_list:
+            self._filled_slot(var, self._initial, "accum", self._name)
+            self._zeros_slot(var, "linear", self._name)
+
+    def _prepare(self) -> None:
+        self._tensors = [convert_to_tensor(value, name=name)
+                         for name, value in self._hyperparameters.items()]
+
+    def _states(self, var: Variable) -> list:
+        return [var, self.get_slot(var, "accum"), self.get_slot(var, "linear")]
+
+    def _scalars(self, var: Variable) -> list[Tensor]:
+        return [cast(t, var.dtype) for t in self._tensors]
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return raw_ops.ApplyFtrl(*self._states(var), grad, *self._scalars(var),
+                                 use_locking=self._use_locking).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        return raw_ops.SparseApplyFtrl(*self._states(var), grad.values, grad.indices,
+                                       *self._scalars(var), use_locking=self._use_locking).op
+
+
+def _check(name: str, fits: bool, expected: str, value: float) -> None:
+    if not fits:
+        raise ValueError(f"{name} {value} needs to be {expected}")

@@ -1,0 +1,38 @@
+"""GradientDescentOptimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.variables import Variable
+from hpcflow.optimizers.optimizer import Optimizer, cast
+
+
+class GradientDescentOptimizer(Optimizer):
+    """``var -= learning_rate * gradient``.
+
+    Args:
+        learning_rate: a number or a scalar tensor.
+        use_locking: accepted; updates always hold the variable's lock.
+        name: name of the update operations.
+    """
+
+    def __init__(self, learning_rate: Any, use_locking: bool = False,
+                 name: str = "GradientDescent") -> None:
+        super().__init__(use_locking, name)
+        self._learning_rate = learning_rate
+
+    def _prepare(self) -> None:
+        self._rate = convert_to_tensor(self._learning_rate, name="learning_rate")
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return raw_ops.ApplyGradientDescent(
+            var, cast(self._rate, var.dtype), grad, use_locking=self._use_locking).op
+
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Operation:
+        delta = raw_ops.Mul(grad.values, cast(self._rate, var.dtype))
+        return raw_ops.ScatterSub(var, grad.indices, delta, use_locking=self._use_locking).op

@@ -1,0 +1,54 @@
+"""MomentumOptimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.variables import Variable
+from hpcflow.optimizers.optimizer import Optimizer, cast
+
+
+class MomentumOptimizer(Optimizer):
+    """``accum = momentum * accum + gradient; var -= learning_rate * accum``.
+
+    With `use_nesterov` the step is taken as if the momentum had already been followed (Sutskever
+    et al., 2013). Slot: "momentum", the accumulator.
+
+    Args:
+        learning_rate: a number or a scalar tensor.
+        momentum: a number or a scalar tensor.
+        use_locking: accepted; updates always hold the variable's lock.
+        name: name of the update operations and of the slot.
+        use_nesterov: use Nesterov's form.
+    """
+
+    def __init__(self, learning_rate: Any, momentum: Any, use_locking: bool = False,
+                 name: str = "Momentum", use_nesterov: bool = False) -> None:
+        super().__init__(use_locking, name)
+        self._learning_rate = learning_rate
+        self._momentum = momentum
+        self._use_nesterov = use_nesterov
+
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        for var in var_list:
+            self._zeros_slot(var, "momentum", self._name)
+
+    def _prepare(self) -> None:
+        self._rate = convert_to_tensor(self._learning_rate, name="learning_rate")
+        self._decay = convert_to_tensor(self._momentum, name="momentum")
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return raw_ops.ApplyMomentum(
+            var, self.get_slot(var, "momentum"), cast(self._rate, var.dtype), grad,
+            cast(self._decay, var.dtype), use_locking=self._use_locking,
+            use_nesterov=self._use_nesterov).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        return raw_ops.SparseApplyMomentum(
+            var, self.get_slot(var, "momentum"), cast(self._rate, var.dtype), grad.values,
+            grad.indices, cast(self._decay, var.dtype), use_locking=self._use_locking,
+            use_nesterov=self._use_nesterov).op

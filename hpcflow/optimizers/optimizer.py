@@ -1,0 +1,270 @@
+"""Optimizer: gradients of a loss, and the updates that they make to variables."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.autodiff.gradients import gradients
+from hpcflow.dtypes import DType
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import (
+    colocate_with,
+    control_dependencies,
+    get_collection,
+    get_collection_ref,
+    name_scope,
+)
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops import grouping, state
+from hpcflow.ops.partitioned import PartitionedVariable
+from hpcflow.ops.variables import Variable
+from hpcflow.optimizers.slots import create_filled_slot, create_slot
+
+
+class Optimizer:
+    """Base of the optimizers.
+
+    ``minimize`` is ``compute_gradients`` followed by ``apply_gradients``; between the two a program
+    may change the gradients. A subclass creates its slots in ``_create_slots``, makes tensors of
+    its hyperparameters in ``_prepare`` and adds the update of one variable in ``_apply_dense`` and
+    ``_apply_sparse``.
+
+    Args:
+        use_locking: accepted; updates always hold the variable's lock.
+        name: name of the update operations and of the slots.
+
+    Raises ``ValueError`` for an empty name.
+    """
+
+    GATE_NONE = 0
+    GATE_OP = 1
+    GATE_GRAPH = 2
+
+    def __init__(self, use_locking: bool, name: str) -> None:
+        if not name:
+            raise ValueError("Must specify the optimizer name")
+        self._use_locking = use_locking
+        self._name = name
+        self._slots: dict[str, dict[Any, Variable]] = {}
+
+    def get_name(self) -> str:
+        """Return the optimizer's name."""
+        return self._name
+
+    # ------------------------------------------------------------ gradients
+
+    def minimize(self, loss: Tensor, global_step: Variable | None = None,
+                 var_list: Any = None, gate_gradients: int = GATE_OP,
+                 aggregation_method: int | None = None, colocate_gradients_with_ops: bool = False,
+                 name: str | None = None, grad_loss: Any = None) -> Operation:
+        """Return an operation that updates the variables against the gradient of `loss`.
+
+        Args: as of :meth:`compute_gradients` and :meth:`apply_gradients`.
+
+        Raises ``ValueError`` if no variable has a gradient.
+        """
+        pairs = self.compute_gradients(
+            loss, var_list=var_list, gate_gradients=gate_gradients,
+            aggregation_method=aggregation_method,
+            colocate_gradients_with_ops=colocate_gradients_with_ops, grad_loss=grad_loss)
+        if all(grad is None for grad, _ in pairs):
+            names = ", ".join(v.op.name for _, v in pairs)
+            raise ValueError(f"No gradients provided for any variable: no differentiable path "
+                             f"leads from the variables {names} to the loss {loss!r}")
+        return self.apply_gradients(pairs, global_step=global_step, name=name)
+
+    def compute_gradients(self, loss: Tensor, var_list: Any = None,
+                          gate_gradients: int = GATE_OP, aggregation_method: int | None = None,
+                          colocate_gradients_with_ops: bool = False,
+                          grad_loss: Any = None) -> list[tuple[Any, Variable]]:
+        """Return (gradient, variable) pairs; the gradient of a variable may be None.
+
+        Args:
+            loss: the tensor to minimize.
+            var_list: variables; the trainable ones of the graph if None.
+            gate_gradients: ``GATE_NONE``; ``GATE_OP``: an operation's gradients are used when all
+                of them are there; ``GATE_GRAPH``: when those of all variables are.
+            aggregation_method: how gradients that meet are added.
+            colocate_gradients_with_ops: place gradients with the operations they belong to.
+            grad_loss: the gradient of the loss, ones if None.
+
+        Raises ``TypeError``/``ValueError`` for wrong arguments, or without variables.
+        """
+        if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
+            raise ValueError(f"gate_gradients must be GATE_NONE, GATE_OP or GATE_GRAPH, got "
+                             f"{gate_gradients!r}")
+        self._check_dtypes([t for t in (loss, grad_loss) if t is not None])
+        variables = _checked_variables(var_list)
+        grads = gradients(
+            loss, [_target(v) for v in variables], grad_ys=grad_loss,
+            gate_gradients=gate_gradients == self.GATE_OP, aggregation_method=aggregation_method,
+            colocate_gradients_with_ops=colocate_gradients_with_ops)
+        if gate_gradients == self.GATE_GRAPH:
+            grads = grouping.tuple(grads)
+        self._check_dtypes([v for g, v in zip(grads, variables) if g is not None])
+        return list(zip(grads, variables))
+
+    # ------------------------------------------------------------ updates
+
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]],
+                        global_step: Variable | None = None,
+                        name: str | None = None) -> Operation:
+        """Return an operation that applies the gradients, then increments `global_step`.
+
+        Args:
+            grads_and_vars: pairs as from :meth:`compute_gradients`.
+            global_step: variable to increment when the updates are done.
+            name: name of the operation; the optimizer's if None.
+
+        Raises: ``TypeError`` for a gradient of a wrong kind, ``ValueError`` without gradients.
+        """
+        pairs = [(_checked_gradient(g), v) for g, v in grads_and_vars]
+        if not pairs:
+            raise ValueError("No variables provided.")
+        with_gradient = [v for g, v in pairs if g is not None]
+        if not with_gradient:
+            raise ValueError("No gradients provided for any variable: "
+                             f"{', '.join(v.op.name for _, v in pairs)}.")
+        with control_dependencies(None):
+            self._create_slots(with_gradient)
+        with name_scope(name, self._name) as scope:
+            self._prepare()
+            updates = [self._update(g, v) for g, v in pairs if g is not None]
+            if global_step is None:
+                done = self._finish(updates, scope)
+            else:
+                done = self._count(self._finish(updates, "update"), global_step, scope)
+        train_ops = get_collection_ref(GraphKeys.TRAIN_OP)
+        if done not in train_ops:
+            train_ops.append(done)
+        return done
+
+    def _update(self, grad: Any, var: Variable) -> Operation:
+        with name_scope(f"update_{var.op.name}"), colocate_with(var):
+            if isinstance(grad, IndexedSlices):
+                return self._apply_sparse_duplicate_indices(grad, var)
+            return self._apply_dense(grad, var)
+
+    def _count(self, updates: Operation, global_step: Variable, scope: str) -> Operation:
+        with control_dependencies([updates]), colocate_with(global_step):
+            return state.assign_add(global_step, 1, name=scope).op
+
+    # ------------------------------------------------------------ slots
+
+    def get_slot(self, var: Any, name: str) -> Variable | None:
+        """Return the slot `name` of `var`, or None."""
+        return self._slots.get(name, {}).get(var)
+
+    def get_slot_names(self) -> list[str]:
+        """Return the names of the slots, sorted."""
+        return sorted(self._slots)
+
+    def _slot_dict(self, slot_name: str) -> dict[Any, Variable]:
+        return self._slots.setdefault(slot_name, {})
+
+    def _get_or_make_slot(self, var: Variable, val: Tensor, slot_name: str,
+                          op_name: str) -> Variable:
+        """The slot `slot_name` of `var`, made with the initial value `val`."""
+        slots = self._slot_dict(slot_name)
+        if var not in slots:
+            slots[var] = create_slot(var, val, op_name)
+        return slots[var]
+
+    def _filled_slot(self, var: Variable, value: float, slot_name: str, op_name: str) -> Variable:
+        """The slot `slot_name` of `var`, made with all elements `value`."""
+        slots = self._slot_dict(slot_name)
+        if var not in slots:
+            slots[var] = create_filled_slot(var, value, op_name)
+        return slots[var]
+
+    def _zeros_slot(self, var: Variable, slot_name: str, op_name: str) -> Variable:
+        return self._filled_slot(var, 0, slot_name, op_name)
+
+    # ------------------------------------------------------------ what subclasses define
+
+    def _valid_dtypes(self) -> set[DType]:
+        """The element types of losses, gradients and variables."""
+        return {dtypes.float16, dtypes.float32, dtypes.float64}
+
+    def _check_dtypes(self, tensors: list) -> None:
+        valid = self._valid_dtypes()
+        for tensor in tensors:
+            dtype = convert_to_tensor(tensor).dtype.base_dtype
+            if dtype not in valid:
+                names = ", ".join(sorted(t.name for t in valid))
+                raise ValueError(f"Invalid type {dtype.name} for {getattr(tensor, 'name', tensor)},"
+                                 f" expected one of: {names}")
+
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        """Make the slots of `var_list` that do not exist yet."""
+
+    def _prepare(self) -> None:
+        """Make tensors of the hyperparameters."""
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        """Return the update of `var` by `grad`."""
+        raise NotImplementedError
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        """Return the update of the rows of `var` in `grad`, whose indices are unique."""
+        raise NotImplementedError
+
+    def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Operation:
+        """As :meth:`_apply_sparse` for indices that may repeat: their rows are summed first."""
+        values, indices = deduplicated(grad.values, grad.indices)
+        return self._apply_sparse(IndexedSlices(values, indices, grad.dense_shape), var)
+
+    def _finish(self, update_ops: list[Operation], name_scope: str) -> Operation:
+        """Return the operation that finishes when all updates are made."""
+        return grouping.group(*update_ops, name=name_scope)
+
+
+def deduplicated(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows and indices such that every index occurs once, with its rows summed."""
+    unique, positions = raw_ops.Unique(indices)
+    count = raw_ops.Squeeze(raw_ops.Shape(unique), squeeze_dims=[0])
+    return raw_ops.UnsortedSegmentSum(values, positions, count), unique
+
+
+def cast(x: Any, dtype: DType) -> Tensor:
+    """`x` as a tensor of the base type of `dtype`."""
+    tensor = convert_to_tensor(x)
+    dtype = dtype.base_dtype
+    return tensor if tensor.dtype.base_dtype is dtype else raw_ops.Cast(tensor, DstT=dtype)
+
+
+def _checked_variables(var_list: Any) -> list:
+    """The variables to differentiate by; partitioned ones stand for their slices."""
+    if var_list is None:
+        var_list = get_collection(GraphKeys.TRAINABLE_VARIABLES)
+    flat: list[Any] = []
+    for var in var_list if isinstance(var_list, (list, tuple, set)) else [var_list]:
+        flat.extend(var if isinstance(var, (PartitionedVariable, list, tuple)) else [var])
+    if not flat:
+        raise ValueError("No variables to optimize.")
+    for var in flat:
+        _target(var)
+    return flat
+
+
+def _target(var: Any) -> Tensor:
+    if isinstance(var, Variable):
+        return var._ref()
+    if isinstance(var, Tensor) and var.dtype._is_ref_dtype:
+        return var
+    raise TypeError(f"Argument is not a hf.Variable: {var!r}")
+
+
+def _checked_gradient(grad: Any) -> Any:
+    if grad is None or isinstance(grad, (Tensor, IndexedSlices)):
+        return grad
+    try:
+        return convert_to_tensor(grad)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"Gradient must be a Tensor, IndexedSlices, or None: {grad!r}") from None

@@ -1,0 +1,98 @@
+"""ProximalGradientDescentOptimizer and ProximalAdagradOptimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.variables import Variable
+from hpcflow.optimizers.optimizer import Optimizer, cast
+
+
+class _Proximal(Optimizer):
+    """The hyperparameters that both forms share."""
+
+    def __init__(self, learning_rate: Any, l1: float, l2: float, use_locking: bool,
+                 name: str) -> None:
+        super().__init__(use_locking, name)
+        self._hyperparameters = {"learning_rate": learning_rate,
+                                 "l1_regularization_strength": l1,
+                                 "l2_regularization_strength": l2}
+
+    def _prepare(self) -> None:
+        self._tensors = [convert_to_tensor(value, name=name)
+                         for name, value in self._hyperparameters.items()]
+
+    def _scalars(self, var: Variable) -> list[Tensor]:
+        return [cast(t, var.dtype) for t in self._tensors]
+
+
+class ProximalGradientDescentOptimizer(_Proximal):
+    """A gradient step, then the proximal step of the l1 and l2 penalties (Duchi and Singer, 2009).
+
+    Args:
+        learning_rate: a number or a scalar tensor.
+        l1_regularization_strength: at least 0.
+        l2_regularization_strength: at least 0.
+        use_locking: accepted; updates always hold the variable's lock.
+        name: name of the update operations.
+    """
+
+    def __init__(self, learning_rate: Any, l1_regularization_strength: float = 0.0,
+                 l2_regularization_strength: float = 0.0, use_locking: bool = False,
+                 name: str = "ProximalGradientDescent") -> None:
+        super().__init__(learning_rate, l1_regularization_strength, l2_regularization_strength,
+                         use_locking, name)
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return raw_ops.ApplyProximalGradientDescent(var, *self._scalars(var), grad,
+                                                    use_locking=self._use_locking).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        return raw_ops.SparseApplyProximalGradientDescent(
+            var, *self._scalars(var), grad.values, grad.indices,
+            use_locking=self._use_locking).op
+
+
+class ProximalAdagradOptimizer(_Proximal):
+    """Adagrad's step, then the proximal step of the l1 and l2 penalties (Duchi and Singer, 2009).
+
+    Slot: "accumulator".
+
+    Args:
+        learning_rate: a number or a scalar tensor.
+        initial_accumulator_value: where the accumulators begin, positive.
+        l1_regularization_strength: at least 0.
+        l2_regularization_strength: at least 0.
+        use_locking: accepted; updates always hold the variable's lock.
+        name: name of the update operations and of the slot.
+
+    Raises ``ValueError`` if `initial_accumulator_value` is not positive.
+    """
+
+    def __init__(self, learning_rate: Any, initial_accumulator_value: float = 0.1,
+                 l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
+                 use_locking: bool = False, name: str = "ProximalAdagrad") -> None:
+        if initial_accumulator_value <= 0.0:
+            raise ValueError(f"initial_accumulator_value must be positive: "
+                             f"{initial_accumulator_value}")
+        super().__init__(learning_rate, l1_regularization_strength, l2_regularization_strength,
+                         use_locking, name)
+        self._initial = initial_accumulator_value
+
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        for var in var_list:
+            self._filled_slot(var, self._initial, "accumulator", self._name)
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        return raw_ops.ApplyProximalAdagrad(
+            var, self.get_slot(var, "accumulator"), *self._scalars(var), grad,
+            use_locking=self._use_locking).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        return raw_ops.SparseApplyProximalAdagrad(
+            var, self.get_slot(var, "accumulator"), *self._scalars(var), grad.values, grad.indices,
+            use_locking=self._use_locking).op

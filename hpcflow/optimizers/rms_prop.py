@@ -1,0 +1,70 @@
+"""RMSPropOptimizer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.variables import Variable
+from hpcflow.optimizers.optimizer import Optimizer, cast
+
+
+class RMSPropOptimizer(Optimizer):
+    """Divides the gradient by a running root mean square of itself (Tieleman and Hinton, 2012)::
+
+        mean_square = decay * mean_square + (1 - decay) * gradient**2
+        mom = momentum * mom + learning_rate * gradient / sqrt(mean_square + epsilon)
+        var -= mom
+
+    With `centered` the running variance takes the place of the mean square (Graves, 2013).
+    Slots: "rms", "momentum", and "mg" (the mean gradient) if centered.
+
+    Args:
+        learning_rate: a number or a scalar tensor.
+        decay: of the running means.
+        momentum: a number or a scalar tensor.
+        epsilon: keeps the division from blowing up.
+        use_locking: accepted; updates always hold the variable's lock.
+        centered: normalize by the variance.
+        name: name of the update operations and of the slots.
+    """
+
+    def __init__(self, learning_rate: Any, decay: Any = 0.9, momentum: Any = 0.0,
+                 epsilon: Any = 1e-10, use_locking: bool = False, centered: bool = False,
+                 name: str = "RMSProp") -> None:
+        super().__init__(use_locking, name)
+        self._hyperparameters = {"learning_rate": learning_rate, "decay": decay,
+                                 "momentum": momentum, "epsilon": epsilon}
+        self._centered = centered
+
+    def _create_slots(self, var_list: list[Variable]) -> None:
+        for var in var_list:
+            self._filled_slot(var, 1, "rms", self._name)
+            if self._centered:
+                self._zeros_slot(var, "mg", self._name)
+            self._zeros_slot(var, "momentum", self._name)
+
+    def _prepare(self) -> None:
+        self._tensors = [convert_to_tensor(value, name=name)
+                         for name, value in self._hyperparameters.items()]
+
+    def _states(self, var: Variable) -> list:
+        names = ["mg", "rms", "momentum"] if self._centered else ["rms", "momentum"]
+        return [var, *(self.get_slot(var, name) for name in names)]
+
+    def _scalars(self, var: Variable) -> list[Tensor]:
+        return [cast(t, var.dtype) for t in self._tensors]
+
+    def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
+        build = raw_ops.ApplyCenteredRMSProp if self._centered else raw_ops.ApplyRMSProp
+        return build(*self._states(var), *self._scalars(var), grad,
+                     use_locking=self._use_locking).op
+
+    def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        build = (raw_ops.SparseApplyCenteredRMSProp if self._centered
+                 else raw_ops.SparseApplyRMSProp)
+        return build(*self._states(var), *self._scalars(var), grad.values, grad.indices,
+                     use_locking=self._use_locking).op
