@@ -92,27 +92,36 @@ class Exchange:
 
     def _transfer(self, key: Key, send: Half, receive: Half) -> None:
         sent, room = len(send.view), len(receive.view)
+        # First, so that a callback of the receive finds the send's slot free.
+        if send.done is not None:
+            send.ready.append((send.done, ()))
         where = f"receive on rank {key[1]} from rank {key[0]}, tag {key[2]}"
         if sent > room or self._chunk <= sent < room:
             receive.ready.append((buffers.check_received, (sent, room, self._chunk, where)))
         else:
             np.copyto(receive.view[:sent], send.view)
             receive.ready.append((receive.done, (sent,)))  # type: ignore[arg-type]
-        if send.done is not None:
-            send.ready.append((send.done, ()))
 
 
 class LocalSlot(Slot):
-    """A persistent transfer inside the process; `post` is a bound method of an `Exchange`."""
+    """A persistent transfer inside the process.
+
+    `post` is a bound method of an `Exchange`; `check_open` raises if the transport is closed.
+    """
 
     def __init__(
-        self, post: Callable[[Key, Half], None], key: Key, buffer: Any, ready: Ready
+        self,
+        post: Callable[[Key, Half], None],
+        key: Key,
+        buffer: Any,
+        ready: Ready,
+        check_open: Callable[[], None],
     ) -> None:
         self._post: Callable[[Key, Half], None] | None = post
         self._key = key
         self._view = buffers.byte_view(buffer)
         self._ready = ready
-        self._busy = False
+        self.busy = False
         self._done: Callable[..., None] | None = None
 
     def __repr__(self) -> str:
@@ -123,19 +132,19 @@ class LocalSlot(Slot):
         """Begin one transfer."""
         if self._post is None:
             raise closed_error(repr(self))
-        if self._busy:
+        if self.busy:
             raise busy_error(repr(self))
-        self._busy = True
+        self.busy = True
         self._done = done
         self._post(self._key, Half(self._view, self._finish, self._ready))
 
     def _finish(self, *counts: int) -> None:
-        self._busy = False
+        self.busy = False
         if self._done is not None:
             self._done(*counts)
 
     def close(self) -> None:
         """Give the slot up."""
-        if self._busy:
+        if self.busy:
             raise busy_error(repr(self))
         self._post = None

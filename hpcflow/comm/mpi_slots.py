@@ -154,7 +154,7 @@ class LongSlot(Slot):
     def __init__(self, post: Callable[..., None], buffer: Any, peer: int, tag: int) -> None:
         self._post: Callable[..., None] | None = post
         self._arguments = (buffer, peer, tag)
-        self._busy = False
+        self.busy = False
         self._done: Callable[..., None] | None = None
 
     def __repr__(self) -> str:
@@ -164,19 +164,19 @@ class LongSlot(Slot):
         """Begin one transfer."""
         if self._post is None:
             raise closed_error(repr(self))
-        if self._busy:
+        if self.busy:
             raise busy_error(repr(self))
-        self._busy = True
+        self.busy = True
         self._done = done
         self._post(*self._arguments, self._finish)
 
     def _finish(self, *counts: int) -> None:
-        self._busy = False
+        self.busy = False
         if self._done is not None:
             self._done(*counts)
 
     def close(self) -> None:
         """Give the slot up."""
-        if self._busy:
+        if self.busy:
             raise busy_error(repr(self))
         self._post = None

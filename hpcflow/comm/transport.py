@@ -43,6 +43,9 @@ Handler = Callable[[int, bytes], None]
 class Slot(ABC):
     """A persistent send or receive: a fixed buffer, peer and tag, started once per transfer."""
 
+    #: True from `start` until a poll has seen the transfer complete.
+    busy: bool
+
     @abstractmethod
     def start(self, done: Callable[..., None] | None = None) -> None:
         """Begin one transfer; `done()` for a send, `done(nbytes)` for a receive follows in `poll`.

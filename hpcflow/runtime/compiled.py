@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import deque
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -12,9 +12,11 @@ from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
 from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.place import DeviceInfo, Placer
+from hpcflow.errors import OpError
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor import Step, check_results
+from hpcflow.runtime.loop import EventLoop, event_loop
 from hpcflow.runtime.task import KernelContext, Task
 
 
@@ -48,9 +50,12 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
 class LocalStep:
     """A step that runs in this process alone."""
 
-    def __init__(self, executable: Executable, names: list[str]) -> None:
+    def __init__(self, executable: Executable, names: list[str], feed_count: int,
+                 timeout: float | None = None) -> None:
         self.executable = executable
         self.names = names
+        self.feed_count = feed_count
+        self.timeout = timeout
         self.run = self._direct() if executable.direct is not None else self._executed
 
     def _direct(self) -> Callable[[tuple], list]:
@@ -60,7 +65,7 @@ class LocalStep:
             return self._executed if self.executable.feeds else self._nothing
         item = next(i for i in self.executable.items if i.region is not None)
         count = max(len(self.names), 1)
-        in_order = order == tuple(range(len(order)))
+        in_order = order == tuple(range(self.feed_count))
         same = list(results.items()) == [(i, i) for i in range(count)] and len(
             item.outputs) == count
 
@@ -83,34 +88,22 @@ class LocalStep:
         return [None] * len(self.names)
 
     def _executed(self, feeds: tuple) -> list:
-        """Through the executor, in the calling thread; blocked kernels park the step."""
-        import threading
-
-        done = threading.Event()
-        step = Step(self.executable, on_done=lambda s: done.set())
+        """Through the executor; while the step is parked, this thread drives the event loop."""
+        loop = event_loop()
+        step = Step(self.executable, wake=lambda s: loop.soon(s.advance))
         step.start(feeds)
-        done.wait()
+        if not step.finished:
+            self._wait(step, loop)
         check_results(step, self.names)
         return step.results
 
-
-class Pool:
-    """Things that are made when needed and used by one step at a time."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._make = make
-        self._free: deque[Any] = deque()
-
-    def take(self) -> Any:
-        """A free one, or a new one."""
+    def _wait(self, step: Step, loop: EventLoop) -> None:
+        deadline = None if self.timeout is None else time.monotonic() + self.timeout
         try:
-            return self._free.pop()
-        except IndexError:
-            return self._make()
-
-    def give_back(self, thing: Any) -> None:
-        """Return one that is no longer in use."""
-        self._free.append(thing)
+            loop.run_until(lambda: step.finished, deadline, "a step")
+        except BaseException as e:
+            step.cancel(e if isinstance(e, OpError) else None)
+            raise
 
 
 def compiled_form() -> bool:

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 from hpcflow.comm.waiting import Backoff
@@ -32,6 +33,7 @@ class EventLoop:
         self._driving = threading.Lock()
         self._changed = threading.Condition()
         self._waiters = 0
+        self._driver = 0  # the thread that drives
         self._entered = 0.0  # when the driver began what it is doing now; 0 while it polls
         self._last_drive = 0.0
         self._backoff = Backoff()
@@ -52,10 +54,8 @@ class EventLoop:
     def soon(self, action: Callable[[], None]) -> None:
         """Run `action` in the thread that drives; callable from any thread."""
         self._ready.append(action)
-        if self._waiters or not self._endpoints:
-            with self._changed:
-                self._changed.notify_all()
-        self._backoff.wake()
+        if self._driver != get_ident():
+            self._backoff.wake()
 
     # ------------------------------------------------------------ waiting
 
@@ -78,24 +78,28 @@ class EventLoop:
     def _drive(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
         backoff, ready = self._backoff, self._ready
         backoff.reset()
-        while not done():
-            came = False
-            for transport in self._endpoints:
-                if transport.poll():
+        self._driver = get_ident()
+        try:
+            while not done():
+                came = False
+                for transport in self._endpoints:
+                    if transport.poll():
+                        came = True
+                if ready:
                     came = True
-            if ready:
-                came = True
-                self._run_ready()
-            if came:
-                backoff = self._backoff
-                backoff.reset()
-                if self._waiters:
-                    self._notify()
-            else:
-                backoff.wait(0.05)
-                if deadline is not None and time.monotonic() > deadline:
-                    raise DeadlineExceededError(None, None, f"Timed out waiting for {what}")
-        self._last_drive = time.monotonic()
+                    self._run_ready()
+                if came:
+                    backoff = self._backoff
+                    backoff.reset()
+                    if self._waiters:
+                        self._notify()
+                else:
+                    backoff.wait(0.05)
+                    if deadline is not None and time.monotonic() > deadline:
+                        raise DeadlineExceededError(None, None, f"Timed out waiting for {what}")
+        finally:
+            self._driver = 0
+            self._last_drive = time.monotonic()
 
     def _run_ready(self) -> None:
         ready = self._ready
@@ -153,13 +157,11 @@ class EventLoop:
                     self._help()
                 continue
             try:
-                until = time.monotonic() + _COVER_SECONDS / 4
-                while self._poll_once():
-                    until = time.monotonic() + _COVER_SECONDS / 4
-                    if self._waiters:
-                        break
-                del until
+                self._driver = get_ident()
+                while self._poll_once() and not self._waiters:
+                    pass
             finally:
+                self._driver = 0
                 self._driving.release()
                 self._notify()
 

@@ -59,7 +59,7 @@ class ClusterEngine:
         executable = Executable(parts.pop(mine, []), mine, self.task.by_name, self._context,
                                 compiled_form())
         if not parts:
-            return LocalStep(executable, names)
+            return LocalStep(executable, names, len(feeds), self.options.timeout)
         return DistributedStep(self, executable, parts, names)
 
     def run_with(self, run: Any, values: list, options: Any, run_metadata: Any) -> list:

@@ -219,7 +219,8 @@ class LocalEngine:
                            remembered, self.options)
         executable = Executable(parts.get(self.task.name, []), self.task.name, self.task.by_name,
                                 self._context, compiled_form())
-        return LocalStep(executable, [e.name for e in elements])
+        return LocalStep(executable, [e.name for e in elements], len(feeds),
+                         self.options.timeout)
 
     def run_with(self, run: Any, values: list, options: Any, run_metadata: Any) -> list:
         """Run a step with options."""
