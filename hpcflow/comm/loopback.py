@@ -122,14 +122,14 @@ class LoopbackTransport(Transport):
         self._check(dest, tag)
         buffers.byte_length(buffer)
         post = self._exchange.post_send
-        return LocalSlot(post, (self.rank, dest, tag), buffer, self._ready)
+        return LocalSlot(post, (self.rank, dest, tag), buffer, self._ready, self._check_open)
 
     def recv_slot(self, buffer: Any, source: int, tag: int) -> Slot:
         """A persistent receive."""
         self._check(source, tag)
         buffers.writable_length(buffer)
         post = self._exchange.post_receive
-        return LocalSlot(post, (source, self.rank, tag), buffer, self._ready)
+        return LocalSlot(post, (source, self.rank, tag), buffer, self._ready, self._check_open)
 
     def close(self) -> None:
         """Forget what is unmatched; messages to this endpoint are dropped from now on."""
@@ -141,6 +141,9 @@ class LoopbackTransport(Transport):
         raise errors.AbortedError(None, None, f"rank {self.rank}: {message} (status {code})")
 
     def _check(self, peer: int, tag: int = 0) -> None:
+        self._check_open()
+        self.check_peer(peer, tag)
+
+    def _check_open(self) -> None:
         if self._closed:
             raise closed_error(self.description)
-        self.check_peer(peer, tag)

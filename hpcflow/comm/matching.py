@@ -121,6 +121,7 @@ class LocalSlot(Slot):
         self._key = key
         self._view = buffers.byte_view(buffer)
         self._ready = ready
+        self._check_open = check_open
         self.busy = False
         self._done: Callable[..., None] | None = None
 
@@ -132,6 +133,7 @@ class LocalSlot(Slot):
         """Begin one transfer."""
         if self._post is None:
             raise closed_error(repr(self))
+        self._check_open()
         if self.busy:
             raise busy_error(repr(self))
         self.busy = True

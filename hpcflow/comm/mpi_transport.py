@@ -331,7 +331,8 @@ class MpiTransport(Transport):
         self.check_peer(dest, tag)
         self._check_open()
         if dest == self.rank:
-            return LocalSlot(self._exchange.post_send, (dest, dest, tag), buffer, self.ready)
+            post, key = self._exchange.post_send, (dest, dest, tag)
+            return LocalSlot(post, key, buffer, self.ready, self._check_open)
         if length > self.chunk_bytes:
             return LongSlot(self.post_send, buffer, dest, tag)
         message = (buffer, self._byte)
@@ -343,8 +344,8 @@ class MpiTransport(Transport):
         self.check_peer(source, tag)
         self._check_open()
         if source == self.rank:
-            post = self._exchange.post_receive
-            return LocalSlot(post, (source, source, tag), buffer, self.ready)
+            post, key = self._exchange.post_receive, (source, source, tag)
+            return LocalSlot(post, key, buffer, self.ready, self._check_open)
         if length > self.chunk_bytes:
             return LongSlot(self.post_recv, buffer, source, tag)
         message, where = (buffer, self._byte), (source, tag)
