@@ -81,8 +81,8 @@ def _from_batch(x: Any, block: list[int], crops: list) -> Any:
     for i, (size, (before, after)) in enumerate(zip(sizes, crops)):
         if before + after > size:
             raise invalid(f"cropped_shape[{i}]={size - before - after} must be non-negative")
-    middle = [slice(b, s - a) for s, (b, a) in zip(sizes, crops)]
-    return out[tuple([slice(None), *middle])]
+    middle = (slice(None), *[slice(b, s - a) for s, (b, a) in zip(sizes, crops)])
+    return out[middle]
 
 
 def _check(x: Any, block: list[int], margins: list, what: str) -> None:

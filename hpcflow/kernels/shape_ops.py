@@ -60,26 +60,33 @@ def reshape(node: KernelNode) -> Callable:
     """A view where the elements lie in order, else a copy."""
     target = node.constant(1)
     if target is None:
-        return lambda x, shape: _reshape(x, shape.tolist())
-    dims = target.tolist()
-    if dims == []:
+        return lambda x, shape: _reshape(x, _requested(shape.tolist()))
+    dims = _requested(target.tolist())
+    if not dims:
         return lambda x, _: _reshape(x, dims)[()]
     return lambda x, _: _reshape(x, dims)
+
+
+def _requested(dims: Any) -> list:
+    """`dims` checked: NumPy would take any negative number for a -1."""
+    if not isinstance(dims, list):
+        raise invalid(f"sizes input must be 1-D, not a scalar {dims}")
+    if dims and min(dims) < -1:
+        raise invalid(f"the sizes may hold one -1 and otherwise no negative number, got {dims}")
+    return dims
 
 
 def _reshape(x: Any, dims: list) -> Any:
     try:
         return x.reshape(dims)
-    except (ValueError, TypeError):
+    except ValueError:
         return x.reshape(_corrected(x, dims))
 
 
-def _corrected(x: Any, dims: Any) -> list:
+def _corrected(x: Any, dims: list) -> list:
     """`dims` with the -1 that NumPy does not infer for an empty array; raises where none fits."""
-    if not isinstance(dims, list):
-        raise invalid(f"sizes input must be 1-D, not a scalar {dims}")
-    if sum(d < 0 for d in dims) > 1 or min(dims, default=0) < -1:
-        raise invalid(f"the sizes may hold one -1 and otherwise no negative number, got {dims}")
+    if dims.count(-1) > 1:
+        raise invalid(f"Only one input size may be -1, got {dims}")
     count = math.prod(d for d in dims if d >= 0)
     if x.size == 0 and count == 0:
         # Zeros on both sides left out, the missing size is what makes the rest equal.

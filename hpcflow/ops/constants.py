@@ -65,12 +65,19 @@ def _declared_shape(op: Operation) -> list[Dims]:
     return [op._attrs["shape"]._dims]
 
 
+def _default_shape(op: Operation) -> list[Dims]:
+    """What may be fed is the declared shape, which the default has to fit."""
+    declared = op._attrs["shape"]
+    declared.assert_is_compatible_with(TensorShape(op.input_dims(0)))
+    return [declared._dims]
+
+
 register_op("Placeholder", outputs="output: dtype", attrs="dtype: type; shape: shape = []",
             shape=_placeholder_shape)
 register_op("PlaceholderV2", outputs="output: dtype", attrs="dtype: type; shape: shape",
             shape=_declared_shape, deprecated="Placeholder says the same")
 register_op("PlaceholderWithDefault", "input: dtype", "output: dtype",
-            "dtype: type; shape: shape", shape=_declared_shape)
+            "dtype: type; shape: shape", shape=_default_shape)
 not_differentiable("Placeholder", "PlaceholderV2")
 
 

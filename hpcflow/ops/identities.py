@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import colocate_with, control_dependencies, name_scope
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import no_outputs, unchanged
 
-__all__ = ["check_numerics", "identity", "no_op", "stop_gradient"]
+__all__ = ["check_numerics", "identity", "no_op", "stop_gradient", "verify_tensor_all_finite"]
 
 # ---------------------------------------------------------------- no values
 
@@ -76,3 +78,11 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
     Raises ``InvalidArgumentError`` whose text starts with `message`.
     """
     return raw_ops.CheckNumerics(tensor=tensor, message=message, name=name)
+
+
+def verify_tensor_all_finite(t: Any, msg: str, name: str | None = None) -> Tensor:
+    """Return `t`; when run, raise ``InvalidArgumentError`` with `msg` if it is not all finite."""
+    with name_scope(name, "VerifyFinite", [t]):
+        t = convert_to_tensor(t, name="t")
+        with colocate_with(t), control_dependencies([raw_ops.CheckNumerics(t, message=msg)]):
+            return raw_ops.Identity(t)

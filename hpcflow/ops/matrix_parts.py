@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, show, with_rank_at_least
 
-__all__ = ["diag", "diag_part", "matrix_band_part", "matrix_diag", "matrix_diag_part",
+__all__ = ["diag", "diag_part", "eye", "matrix_band_part", "matrix_diag", "matrix_diag_part",
            "matrix_set_diag"]  # fmt: skip
 
 _T = "{float, double, int32, int64, complex64, complex128}"
@@ -177,3 +180,31 @@ def diag_part(input: Any, name: str | None = None) -> Tensor:
     """Return the elements of `input`, shape ``[D..., D...]``, where the halves of the index agree.
     """
     return raw_ops.DiagPart(input=input, name=name)
+
+
+def eye(num_rows: Any, num_columns: Any = None, batch_shape: Any = None,
+        dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """Return an identity matrix, or a batch of them.
+
+    Args:
+        num_rows: an integer (or scalar tensor).
+        num_columns: an integer (or scalar tensor); `num_rows` if left out.
+        batch_shape: integers; the result has the shape ``batch_shape + [num_rows, num_columns]``.
+        dtype: element type.
+        name: name of the scope.
+    """
+    with name_scope(name, "eye", [num_rows, num_columns, batch_shape]):
+        batch = convert_to_tensor([] if batch_shape is None else batch_shape, dtypes.int32)
+        rows = convert_to_tensor(num_rows, dtypes.int32)
+        if num_columns is None:
+            ones = _ones(raw_ops.ConcatV2([batch, raw_ops.Reshape(rows, [1])], 0), dtype)
+            return raw_ops.MatrixDiag(ones)
+        columns = convert_to_tensor(num_columns, dtypes.int32)
+        size = raw_ops.Reshape(raw_ops.Minimum(rows, columns), [1])
+        shape = raw_ops.ConcatV2([batch, raw_ops.Pack([rows, columns])], 0)
+        zeros = raw_ops.Fill(shape, np.zeros((), dtypes.as_dtype(dtype).np))
+        return raw_ops.MatrixSetDiag(zeros, _ones(raw_ops.ConcatV2([batch, size], 0), dtype))
+
+
+def _ones(shape: Tensor, dtype: Any) -> Tensor:
+    return raw_ops.Fill(shape, np.ones((), dtypes.as_dtype(dtype).np))
