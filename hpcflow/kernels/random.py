@@ -111,3 +111,202 @@ def _store(values: np.ndarray, out: np.ndarray | None) -> np.ndarray:
 _register_draw("RandomUniform", _uniform)
 _register_draw("RandomStandardNormal", _standard_normal)
 _register_draw("TruncatedNormal", _truncated_normal)
+
+
+# ---------------------------------------------------------------- with parameters
+
+
+def _register_host(*op_types: str) -> Callable:
+    """Register factories of functions on host values; the result goes to the device."""
+
+    def register(factory: Callable[[KernelNode], Callable]) -> Callable:
+        def on_device(node: KernelNode) -> Callable:
+            function = factory(node)
+            if node.xp is np:
+                return function
+            send = node.device.to_device
+            return lambda *inputs: send(function(*inputs))
+
+        kernel(*op_types, fresh=True, host_inputs=tuple(range(5)))(on_device)
+        return factory
+
+    return register
+
+
+@_register_host("RandomUniformInt")
+def _uniform_integers(node: KernelNode) -> Callable:
+    rng, dtype = _generator(node), node.np_dtype()
+
+    def draw(shape: Any, low: Any, high: Any) -> Any:
+        if low >= high:
+            raise invalid(f"Need minval < maxval, got {low} >= {high}")
+        return rng.integers(low, high, _to_dims(shape), dtype)
+
+    return draw
+
+
+@_register_host("RandomGamma")
+def _gamma(node: KernelNode) -> Callable:
+    rng, dtype = _generator(node), node.np_dtype()
+    drawn = np.dtype(np.float32) if dtype == np.float16 else dtype
+
+    def draw(shape: Any, alpha: Any) -> Any:
+        alpha = np.asarray(alpha)
+        if (alpha < 0).any():
+            raise invalid(f"alpha must not be negative, got {alpha.min()}")
+        values = rng.standard_gamma(alpha, _to_dims(shape) + alpha.shape, drawn)
+        return np.asarray(values).astype(dtype, copy=False)
+
+    return draw
+
+
+@_register_host("RandomPoisson")
+def _poisson(node: KernelNode) -> Callable:
+    rng, dtype = _generator(node), node.np_dtype()
+
+    def draw(shape: Any, rate: Any) -> Any:
+        rate = np.asarray(rate, np.float64)
+        if not (rate >= 0).all():
+            raise invalid(f"rate must not be negative or NaN, got {rate.min()}")
+        return np.asarray(rng.poisson(rate, _to_dims(shape) + rate.shape)).astype(dtype)
+
+    return draw
+
+
+@_register_host("Multinomial")
+def _multinomial(node: KernelNode) -> Callable:
+    rng = _generator(node)
+
+    def draw(logits: Any, num_samples: Any) -> np.ndarray:
+        count = int(num_samples)
+        if logits.ndim != 2:
+            raise invalid(f"logits must have shape [batch, classes], got {list(logits.shape)}")
+        if count < 0:
+            raise invalid(f"num_samples must not be negative, got {count}")
+        if not logits.shape[1] and logits.shape[0] and count:
+            raise invalid(f"num_classes must be positive, got logits {list(logits.shape)}")
+        return _classes(rng, np.asarray(logits, np.float64), count)
+
+    return draw
+
+
+def _classes(rng: np.random.Generator, logits: np.ndarray, count: int) -> np.ndarray:
+    """Draw by the inverse of each row's cumulative distribution."""
+    samples = np.zeros((len(logits), count), np.int64)
+    if not samples.size:
+        return samples
+    # Infinite or undefined logits have no probability, as in the reference.
+    finite = np.isfinite(logits)
+    top = np.where(finite, logits, -np.inf).max(axis=1, keepdims=True)
+    weights = np.where(finite, np.exp(np.where(finite, logits - top, -np.inf)), 0.0)
+    cumulative = np.cumsum(weights, axis=1)
+    points = rng.random(samples.shape) * cumulative[:, -1:]
+    for row, (edges, values) in enumerate(zip(cumulative, points)):
+        samples[row] = np.searchsorted(edges, values, side="right")
+    return np.minimum(samples, logits.shape[1] - 1)
+
+
+@kernel("RandomShuffle", fresh=True)
+def _shuffle(node: KernelNode) -> Callable:
+    rng, xp = _generator(node), node.xp
+
+    def shuffle(value: Any) -> Any:
+        if not getattr(value, "shape", ()):
+            return value.copy() if hasattr(value, "copy") else value
+        order = rng.permutation(value.shape[0])
+        return value[order if xp is np else node.device.to_device(order)]
+
+    return shuffle
+
+
+@_register_host("RandomCrop")
+def _crop(node: KernelNode) -> Callable:
+    rng = _generator(node)
+
+    def crop(image: Any, size: Any) -> np.ndarray:
+        height, width = (int(s) for s in size)
+        if image.shape[0] < height or image.shape[1] < width:
+            raise invalid(f"the image is smaller than the crop: {list(image.shape)} < "
+                          f"[{height},{width}]")
+        top = rng.integers(0, image.shape[0] - height, endpoint=True)
+        left = rng.integers(0, image.shape[1] - width, endpoint=True)
+        return image[top : top + height, left : left + width].copy()
+
+    return crop
+
+
+# ---------------------------------------------------------------- truncated, with bounds
+
+
+@_register_host("ParameterizedTruncatedNormal")
+def _parameterized_truncated_normal(node: KernelNode) -> Callable:
+    rng, dtype = _generator(node), node.np_dtype()
+
+    def draw(shape: Any, *parameters: Any) -> np.ndarray:
+        dims = _to_dims(shape)
+        if not dims:
+            raise invalid("shape must have at least one dimension, the batch")
+        means, deviations, low, high = (_per_batch(p, dims[0]) for p in parameters)
+        if not (deviations > 0).all() or not (low < high).all():
+            raise invalid("stdevs must be positive and minvals less than maxvals")
+        per_batch = math.prod(dims[1:])
+        samples = np.empty((dims[0], per_batch))
+        for i in range(dims[0]):
+            bounds = (low[i] - means[i]) / deviations[i], (high[i] - means[i]) / deviations[i]
+            samples[i] = _truncated(rng, *bounds, per_batch) * deviations[i] + means[i]
+        return samples.reshape(dims).astype(dtype)
+
+    return draw
+
+
+def _per_batch(parameter: Any, batches: int) -> np.ndarray:
+    values = np.asarray(parameter, np.float64)
+    if values.ndim > 1 or values.ndim == 1 and len(values) not in (1, batches):
+        raise invalid(f"parameters must be scalars or have one element per batch ({batches}), got "
+                      f"shape {list(values.shape)}")
+    return np.broadcast_to(values.reshape(-1), (batches,))
+
+
+def _truncated(rng: np.random.Generator, low: float, high: float, count: int) -> np.ndarray:
+    """Standard normal numbers in ``[low, high]``, by rejection (Robert, 1995)."""
+    if high < 0:  # the upper tail mirrored
+        return -_truncated(rng, -high, -low, count)
+    propose = _proposal(rng, low, high)
+    samples = np.empty(count)
+    missing = np.arange(count)
+    while missing.size:
+        values, accepted = propose(missing.size)
+        samples[missing[accepted]] = values[accepted]
+        missing = missing[~accepted]
+    return samples
+
+
+def _proposal(rng: np.random.Generator, low: float, high: float) -> Callable:
+    """The proposal that is accepted most often: ``propose(n)`` gives values and a mask."""
+    if low > 0:
+        rate = (low + math.sqrt(low * low + 4)) / 2
+        tail = math.exp(-min(rate * (high - low), 700))
+        # A narrow interval far out is covered better by a uniform proposal.
+        if high - low > 1 / rate:
+            return lambda n: _exponential(rng, low, rate, tail, n)
+        return lambda n: _uniform_proposal(rng, low, high, low, n)
+    if high - low < math.sqrt(2 * math.pi):
+        return lambda n: _uniform_proposal(rng, low, high, 0.0, n)
+    return lambda n: _normal_proposal(rng, low, high, n)
+
+
+def _normal_proposal(rng: np.random.Generator, low: float, high: float, n: int) -> tuple:
+    values = rng.standard_normal(n)
+    return values, (values >= low) & (values <= high)
+
+
+def _uniform_proposal(rng: np.random.Generator, low: float, high: float, mode: float,
+                      n: int) -> tuple:
+    values = rng.uniform(low, high, n)
+    return values, rng.random(n) <= np.exp((mode * mode - values * values) / 2)
+
+
+def _exponential(rng: np.random.Generator, low: float, rate: float, tail: float, n: int) -> tuple:
+    """Exponential beyond `low`, cut where the interval ends (probability `tail`)."""
+    values = low - np.log1p(-rng.random(n) * (1 - tail)) / rate
+    return values, rng.random(n) <= np.exp(-((values - rate) ** 2) / 2)

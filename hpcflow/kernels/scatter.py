@@ -152,3 +152,25 @@ for _suffix in ("Update", "Add", "Sub", "Mul", "Div"):
     _register_rows(_suffix)
 for _suffix in ("Update", "Add", "Sub"):
     _register_coordinates(_suffix)
+
+
+# ---------------------------------------------------------------- reading rows
+
+
+@kernel("ResourceGather", fresh=True)
+def _resource_gather(node: KernelNode) -> Callable:
+    xp, batch_dims = node.xp, node.attr("batch_dims", 0)
+
+    def gather(state: VariableState, indices: Any) -> Any:
+        value, indices = state.read(), xp.asarray(indices)
+        if value.ndim <= batch_dims:
+            raise invalid(f"variable '{state.name}' of shape {TensorShape(value.shape)} has no "
+                          f"dimension {batch_dims} to gather along")
+        check_rows(xp, indices, value.shape[batch_dims])
+        if not batch_dims:
+            return value[indices]
+        leading = xp.ogrid[tuple(slice(n) for n in value.shape[:batch_dims])]
+        tail = (1,) * (indices.ndim - batch_dims)
+        return value[(*(a.reshape(a.shape + tail) for a in leading), indices)]
+
+    return gather

@@ -24,6 +24,7 @@ __all__ = [
     "random_crop",
     "random_gamma",
     "random_normal",
+    "random_poisson",
     "random_shuffle",
     "random_uniform",
     "truncated_normal",
@@ -114,9 +115,11 @@ register_op("Multinomial", "logits: T; num_samples: int32", "output: int64",
 register_op("RandomCrop", "image: T; size: int64", "output: T",
             f"T: {{uint8, int8, int16, int32, int64, float, double}}; {_SEEDS}", stateful=True,
             shape=_crop_shape, deprecated="random_crop composes it of RandomUniformInt and Slice")
+register_op("RandomPoisson", "shape: S; rate: dtype", "output: dtype",
+            f"{_SEEDS}; S: {_INDEX}; dtype: {_FLOATS}", stateful=True, shape=_gamma_shape)
 not_differentiable("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt",
                    "ParameterizedTruncatedNormal", "RandomShuffle", "RandomGamma", "Multinomial",
-                   "RandomCrop")
+                   "RandomCrop", "RandomPoisson")
 
 # ---------------------------------------------------------------- distributions
 
@@ -197,6 +200,19 @@ def random_gamma(shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.f
         broadcast = raw_ops.Add(alpha, raw_ops.ZerosLike(beta))
         drawn = raw_ops.RandomGamma(shape, broadcast, seed=seed1, seed2=seed2)
         return raw_ops.RealDiv(drawn, beta)
+
+
+def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int | None = None,
+                   name: str | None = None) -> Tensor:
+    """Return numbers of the Poisson distributions with means `lam`.
+
+    The result has the shape ``shape + lam.shape``: one sample of `shape` for each distribution.
+    """
+    with name_scope(name, "random_poisson", [v for v in (lam, shape) if hasattr(v, "graph")]):
+        shape = convert_to_tensor(shape, dtypes.int32, name="shape")
+        rate = convert_to_tensor(lam, dtype, name="lam")
+        seed1, seed2 = get_seed(seed)
+        return raw_ops.RandomPoisson(shape, rate, seed=seed1, seed2=seed2)
 
 
 def multinomial(logits: Any, num_samples: Any, seed: int | None = None,
