@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import secrets
+import time
 
 from hpcflow.storage.system_errors import system_errors
 
@@ -42,17 +43,21 @@ def temporary_path(path: str) -> str:
     return os.path.join(directory, f".{name}{_TEMPORARY_MARK}{secrets.token_hex(6)}")
 
 
-def remove_leftovers(prefix: str) -> list[str]:
+def remove_leftovers(prefix: str, unchanged_for: float = 0.0) -> list[str]:
     """Remove unfinished files that crashed runs left behind; returns their paths.
 
-    Concerns the temporary files of `prefix` and of names that continue it (`prefix-100`).
-    Call it only while nobody saves under this prefix.
+    Concerns the temporary files of `prefix` and of names that continue it (`prefix-100`) that
+    nobody has written to for `unchanged_for` seconds. Call it only while nobody saves under this
+    prefix, or with a time in which every save ends.
     """
     directory, name = os.path.split(os.path.abspath(prefix))
     pattern = f".{glob.escape(name)}*{SUFFIX}{_TEMPORARY_MARK}*"
     removed = []
+    newest = time.time() - unchanged_for
     for path in glob.glob(os.path.join(glob.escape(directory), pattern)):
         with system_errors(f"removing leftover '{path}'"):
+            if unchanged_for and os.stat(path).st_mtime > newest:
+                continue
             os.unlink(path)
         removed.append(path)
     return removed

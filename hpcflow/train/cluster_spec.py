@@ -18,8 +18,6 @@ class ClusterSpec:
     """
 
     def __init__(self, cluster: Any) -> None:
-        # How the tasks reach each other, where `hf.mpi.task` decided it; else found when served.
-        self._network: Any = getattr(cluster, "_network", None)
         self._jobs = {name: _tasks(name, tasks) for name, tasks in _given_jobs(cluster)}
         # What the addresses refer to: set by hpcflow.mpi.task, otherwise found out by the server.
         self._network: Any = getattr(cluster, "_network", None)
@@ -61,11 +59,6 @@ class ClusterSpec:
     def addresses(self) -> dict[tuple[str, int], str]:
         """Return (job, index) -> address of every task."""
         return {(n, i): a for n, tasks in self._jobs.items() for i, a in tasks.items()}
-
-    def addresses(self) -> dict[tuple[str, int], str]:
-        """Return the address of every task, by (job name, task index)."""
-        return {(name, index): address for name, tasks in self._jobs.items()
-                for index, address in tasks.items()}
 
     def as_dict(self) -> dict[str, Any]:
         """Return the cluster as a dict that makes an equal ClusterSpec.

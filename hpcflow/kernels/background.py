@@ -1,0 +1,42 @@
+"""Kernels that wait for files: their work runs in threads of its own, off the event loop."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+_THREADS = 4
+_pool: ThreadPoolExecutor | None = None
+_lock = threading.Lock()
+
+
+def _threads() -> ThreadPoolExecutor:
+    global _pool
+    with _lock:
+        if _pool is None:
+            _pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="hpcflow-files")
+        return _pool
+
+
+def in_background(work: Callable[..., Any], with_step: bool = False) -> Callable[..., None]:
+    """An asynchronous kernel function that runs ``work(*inputs)`` in a background thread.
+
+    With `with_step` the first argument of `work` is the running step.
+    """
+
+    def start(step: Any, done: Callable[[Any], None], *inputs: Any) -> None:
+        arguments = (step, *inputs) if with_step else inputs
+        _threads().submit(_run, work, arguments, done)
+
+    return start
+
+
+def _run(work: Callable[..., Any], arguments: tuple, done: Callable[[Any], None]) -> None:
+    try:
+        result = work(*arguments)
+    except BaseException as error:  # noqa: BLE001 - the step reports it
+        result = error
+    del arguments  # values that nobody else holds may be updated in place again
+    done(result)

@@ -1,0 +1,22 @@
+"""String values in kernels: a scalar is bytes, or an array of rank 0 that holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def as_bytes(value: Any) -> bytes:
+    """The bytes of a scalar string."""
+    return value if isinstance(value, bytes) else value.item()
+
+
+def as_text(value: Any) -> str:
+    """The text of a scalar string, read as UTF-8."""
+    return as_bytes(value).decode()
+
+
+def texts(value: Any) -> list[str]:
+    """The texts of all elements, in row-major order."""
+    return [item.decode() for item in np.asarray(value, dtype=object).reshape(-1)]

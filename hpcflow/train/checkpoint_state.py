@@ -1,0 +1,126 @@
+"""The "checkpoint" file of a directory: which checkpoints there are, and which is the latest."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+from collections.abc import Iterable
+from typing import Any
+
+from hpcflow import storage
+from hpcflow.storage.system_errors import system_errors
+from hpcflow.train.protos import message_class
+
+DEFAULT_FILENAME = "checkpoint"
+_log = logging.getLogger("hpcflow")
+
+
+def generate_checkpoint_state_proto(save_dir: str, model_checkpoint_path: str,
+                                    all_model_checkpoint_paths: Iterable[str] | None = None) -> Any:
+    """Return a ``CheckpointState`` that lists the checkpoints, oldest first.
+
+    `model_checkpoint_path` is the latest one and becomes the last of the list if it is not.
+    With a relative `save_dir`, relative paths are written relative to it.
+    """
+    paths = list(all_model_checkpoint_paths or ())
+    if not paths or paths[-1] != model_checkpoint_path:
+        paths.append(model_checkpoint_path)
+    if not os.path.isabs(save_dir):
+        paths = [p if os.path.isabs(p) else os.path.relpath(p, save_dir or ".") for p in paths]
+    return message_class("CheckpointState")(
+        model_checkpoint_path=paths[-1], all_model_checkpoint_paths=paths)
+
+
+def update_checkpoint_state(save_dir: str, model_checkpoint_path: str,
+                            all_model_checkpoint_paths: Iterable[str] | None = None,
+                            latest_filename: str | None = None,
+                            save_relative_paths: bool = False) -> None:
+    """Write the "checkpoint" file of `save_dir`, replacing it in one step.
+
+    `save_relative_paths` writes all paths relative to `save_dir`, so that the directory can be
+    moved. Raises ``RuntimeError`` if the checkpoint has the name of that file.
+    """
+    filename = _state_filename(save_dir, latest_filename)
+    if os.path.abspath(filename) == os.path.abspath(model_checkpoint_path):
+        raise RuntimeError(f"Save path '{model_checkpoint_path}' conflicts with path used for "
+                           "checkpoint state. Please use a different save path.")
+    paths = list(all_model_checkpoint_paths or ())
+    if save_relative_paths:
+        model_checkpoint_path = os.path.relpath(model_checkpoint_path, save_dir)
+        paths = [os.path.relpath(p, save_dir) for p in paths]
+        state = generate_checkpoint_state_proto(
+            os.path.abspath(save_dir), model_checkpoint_path, paths)
+    else:
+        state = generate_checkpoint_state_proto(save_dir, model_checkpoint_path, paths)
+    from google.protobuf import text_format
+
+    write_atomically(filename, text_format.MessageToString(state).encode())
+
+
+def write_atomically(filename: str, content: bytes) -> None:
+    """Write a file under a temporary name and rename it, so that readers see all or nothing."""
+    temporary = f"{filename}.tmp-{secrets.token_hex(6)}"
+    with system_errors(f"writing file '{filename}'"):
+        try:
+            with open(temporary, "wb") as file:
+                file.write(content)
+            os.replace(temporary, filename)
+        except BaseException:
+            if os.path.exists(temporary):
+                os.unlink(temporary)
+            raise
+
+
+def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None) -> Any:
+    """Return the ``CheckpointState`` of a directory with usable paths, or None.
+
+    None (with a warning) also if the file cannot be understood.
+    """
+    filename = _state_filename(checkpoint_dir, latest_filename)
+    try:
+        with open(filename, encoding="utf-8") as file:
+            text = file.read()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    from google.protobuf import text_format
+
+    state = message_class("CheckpointState")()
+    try:
+        text_format.Merge(text, state)
+    except text_format.ParseError as error:
+        _log.warning("%s: %s", filename, error)
+        return None
+    if not state.model_checkpoint_path:
+        _log.warning("%s names no checkpoint", filename)
+        return None
+    state.model_checkpoint_path = os.path.join(checkpoint_dir, state.model_checkpoint_path)
+    paths = [os.path.join(checkpoint_dir, p) for p in state.all_model_checkpoint_paths]
+    state.all_model_checkpoint_paths[:] = paths
+    return state
+
+
+def latest_checkpoint(checkpoint_dir: str, latest_filename: str | None = None) -> str | None:
+    """Return the path of the latest checkpoint of a directory, or None if there is none."""
+    state = get_checkpoint_state(checkpoint_dir, latest_filename)
+    if state is None:
+        return None
+    if checkpoint_exists(state.model_checkpoint_path):
+        return state.model_checkpoint_path
+    _log.warning("the checkpoint %s, which %s names, does not exist", state.model_checkpoint_path,
+                 _state_filename(checkpoint_dir, latest_filename))
+    return None
+
+
+def checkpoint_exists(checkpoint_prefix: str) -> bool:
+    """True if there is a checkpoint saved under this path."""
+    return storage.checkpoint_exists(checkpoint_prefix)
+
+
+def get_checkpoint_mtimes(checkpoint_prefixes: Iterable[str]) -> list[float]:
+    """Return when the checkpoints were completed (seconds since the epoch), of those that exist."""
+    return [storage.modification_time(p) for p in checkpoint_prefixes if checkpoint_exists(p)]
+
+
+def _state_filename(directory: str, latest_filename: str | None) -> str:
+    return os.path.join(directory, latest_filename or DEFAULT_FILENAME)

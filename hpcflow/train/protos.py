@@ -1,0 +1,137 @@
+"""Messages of the 1.x formats that ``tensorboard.compat.proto`` lacks, made when first used.
+
+Example and its parts, SequenceExample, CheckpointState, QueueRunnerDef and ServerDef: names, field
+numbers and types are those of the published formats, so the bytes are the same.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, NamedTuple
+
+_PACKAGE = "hpcflow"
+_BORROWED = "tensorboard."
+
+
+class _Field(NamedTuple):
+    """One field: a scalar type ("int64", ...), or the name of a message."""
+
+    name: str
+    number: int
+    type: str
+    repeated: bool = False
+    oneof: str | None = None
+    map_value: str | None = None  # of a map from strings
+    packed: bool = False
+
+
+_MESSAGES: dict[str, list[_Field]] = {
+    "BytesList": [_Field("value", 1, "bytes", repeated=True)],
+    "FloatList": [_Field("value", 1, "float", repeated=True, packed=True)],
+    "Int64List": [_Field("value", 1, "int64", repeated=True, packed=True)],
+    "Feature": [
+        _Field("bytes_list", 1, "BytesList", oneof="kind"),
+        _Field("float_list", 2, "FloatList", oneof="kind"),
+        _Field("int64_list", 3, "Int64List", oneof="kind"),
+    ],
+    "Features": [_Field("feature", 1, "", map_value="Feature")],
+    "FeatureList": [_Field("feature", 1, "Feature", repeated=True)],
+    "FeatureLists": [_Field("feature_list", 1, "", map_value="FeatureList")],
+    "Example": [_Field("features", 1, "Features")],
+    "SequenceExample": [
+        _Field("context", 1, "Features"),
+        _Field("feature_lists", 2, "FeatureLists"),
+    ],
+    "CheckpointState": [
+        _Field("model_checkpoint_path", 1, "string"),
+        _Field("all_model_checkpoint_paths", 2, "string", repeated=True),
+    ],
+    "QueueRunnerDef": [
+        _Field("queue_name", 1, "string"),
+        _Field("enqueue_op_name", 2, "string", repeated=True),
+        _Field("close_op_name", 3, "string"),
+        _Field("cancel_op_name", 4, "string"),
+        _Field("queue_closed_exception_types", 5, "int32", repeated=True, packed=True),
+    ],
+    "ServerDef": [
+        _Field("cluster", 1, _BORROWED + "ClusterDef"),
+        _Field("job_name", 2, "string"),
+        _Field("task_index", 3, "int32"),
+        _Field("default_session_config", 4, _BORROWED + "ConfigProto"),
+        _Field("protocol", 5, "string"),
+    ],
+}
+_FILES_BORROWED = ("cluster", "config")
+_classes: dict[str, Any] = {}
+
+
+def message_class(name: str) -> Any:
+    """The class of message `name`. Raises KeyError for a name that is not made here."""
+    if name not in _MESSAGES:
+        raise KeyError(f"no message called {name!r}; there are {', '.join(sorted(_MESSAGES))}")
+    if not _classes:
+        _make_classes()
+    return _classes[name]
+
+
+def server_def(cluster_def: Any, job_name: str, task_index: int, protocol: str = "",
+               config: Any = None) -> Any:
+    """Return the ``ServerDef`` of one task of a cluster."""
+    proto = message_class("ServerDef")(
+        cluster=cluster_def, job_name=job_name, task_index=task_index, protocol=protocol)
+    if config is not None:
+        proto.default_session_config.CopyFrom(config)
+    return proto
+
+
+def _make_classes() -> None:
+    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+
+    file = descriptor_pb2.FileDescriptorProto(
+        name="hpcflow/train/protos.proto", package=_PACKAGE, syntax="proto3")
+    for borrowed in _FILES_BORROWED:
+        importlib.import_module(f"tensorboard.compat.proto.{borrowed}_pb2")
+        file.dependency.append(f"tensorboard/compat/proto/{borrowed}.proto")
+    for name, fields in _MESSAGES.items():
+        _add_message(file.message_type.add(name=name), fields)
+    pool = descriptor_pool.Default()
+    pool.AddSerializedFile(file.SerializeToString())
+    for name in _MESSAGES:
+        descriptor = pool.FindMessageTypeByName(f"{_PACKAGE}.{name}")
+        _classes[name] = message_factory.GetMessageClass(descriptor)
+
+
+def _add_message(message: Any, fields: list[_Field]) -> None:
+    for field in fields:
+        added = message.field.add(name=field.name, number=field.number)
+        added.label = added.LABEL_REPEATED if field.repeated else added.LABEL_OPTIONAL
+        if field.map_value is not None:
+            _make_map(message, added, field.map_value)
+        else:
+            _set_type(added, field.type)
+        if field.packed:
+            added.options.packed = True
+        if field.oneof is not None:
+            if not message.oneof_decl:
+                message.oneof_decl.add(name=field.oneof)
+            added.oneof_index = 0
+
+
+def _make_map(message: Any, field: Any, value_type: str) -> None:
+    """A map is a repeated message of keys and values, by convention named after the field."""
+    entry_name = "".join(word.capitalize() for word in field.name.split("_")) + "Entry"
+    entry = message.nested_type.add(name=entry_name)
+    entry.options.map_entry = True
+    _add_message(entry, [_Field("key", 1, "string"), _Field("value", 2, value_type)])
+    field.label = field.LABEL_REPEATED
+    field.type = field.TYPE_MESSAGE
+    field.type_name = f".{_PACKAGE}.{message.name}.{entry_name}"
+
+
+def _set_type(field: Any, type_name: str) -> None:
+    if type_name.islower():
+        field.type = getattr(field, f"TYPE_{type_name.upper()}")
+        return
+    field.type = field.TYPE_MESSAGE
+    borrowed = type_name.startswith(_BORROWED)
+    field.type_name = f".{type_name}" if borrowed else f".{_PACKAGE}.{type_name}"

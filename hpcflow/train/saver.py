@@ -1,0 +1,323 @@
+"""Saver: saves variables to checkpoints, restores them, and keeps the last few."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable
+from typing import Any
+
+from hpcflow import storage
+from hpcflow.errors import OpError
+from hpcflow.graph.graph import get_default_graph
+from hpcflow.ops.slice_info import prepend_scope, strip_scope
+from hpcflow.train import meta_graph
+from hpcflow.train.checkpoint_state import (
+    DEFAULT_FILENAME,
+    get_checkpoint_mtimes,
+    update_checkpoint_state,
+)
+from hpcflow.train.saving_graph import build_saver_def
+
+_log = logging.getLogger("hpcflow")
+_STALE_SECONDS = 3600.0  # unfinished files that nobody has written to for so long are abandoned
+
+V1, V2 = 1, 2
+
+
+class Saver:
+    """Saves and restores variables.
+
+    A checkpoint is one HDF5 file (``PATH.h5``) that holds every logical variable whole, however it
+    is partitioned and on however many ranks; each rank writes what it owns. The file appears when
+    it is complete. Beside it are the MetaGraph (``PATH.meta``) and, in its directory, the file
+    "checkpoint" that names the latest ones.
+
+    Args:
+        var_list: variables (a list, or a dict from names in the checkpoint to variables); all
+            global variables by default.
+        reshape: restore tensors of another shape with as many elements.
+        sharded: accepted for the 1.x API; owners always write their own parts.
+        max_to_keep: number of recent checkpoints to keep; 0 or None keeps all.
+        keep_checkpoint_every_n_hours: besides, keep one every so many hours of training.
+        name: name scope of the operations.
+        restore_sequentially: let the tasks read one after the other.
+        saver_def: use the operations that a ``SaverDef`` names instead of making them.
+        builder: must be None: layouts are not pluggable.
+        defer_build: make the operations when :meth:`build` is called.
+        allow_empty: accept that there is nothing to save.
+        write_version: accepted for the 1.x API.
+        pad_step_number: write step numbers with eight digits.
+        save_relative_paths: write relative paths into the file "checkpoint".
+
+    Raises ``ValueError`` if there is nothing to save, or for contradicting arguments; ``TypeError``
+    and ``ValueError`` as :func:`hpcflow.train.saveable.saveable_objects`.
+    """
+
+    def __init__(self, var_list: Any = None, reshape: bool = False, sharded: bool = False,
+                 max_to_keep: int | None = 5, keep_checkpoint_every_n_hours: float = 10000.0,
+                 name: str | None = None, restore_sequentially: bool = False,
+                 saver_def: Any = None, builder: Any = None, defer_build: bool = False,
+                 allow_empty: bool = False, write_version: int = V2,
+                 pad_step_number: bool = False, save_relative_paths: bool = False) -> None:
+        if defer_build and var_list is not None:
+            raise ValueError("If `var_list` is provided then build cannot be deferred. Either set "
+                             "defer_build=False or var_list=None.")
+        if builder is not None:
+            raise ValueError("Saver(builder=...): the layout of checkpoints is not pluggable")
+        self._var_list = var_list
+        self._options: dict[str, Any] = {
+            "reshape": reshape, "sharded": sharded, "max_to_keep": max_to_keep or 0,
+            "keep_checkpoint_every_n_hours": keep_checkpoint_every_n_hours,
+            "restore_sequentially": restore_sequentially}
+        self._name = name
+        self._allow_empty = allow_empty
+        self._write_version = write_version
+        self._pad_step_number = pad_step_number
+        self._save_relative_paths = save_relative_paths
+        self.saver_def = saver_def
+        self._is_built = False
+        self._is_empty = False
+        self._last_checkpoints: list[tuple[str, float]] = []
+        self._to_delete: list[tuple[str, float]] = []
+        self._swept: set[str] = set()
+        if not defer_build:
+            self.build()
+        if self.saver_def is not None:
+            self._check_saver_def()
+
+    def build(self) -> None:
+        """Make the operations, if that was deferred."""
+        if self._is_built:
+            return
+        self._is_built = True
+        if self.saver_def is None:
+            self.saver_def = build_saver_def(self._var_list, self._name, **self._options)
+            if self.saver_def is None:
+                if not self._allow_empty:
+                    raise ValueError("No variables to save")
+                self._is_empty = True
+                return
+        elif self._name:
+            _rename(self.saver_def, lambda n: prepend_scope(n, self._name))
+        self._check_saver_def()
+
+    def _check_saver_def(self) -> None:
+        for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
+            if not getattr(self.saver_def, field):
+                raise ValueError(f"saver_def must specify the {field}: {self.saver_def}")
+        hours = self.saver_def.keep_checkpoint_every_n_hours
+        self._next_checkpoint_time = time.time() + hours * 3600 if hours else float("inf")
+
+    # ------------------------------------------------------------ saving
+
+    def save(self, sess: Any, save_path: str, global_step: Any = None,
+             latest_filename: str | None = None, meta_graph_suffix: str = "meta",
+             write_meta_graph: bool = True, write_state: bool = True) -> str | None:
+        """Save the variables and return the path of the checkpoint, to be given to :meth:`restore`.
+
+        Args:
+            sess: a session that runs the graph; the variables must be initialized.
+            save_path: prefix of the path.
+            global_step: a number to append (``model-100``), or the tensor or variable that has it.
+            latest_filename: name of the file that names the latest checkpoints.
+            meta_graph_suffix: suffix of the MetaGraph's file.
+            write_meta_graph: write the MetaGraph beside the checkpoint.
+            write_state: update the file of the latest checkpoints, and delete old ones.
+
+        Raises ``TypeError`` if `sess` is no session, ``ValueError`` for a `latest_filename` with a
+        directory or a directory that does not exist, and what the operations raise; then an
+        earlier checkpoint of that path is still complete, and nothing else is left.
+        """
+        self._check_usable(sess)
+        latest_filename = _checked_filename(latest_filename, save_path, global_step)
+        path = self._numbered(save_path, global_step, sess)
+        if self._is_empty:
+            return None
+        self._sweep(save_path)
+        saved = self._run_save(sess, path)
+        if write_state:
+            self._record(saved)
+            update_checkpoint_state(os.path.dirname(save_path), saved, self.last_checkpoints,
+                                    latest_filename, self._save_relative_paths)
+            self._delete_old(meta_graph_suffix)
+        if write_meta_graph:
+            with sess.graph.as_default():
+                self.export_meta_graph(_meta_graph_filename(saved, meta_graph_suffix))
+        return saved
+
+    def _check_usable(self, sess: Any) -> None:
+        if not self._is_built:
+            raise RuntimeError("`build()` should be called before save if defer_build==True")
+        if not (callable(getattr(sess, "run", None)) and hasattr(sess, "graph")):
+            raise TypeError(f"'sess' must be a Session; {sess!r}")
+
+    def _numbered(self, save_path: str, global_step: Any, sess: Any) -> str:
+        if global_step is None:
+            return save_path
+        if isinstance(global_step, bool) or not hasattr(global_step, "__index__"):
+            global_step = sess.run(global_step)
+        number = int(global_step)
+        return f"{save_path}-{number:08d}" if self._pad_step_number else f"{save_path}-{number}"
+
+    def _run_save(self, sess: Any, path: str) -> str:
+        definition = self.saver_def
+        try:
+            saved = sess.run(definition.save_tensor_name, {definition.filename_tensor_name: path})
+        except OpError:
+            parent = os.path.dirname(path)
+            if parent and not os.path.isdir(parent):
+                raise ValueError(f"Parent directory of {path} doesn't exist, can't save.") from None
+            raise
+        return saved.decode()
+
+    def _sweep(self, save_path: str) -> None:
+        """Once per path, remove what crashed runs have left unfinished."""
+        if save_path in self._swept:
+            return
+        self._swept.add(save_path)
+        for leftover in storage.remove_leftovers(save_path, _STALE_SECONDS):
+            _log.warning("removed the unfinished checkpoint %s", leftover)
+
+    # ------------------------------------------------------------ the last few
+
+    @property
+    def last_checkpoints(self) -> list[str]:
+        """The paths of the checkpoints that are kept, oldest first."""
+        return [path for path, _ in self._last_checkpoints]
+
+    def set_last_checkpoints(self, last_checkpoints: list[str]) -> None:
+        """Set what :attr:`last_checkpoints` returns, from paths; they are never deleted."""
+        if not isinstance(last_checkpoints, list):
+            raise TypeError(f"last_checkpoints must be a list of paths, got {last_checkpoints!r}")
+        self._last_checkpoints = [(path, float("inf")) for path in last_checkpoints]
+
+    def set_last_checkpoints_with_time(self,
+                                       last_checkpoints_with_time: list[tuple[str, float]]) -> None:
+        """Set the checkpoints that are kept, with the times when they were made."""
+        if not isinstance(last_checkpoints_with_time, list):
+            raise TypeError("last_checkpoints_with_time must be a list of (path, seconds), got "
+                            f"{last_checkpoints_with_time!r}")
+        self._last_checkpoints = list(last_checkpoints_with_time)
+
+    def recover_last_checkpoints(self, checkpoint_paths: Iterable[str]) -> None:
+        """Set the checkpoints that are kept to those of the paths that exist, oldest first."""
+        existing = [p for p in checkpoint_paths if storage.checkpoint_exists(p)]
+        self.set_last_checkpoints_with_time(
+            list(zip(existing, get_checkpoint_mtimes(existing), strict=True)))
+
+    def _record(self, path: str) -> None:
+        if not self.saver_def.max_to_keep:
+            return
+        self._last_checkpoints = [item for item in self._last_checkpoints if item[0] != path]
+        self._last_checkpoints.append((path, time.time()))
+        while len(self._last_checkpoints) > self.saver_def.max_to_keep:
+            self._to_delete.append(self._last_checkpoints.pop(0))
+
+    def _delete_old(self, meta_graph_suffix: str) -> None:
+        hours = self.saver_def.keep_checkpoint_every_n_hours
+        for path, made in self._to_delete:
+            if made > self._next_checkpoint_time:
+                if made != float("inf"):
+                    self._next_checkpoint_time += hours * 3600
+                continue
+            try:
+                if storage.checkpoint_exists(path):
+                    storage.delete(path)
+                meta = _meta_graph_filename(path, meta_graph_suffix)
+                if os.path.exists(meta):
+                    os.unlink(meta)
+            except (OpError, OSError) as error:
+                _log.warning("could not delete the old checkpoint %s: %s", path, error)
+        self._to_delete = []
+
+    # ------------------------------------------------------------ restoring
+
+    def restore(self, sess: Any, save_path: str) -> None:
+        """Give the variables the values of a checkpoint; they need not be initialized.
+
+        `save_path` is what :meth:`save` or :func:`latest_checkpoint` returned. All values are read
+        and checked before the first variable changes. Raises ``ValueError`` if it is None,
+        ``NotFoundError`` for a checkpoint or a variable that does not exist, ``DataLossError`` for
+        a damaged file and ``InvalidArgumentError`` for another dtype or shape.
+        """
+        if self._is_empty:
+            return
+        if save_path is None:
+            raise ValueError("Can't load save_path when it is None.")
+        self._check_usable(sess)
+        definition = self.saver_def
+        sess.run(definition.restore_op_name, {definition.filename_tensor_name: save_path})
+
+    # ------------------------------------------------------------ protobufs
+
+    def as_saver_def(self) -> Any:
+        """Return the ``SaverDef``."""
+        return self.saver_def
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """Return the ``SaverDef`` with names relative to `export_scope`, or None if it is outside.
+        """
+        if export_scope is None:
+            return self.saver_def
+        if not self.saver_def.save_tensor_name.startswith(export_scope):
+            return None
+        proto = type(self.saver_def)()
+        proto.CopyFrom(self.saver_def)
+        return _rename(proto, lambda n: strip_scope(n, export_scope))
+
+    @staticmethod
+    def from_proto(saver_def: Any, import_scope: str | None = None) -> Saver:
+        """Return a Saver that uses the operations that `saver_def` names."""
+        proto = type(saver_def)()
+        proto.CopyFrom(saver_def)
+        return Saver(saver_def=proto, name=import_scope)
+
+    def export_meta_graph(self, filename: str | None = None, collection_list: Any = None,
+                          as_text: bool = False, export_scope: str | None = None,
+                          clear_devices: bool = False) -> Any:
+        """Write the default graph with this saver to a file (if given); return the MetaGraphDef."""
+        return meta_graph.export_meta_graph(
+            filename=filename, graph_def=None, saver_def=self.saver_def,
+            collection_list=collection_list, as_text=as_text, export_scope=export_scope,
+            clear_devices=clear_devices, graph=get_default_graph())
+
+
+def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False,
+                      import_scope: str | None = None, **kwargs: Any) -> Saver | None:
+    """Add the graph of a MetaGraph (a proto or a file) with its collections to the default graph.
+
+    Returns the Saver that it describes, a new one if it describes none but has variables, else
+    None. `kwargs` are those of :func:`hpcflow.import_graph_def`. Raises ``IOError`` for a file that
+    does not exist or is no MetaGraph.
+    """
+    proto = meta_graph.read_meta_graph_file(meta_graph_or_file)
+    scope, _ = meta_graph.import_into_scope(
+        proto, clear_devices=clear_devices, import_scope=import_scope, **kwargs)
+    if proto.HasField("saver_def"):
+        return Saver.from_proto(proto.saver_def, scope)
+    try:
+        return Saver()
+    except ValueError:
+        return None
+
+
+def _rename(saver_def: Any, rename: Any) -> Any:
+    for field in ("filename_tensor_name", "save_tensor_name", "restore_op_name"):
+        setattr(saver_def, field, rename(getattr(saver_def, field)))
+    return saver_def
+
+
+def _checked_filename(latest_filename: str | None, save_path: str, global_step: Any) -> str:
+    name = latest_filename or DEFAULT_FILENAME
+    if os.path.split(name)[0]:
+        raise ValueError(f"'latest_filename' must not contain path components: {name!r}")
+    if global_step is None and os.path.basename(save_path) == name:
+        raise ValueError(f"'latest_filename' collides with 'save_path': '{name}' and "
+                         f"'{save_path}'")
+    return name
+
+
+def _meta_graph_filename(path: str, suffix: str) -> str:
+    return f"{path}.{suffix}"

@@ -1,0 +1,132 @@
+"""The operations of a Saver: saving in three stages, and restoring that checks before it assigns.
+
+Saving: one operation on the coordinator lays out the file; the operation of each task that holds
+variables writes them; one on the coordinator commits. Restoring: the operation of each task reads
+and checks what belongs there; only when all have succeeded does any assignment run, so that a
+damaged checkpoint leaves every variable as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.device_spec import canonical_name, merge_names
+from hpcflow.graph.convert import constant
+from hpcflow.graph.graph import control_dependencies, device, name_scope
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.train.saveable import SaveableObject, SaveSpec, saveable_objects
+
+_HOST = "/device:CPU:0"  # files are read and written from the memory of the host
+
+Groups = dict[str, list[SaveableObject]]
+
+
+def build_saver_def(var_list: Any, name: str | None, reshape: bool, sharded: bool,
+                    max_to_keep: int, keep_checkpoint_every_n_hours: float,
+                    restore_sequentially: bool) -> Any:
+    """Add the operations to the default graph and return the ``SaverDef`` that names them.
+
+    `var_list` is what :func:`saveable_objects` takes. Returns None if it holds nothing to save.
+    """
+    from tensorboard.compat.proto.saver_pb2 import SaverDef
+
+    with name_scope(name, "save") as scope:
+        saveables = saveable_objects(var_list)
+        if not saveables:
+            return None
+        with device(_HOST):
+            filename = constant("model")
+            saved = _add_save(filename, saveables)
+            restored = _add_restore(filename, saveables, reshape, restore_sequentially, scope)
+    return SaverDef(
+        filename_tensor_name=filename.name, save_tensor_name=saved.name,
+        restore_op_name=restored.name, max_to_keep=max_to_keep, sharded=sharded,
+        keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours, version=SaverDef.V2)
+
+
+def _by_host(saveables: list[SaveableObject]) -> Groups:
+    """Saveables by the CPU of the task that holds them."""
+    groups: Groups = {}
+    for saveable in saveables:
+        host = merge_names(canonical_name(saveable.device), _HOST)
+        groups.setdefault(host, []).append(saveable)
+    return dict(sorted(groups.items()))
+
+
+def _specs(saveables: list[SaveableObject]) -> list[SaveSpec]:
+    return [spec for saveable in saveables for spec in saveable.specs]
+
+
+# ---------------------------------------------------------------- saving
+
+
+def _add_save(filename: Tensor, saveables: list[SaveableObject]) -> Tensor:
+    """The tensor that is `filename` once the checkpoint is complete."""
+    layout = _add_layout(filename, _specs(saveables))
+    records = []
+    for host, group in _by_host(saveables).items():
+        specs = _specs(group)
+        with device(None), device(host):
+            records.append(raw_ops._CheckpointWrite(
+                layout=layout, tensors=[s.tensor for s in specs], names=[s.name for s in specs],
+                slices=[s.slice_spec for s in specs], name="write"))
+    commit = raw_ops._CheckpointCommit(layout=layout, records=records, name="commit")
+    with control_dependencies([commit]):
+        return raw_ops.Identity(filename, name="control_dependency")
+
+
+def _add_layout(filename: Tensor, specs: list[SaveSpec]) -> Tensor:
+    logical = {spec.name: spec for spec in specs}.values()
+    return raw_ops._CheckpointCreate(
+        prefix=filename, names=[s.name for s in logical],
+        dtypes=[s.tensor.dtype.base_dtype for s in logical],
+        shapes=[s.full_shape for s in logical],
+        dynamic_shapes=[_run_time_shape(s) for s in logical if not s.full_shape.is_fully_defined()],
+        name="create")
+
+
+def _run_time_shape(spec: SaveSpec) -> Tensor:
+    with device(None), device(spec.tensor.device):
+        return raw_ops.Shape(spec.tensor, out_type=dtypes.int64)
+
+
+# ---------------------------------------------------------------- restoring
+
+
+def _add_restore(filename: Tensor, saveables: list[SaveableObject], reshape: bool,
+                 sequentially: bool, scope: str) -> Operation:
+    """The operation that restores everything."""
+    values, reads = _add_reads(filename, saveables, reshape, sequentially)
+    with control_dependencies(reads):
+        checked = raw_ops.NoOp(name="restore_checked")
+    assignments = []
+    with control_dependencies([checked]):
+        for saveable in saveables:
+            with device(None):
+                shapes = [s.tensor.shape for s in saveable.specs] if reshape else None
+                assignments.append(saveable.restore(values[saveable], shapes))
+    with control_dependencies(assignments):
+        return raw_ops.NoOp(name=f"{scope}restore_all/")
+
+
+def _add_reads(filename: Tensor, saveables: list[SaveableObject], reshape: bool,
+               sequentially: bool) -> tuple[dict[SaveableObject, list[Tensor]], list[Operation]]:
+    values: dict[SaveableObject, list[Tensor]] = {}
+    reads: list[Operation] = []
+    for host, group in _by_host(saveables).items():
+        with device(None), device(host), control_dependencies(reads[-1:] if sequentially else []):
+            tensors = _read(filename, _specs(group), reshape)
+        reads.append(tensors[0].op)
+        rest = iter(tensors)
+        for saveable in group:
+            values[saveable] = [next(rest) for _ in saveable.specs]
+    return values, reads
+
+
+def _read(filename: Tensor, specs: list[SaveSpec], reshape: bool) -> list[Tensor]:
+    return raw_ops._CheckpointRead(
+        prefix=filename, names=[s.name for s in specs], slices=[s.slice_spec for s in specs],
+        shapes=[s.tensor.shape for s in specs],
+        dtypes=[s.tensor.dtype.base_dtype for s in specs], reshape=reshape, name="read")

@@ -1,0 +1,43 @@
+"""Small tools around training: writing graphs, reading event files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from typing import Any
+
+from hpcflow.errors import NotFoundError
+from hpcflow.graph.graph import Graph
+from hpcflow.train.checkpoint_state import write_atomically
+
+
+def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool = True) -> str:
+    """Write a Graph or GraphDef to the file `name` in `logdir` and return its path.
+
+    The text form by default, the binary one otherwise. The directory is made if it is missing.
+    """
+    graph_def = (graph_or_graph_def.as_graph_def() if isinstance(graph_or_graph_def, Graph)
+                 else graph_or_graph_def)
+    os.makedirs(logdir, exist_ok=True)
+    path = os.path.join(logdir, name)
+    if as_text:
+        from google.protobuf import text_format
+
+        content = text_format.MessageToString(graph_def).encode()
+    else:
+        content = graph_def.SerializeToString()
+    write_atomically(path, content)
+    return path
+
+
+def summary_iterator(path: str) -> Iterator[Any]:
+    """Iterate over the ``Event`` protobufs of an event file; a record cut off at its end is not
+    an event yet. Raises ``NotFoundError`` if there is no such file.
+    """
+    from tensorboard.backend.event_processing.event_file_loader import RawEventFileLoader
+    from tensorboard.compat.proto.event_pb2 import Event
+
+    if not os.path.exists(path):
+        raise NotFoundError(None, None, f"event file '{path}' does not exist")
+    for record in RawEventFileLoader(path).Load():
+        yield Event.FromString(record)
