@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from hpcflow.train.cluster_spec import ClusterSpec
 
-__all__ = ["Task", "rank", "size", "task"]
+__all__ = ["Task", "network", "rank", "size", "task"]
 
 
 class Task(NamedTuple):
@@ -28,6 +28,13 @@ class Task(NamedTuple):
     index: int
     rank: int = 0
     size: int = 1
+
+
+def network(comm: Any = None) -> Any:
+    """The network of a communicator (the world by default), made together with all its ranks."""
+    from hpcflow.runtime import server
+
+    return server.mpi_network(comm)
 
 
 def rank() -> int:

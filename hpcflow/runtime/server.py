@@ -146,6 +146,7 @@ class MpiNetwork:
         from hpcflow.comm.mpi_transport import MpiTransport
 
         comms = world.private_comms(comm)
+        self.comm = comm  # keeps the key of this network from being used again
         self.comms = comms
         self.transport = MpiTransport(comms)
         self.rank = self.transport.rank
@@ -189,8 +190,9 @@ class MpiNetwork:
         """The rank keeps its transport until the process ends."""
 
     def join(self, endpoint: Endpoint) -> None:
-        """Serve until all ranks are done."""
+        """Serve until all ranks are done; then nobody needs this endpoint any more."""
         endpoint.serve_until_all_finished()
+        endpoint.loop.remove(endpoint.transport)
 
     def at_exit(self, endpoint: Endpoint) -> None:
         """A rank that ends goes on serving until all are done."""

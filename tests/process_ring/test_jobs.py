@@ -1,0 +1,154 @@
+"""Whole MPI jobs as a user starts them: how they end, and what is left when they fail."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+MPIRUN = shutil.which("mpirun", path=f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}")
+
+pytestmark = pytest.mark.skipif(MPIRUN is None, reason="no mpirun")
+
+PRELUDE = """
+import os, signal, sys, time
+import numpy as np
+import hpcflow as hf
+task = hf.mpi.task(jobs={"ps": 1})
+server = hf.train.Server(task.cluster, task.job, task.index)
+"""
+
+
+def start(tmp_path, body, ranks=3, prelude=PRELUDE):
+    script = tmp_path / "job.py"
+    script.write_text(prelude + textwrap.dedent(body))
+    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    root = Path(__file__).resolve().parents[2]
+    env["PYTHONPATH"] = os.pathsep.join([str(root), *filter(None, [env.get("PYTHONPATH")])])
+    return subprocess.Popen(
+        [MPIRUN, "--oversubscribe", "--bind-to", "none", "-n", str(ranks), sys.executable,
+         str(script)],
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env,
+        start_new_session=True)
+
+
+def finish(process, limit=60.0):
+    """(status, output, seconds) of a job that must end by itself."""
+    begin = time.monotonic()
+    try:
+        output, _ = process.communicate(timeout=limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        pytest.fail(f"the job did not end within {limit} s:\n{output[-3000:]}")
+    return process.returncode, output, time.monotonic() - begin
+
+
+TRAIN = """
+if task.job == "ps":
+    server.join()
+    print("ps left", flush=True)
+    sys.exit()
+with hf.device("/job:ps/task:0"):
+    v = hf.Variable(0.0, name="v")
+    add = hf.assign_add(v, 1.0)
+session = hf.Session(server.target)
+if task.index == 0:
+    session.run(v.initializer)
+"""
+
+
+def test_a_job_ends_with_status_0_when_the_workers_are_done(tmp_path):
+    status, output, _ = finish(start(tmp_path, TRAIN + """
+print("worker", task.index, "left", flush=True)
+"""))
+    assert status == 0, output
+    assert output.count("worker") == 2 and "ps left" in output
+
+
+def test_workers_that_join_end_too(tmp_path):
+    status, output, _ = finish(start(tmp_path, """
+server.join()
+print("left", flush=True)
+"""))
+    assert status == 0, output
+    assert output.count("left") == 3
+
+
+@pytest.mark.parametrize("who", ["ps", "worker0", "worker1"])
+def test_a_rank_that_raises_ends_the_job(tmp_path, who):
+    body = f"""
+who = task.job + ("" if task.job == "ps" else str(task.index))
+if who == {who!r}:
+    time.sleep(0.5)
+    raise RuntimeError("deliberate failure of " + who)
+""" + TRAIN + """
+while True:
+    time.sleep(0.05)
+"""
+    status, output, seconds = finish(start(tmp_path, body))
+    assert status != 0, output
+    assert f"deliberate failure of {who}" in output
+    assert seconds < 30
+
+
+def test_a_failing_step_ends_the_job_with_its_message(tmp_path):
+    status, output, _ = finish(start(tmp_path, TRAIN + """
+with hf.device("/job:ps/task:0"):
+    bad = hf.check_numerics(hf.log(hf.placeholder_with_default(-1.0, [])), "deliberate", name="bad")
+if task.index == 1:
+    session.run(bad)
+time.sleep(60)
+"""))
+    assert status != 0
+    assert "bad" in output and "/job:ps" in output and "deliberate" in output
+
+
+@pytest.mark.parametrize("who", ["ps", "worker1"])
+def test_a_killed_rank_ends_the_job(tmp_path, who):
+    body = f"""
+who = task.job + ("" if task.job == "ps" else str(task.index))
+if who == {who!r}:
+    import threading
+    threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGKILL)).start()
+""" + TRAIN + """
+while True:
+    try:
+        session.run(add.op)
+    except hf.errors.FailedPreconditionError:
+        time.sleep(0.01)
+"""
+    status, output, seconds = finish(start(tmp_path, body))
+    assert status != 0, output
+    assert seconds < 30
+
+
+def test_sys_exit_with_a_status_ends_the_job(tmp_path):
+    status, output, seconds = finish(start(tmp_path, TRAIN + """
+if task.index == 0:
+    sys.exit(7)
+time.sleep(60)
+"""))
+    assert status == 7, output
+    assert seconds < 30
+
+
+def test_too_many_parameter_servers(tmp_path):
+    process = start(tmp_path, "", ranks=2, prelude=PRELUDE.replace('{"ps": 1}', '{"ps": 2}'))
+    status, output, seconds = finish(process)
+    assert status != 0
+    assert "only 2 ranks run" in output
+    assert seconds < 30
+
+
+def test_one_rank_is_the_only_worker(tmp_path):
+    status, output, _ = finish(start(tmp_path, "print(task.job, task.index)", ranks=1))
+    assert status == 0, output
+    assert "worker 0" in output

@@ -1,0 +1,136 @@
+"""A whole cluster in one process: several servers, sessions of several masters."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import config
+
+
+@pytest.fixture
+def servers():
+    """Two parameter servers and two workers at addresses that only name them."""
+    made = []
+
+    def make(spec):
+        spec = hf.train.ClusterSpec(spec)
+        for job in spec.jobs:
+            for index in spec.task_indices(job):
+                made.append(hf.train.Server(spec, job, index))
+        return {(s.server_def.job_name, s.server_def.task_index): s for s in made}
+
+    with hf.Graph().as_default():
+        yield make({"ps": ["localhost:2222", "localhost:2223"],
+                    "worker": ["localhost:3333", "localhost:3334"]})
+    for server in made:
+        server._server.close()
+
+
+def test_targets_look_like_addresses(servers):
+    assert servers["ps", 1].target == "grpc://localhost:2223"
+    assert servers["ps", 1].server_def.cluster.job[0].name == "ps"
+
+
+def test_variables_are_shared_between_sessions_of_both_workers(servers):
+    with hf.device("/job:ps/task:1"):
+        v = hf.Variable([1.0, 2.0], name="v")
+    one, two = (hf.Session(servers["worker", i].target) for i in (0, 1))
+    one.run(v.initializer)
+    two.run(hf.assign_add(v, [1.0, 1.0]).op)
+    np.testing.assert_array_equal(one.run(v), [2.0, 3.0])
+
+
+def test_unserved_task(servers):
+    spec = {"worker": ["localhost:4444"], "ps": ["localhost:9999"]}
+    server = hf.train.Server(spec, "worker", 0)
+    config.flags.reload({"HPCFLOW_CONNECT_TIMEOUT": "0.3"})
+    try:
+        with hf.device("/job:ps/task:0"):
+            far = hf.constant(1.0) + 1.0
+        near = hf.constant(2.0)
+        session = hf.Session(server.target)
+        assert session.run(near) == 2.0  # what does not need the missing task works
+        start = time.monotonic()
+        with pytest.raises(hf.errors.UnavailableError, match="localhost:9999"):
+            session.run(far)
+        assert time.monotonic() - start < 3
+    finally:
+        config.flags.reload()
+        server._server.close()
+
+
+def test_masters_in_several_threads(servers):
+    """Both workers run steps over all tasks at the same time."""
+    errors = []
+
+    def work(index):
+        try:
+            with hf.Graph().as_default():
+                x = hf.placeholder(hf.float32, [3])
+                y = x
+                for job, task in [("ps", 0), ("worker", 1 - index), ("ps", 1), ("worker", index)]:
+                    with hf.device(f"/job:{job}/task:{task}"):
+                        y = y + 1.0
+                with hf.Session(servers["worker", index].target) as session:
+                    for i in range(50):
+                        np.testing.assert_array_equal(session.run(y, {x: [i] * 3}), [i + 4.0] * 3)
+        except Exception as e:  # noqa: BLE001
+            errors.append(e)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in (0, 1)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not errors, errors[0]
+
+
+def test_failure_on_one_task_leaves_the_session_usable(servers):
+    x = hf.placeholder(hf.float32, [None])
+    with hf.device("/job:ps/task:0"):
+        a = hf.check_numerics(x, "bad value", name="checked") * 2.0
+    with hf.device("/job:ps/task:1"):
+        b = a + 1.0
+    with hf.device("/job:worker/task:0"):
+        c = hf.identity(b)
+    with hf.Session(servers["worker", 0].target) as session:
+        for _ in range(3):
+            with pytest.raises(hf.errors.InvalidArgumentError, match="checked"):
+                session.run(c, {x: [np.nan]})
+            np.testing.assert_array_equal(session.run(c, {x: [1.0, 2.0]}), [3.0, 5.0])
+
+
+def test_closing_a_session_frees_what_tasks_hold_for_it(servers):
+    with hf.device("/job:ps/task:0"):
+        y = hf.constant([1.0]) + hf.placeholder_with_default([1.0], [1])
+    endpoint = servers["ps", 0]._server.endpoint
+    before = len(endpoint.plans)
+    session = hf.Session(servers["worker", 0].target)
+    session.run(y)
+    assert len(endpoint.plans) == before + 1
+    session.close()
+    deadline = time.monotonic() + 10
+    while len(endpoint.plans) > before and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert len(endpoint.plans) == before
+
+
+def test_wrong_clusters():
+    with pytest.raises(hf.errors.InvalidArgumentError, match="not in the cluster"):
+        hf.train.Server({"ps": ["a:1"]}, "worker", 0)
+    with pytest.raises(ValueError, match="job_name"):
+        hf.train.Server({"ps": ["a:1"], "worker": ["a:2"]})
+    with pytest.raises(hf.errors.UnavailableError, match="No server"):
+        hf.Session("grpc://localhost:1")
+
+
+def test_local_server():
+    server = hf.train.Server.create_local_server()
+    with hf.Graph().as_default(), hf.Session(server.target) as session:
+        assert session.run(hf.constant(2) + 3) == 5
+    server._server.close()
