@@ -23,6 +23,7 @@ from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operatio
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops import state
 from hpcflow.ops.slice_info import SaveSliceInfo, prepend_scope, strip_scope
+from hpcflow.ops.slicing import slice_tensor
 from hpcflow.shapes import TensorShape, as_shape
 
 __all__ = ["Variable"]
@@ -277,6 +278,10 @@ class Variable:
                              f"{dtypes.as_dtype(dtype).name} is required")
         return self._variable if as_ref else self._snapshot
 
+    def __getitem__(self, index: Any) -> Tensor:
+        """Return a part of the value: ``variable[index].assign(value)`` changes it."""
+        return slice_tensor(self._snapshot, index, var=self)
+
     def __iter__(self) -> Any:
         raise TypeError(f"'Variable' object is not iterable ({self!r}); use hf.unstack")
 
@@ -320,7 +325,7 @@ def _overload(operator: str) -> None:
     setattr(Variable, operator, apply)
 
 
-for _operator in sorted(Tensor.OVERLOADABLE_OPERATORS):
+for _operator in sorted(Tensor.OVERLOADABLE_OPERATORS - {"__getitem__"}):
     _overload(_operator)
 
 
