@@ -1,0 +1,60 @@
+"""Kernels of the special functions: computed in double precision, rounded to the op's type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels import error_functions, gamma_functions
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+
+
+def _in_double(function: Callable) -> Callable:
+    """A factory for a function of arrays of doubles."""
+
+    def factory(node: KernelNode) -> Callable:
+        dtype = node.np_dtype()
+
+        def run(*inputs: Any) -> Any:
+            try:
+                result = function(*(np.asarray(x, np.float64) for x in inputs))
+            except ValueError as e:
+                raise _shapes_do_not_fit(inputs) from e
+            with np.errstate(all="ignore"):
+                return np.asarray(result).astype(dtype)[()]
+
+        return run
+
+    return factory
+
+
+def _shapes_do_not_fit(inputs: tuple) -> InvalidArgumentError:
+    shapes = ", ".join(str(list(np.shape(x))) for x in inputs)
+    return invalid(f"shapes do not broadcast: {shapes}")
+
+
+for _op_type, _function in (
+        ("Erf", error_functions.erf), ("Erfc", error_functions.erfc),
+        ("Lgamma", gamma_functions.lgamma), ("Digamma", gamma_functions.digamma),
+        ("Igamma", gamma_functions.igamma), ("Igammac", gamma_functions.igammac),
+        ("Zeta", gamma_functions.zeta), ("Polygamma", gamma_functions.polygamma),
+        ("Betainc", gamma_functions.betainc)):
+    kernel(_op_type, device="CPU", fresh=True)(_in_double(_function))
+
+
+def _on_gpu(name: str) -> Callable[[KernelNode], Any]:
+    def factory(node: KernelNode) -> Any:
+        import cupyx.scipy.special
+
+        return getattr(cupyx.scipy.special, name)
+
+    return factory
+
+
+for _op_type, _name in (("Erf", "erf"), ("Erfc", "erfc"), ("Lgamma", "gammaln"),
+                        ("Digamma", "digamma"), ("Igamma", "gammainc"), ("Igammac", "gammaincc"),
+                        ("Zeta", "zeta"), ("Betainc", "betainc")):
+    kernel(_op_type, device="GPU", fresh=True)(_on_gpu(_name))

@@ -1,0 +1,58 @@
+"""Running sums and products along an axis: Cumsum and Cumprod."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value, with_rank_at_least
+from hpcflow.ops.type_sets import NUMBER
+
+__all__ = ["cumprod", "cumsum"]
+
+
+def _cumulative_shape(op: Operation) -> list[Dims]:
+    dims = with_rank_at_least(op.input_dims(0), 1, "x")
+    axis = constant_value(op.inputs[1])
+    if dims is not None and axis is not None and not -len(dims) <= int(axis) < len(dims):
+        raise ValueError(f"axis {int(axis)} is out of range for rank {len(dims)}")
+    return [dims]
+
+
+for _op_type in ("Cumsum", "Cumprod"):
+    register_op(_op_type, "x: T; axis: Tidx", "out: T",
+                f"exclusive: bool = false; reverse: bool = false; T: {NUMBER}; "
+                "Tidx: {int32, int64} = int32", shape=_cumulative_shape)
+
+
+@RegisterGradient("Cumsum")
+def _cumsum_grad(op: Operation, grad: Any) -> tuple:
+    return raw_ops.Cumsum(grad, op.inputs[1], exclusive=op.attr("exclusive"),
+                          reverse=not op.attr("reverse")), None
+
+
+@RegisterGradient("Cumprod")
+def _cumprod_grad(op: Operation, grad: Any) -> tuple:
+    """Each element divides every product that holds it; NaN where an element is zero."""
+    x, axis = op.inputs
+    total = raw_ops.Cumsum(raw_ops.Mul(op.outputs[0], grad), axis, exclusive=op.attr("exclusive"),
+                           reverse=not op.attr("reverse"))
+    return raw_ops.RealDiv(total, x), None
+
+
+def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False,
+           name: str | None = None) -> Tensor:
+    """Return the running sums along `axis`.
+
+    `exclusive` leaves out the element itself (the first result is zero); `reverse` runs from the
+    end.
+    """
+    return raw_ops.Cumsum(x, axis, exclusive=exclusive, reverse=reverse, name=name)
+
+
+def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False,
+            name: str | None = None) -> Tensor:
+    """Return the running products along `axis`; options as in :func:`cumsum`, starting at one."""
+    return raw_ops.Cumprod(x, axis, exclusive=exclusive, reverse=reverse, name=name)

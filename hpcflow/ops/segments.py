@@ -1,0 +1,357 @@
+"""Reductions over segments of rows: by sorted ids, by any ids, and of gathered rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor, register_tensor_conversion_function
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    merge_dim,
+    merge_dims,
+    show,
+    with_rank,
+    with_rank_at_least,
+)
+from hpcflow.ops.type_sets import INDEX, NUMBER, REAL
+
+__all__ = [
+    "bincount",
+    "segment_max",
+    "segment_mean",
+    "segment_min",
+    "segment_prod",
+    "segment_sum",
+    "sparse_segment_mean",
+    "sparse_segment_sqrt_n",
+    "sparse_segment_sum",
+    "unsorted_segment_max",
+    "unsorted_segment_sum",
+]
+
+# ---------------------------------------------------------------- signatures
+
+
+def _segment_shape(op: Operation) -> list[Dims]:
+    """One row per segment: the last id counts them where it is known."""
+    data = with_rank_at_least(op.input_dims(0), 1, "data")
+    ids = with_rank(op.input_dims(1), 1, "segment_ids")
+    if data is None:
+        return [None]
+    merge_dim(data[0], ids[0])
+    known = constant_value(op.inputs[1])
+    rows = None if known is None else int(known[-1]) + 1 if known.size else 0
+    return [(rows, *data[1:])]
+
+
+for _op_type, _types in (("SegmentSum", NUMBER), ("SegmentProd", NUMBER), ("SegmentMean", REAL),
+                         ("SegmentMin", REAL), ("SegmentMax", REAL)):
+    register_op(_op_type, "data: T; segment_ids: Tindices", "output: T",
+                f"T: {_types}; Tindices: {INDEX}", shape=_segment_shape)
+
+
+def _unsorted_shape(op: Operation) -> list[Dims]:
+    data, ids = op.input_dims(0), op.input_dims(1)
+    if data is None or ids is None:
+        return [None]
+    if len(ids) > len(data):
+        raise ValueError(f"data {show(data)} must start with the shape of segment_ids {show(ids)}")
+    merge_dims(ids, data[: len(ids)])
+    count = constant_value(op.inputs[2])
+    return [(None if count is None else int(count), *data[len(ids) :])]
+
+
+for _op_type, _types in (("UnsortedSegmentSum", NUMBER), ("UnsortedSegmentMax", REAL)):
+    register_op(_op_type, "data: T; segment_ids: Tindices; num_segments: int32", "output: T",
+                f"T: {_types}; Tindices: {INDEX}", shape=_unsorted_shape)
+
+
+def _sparse_shape(op: Operation) -> list[Dims]:
+    data = with_rank_at_least(op.input_dims(0), 1, "data")
+    count = with_rank(op.input_dims(1), 1, "indices")[0]
+    merge_dim(count, with_rank(op.input_dims(2), 1, "segment_ids")[0])
+    return [None if data is None else (None, *data[1:])]
+
+
+for _op_type, _types in (("SparseSegmentSum", REAL), ("SparseSegmentMean", "{float, double}"),
+                         ("SparseSegmentSqrtN", "{float, double}")):
+    register_op(_op_type, "data: T; indices: Tidx; segment_ids: int32", "output: T",
+                f"T: {_types}; Tidx: {INDEX} = int32", shape=_sparse_shape)
+
+
+def _sparse_grad_shape(op: Operation) -> list[Dims]:
+    grad = with_rank_at_least(op.input_dims(0), 1, "grad")
+    count = constant_value(op.inputs[3])
+    return [None if grad is None else (None if count is None else int(count), *grad[1:])]
+
+
+for _op_type in ("SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad"):
+    register_op(_op_type, "grad: T; indices: Tidx; segment_ids: int32; output_dim0: int32",
+                "output: T", f"T: {{float, double}}; Tidx: {INDEX} = int32",
+                shape=_sparse_grad_shape)
+
+# ---------------------------------------------------------------- gradients
+
+
+def _per_row(values: Any, like: Tensor) -> Any:
+    """A vector, one number per row of `like`, in a shape that broadcasts along the rows."""
+    if like._dims is not None:
+        shape: Any = np.array([-1] + [1] * (len(like._dims) - 1), np.int32)
+    else:
+        rest = raw_ops.Fill(raw_ops.Reshape(raw_ops.Sub(raw_ops.Rank(like), np.int32(1)),
+                                            np.array([1], np.int32)), np.int32(1))
+        shape = raw_ops.ConcatV2([np.array([-1], np.int32), rest], 0)
+    return raw_ops.Reshape(values, shape)
+
+
+def _ones_per_row(like: Tensor, dtype: Any) -> Tensor:
+    """A vector of ones as long as `like`."""
+    one = np.ones((), dtype.base_dtype.np)
+    length = raw_ops.Reshape(raw_ops.Size(like), np.array([1], np.int32))
+    return raw_ops.Fill(length, one)
+
+
+@RegisterGradient("SegmentSum")
+def _segment_sum_grad(op: Operation, grad: Any) -> tuple:
+    return raw_ops.Gather(grad, op.inputs[1]), None
+
+
+@RegisterGradient("SegmentMean")
+def _segment_mean_grad(op: Operation, grad: Any) -> tuple:
+    ids = op.inputs[1]
+    counts = raw_ops.SegmentSum(_ones_per_row(ids, grad.dtype), ids)
+    # A segment without rows is divided by one: nothing reads its gradient.
+    counts = raw_ops.Maximum(counts, np.ones((), grad.dtype.base_dtype.np))
+    return raw_ops.Gather(raw_ops.RealDiv(grad, _per_row(counts, grad)), ids), None
+
+
+def _shared_among_chosen(data: Tensor, output: Tensor, ids: Tensor, grad: Any,
+                         total: Any) -> Tensor:
+    """The gradient of an extremum: the elements equal to it share it; ``total`` sums by ids."""
+    chosen = raw_ops.Equal(data, raw_ops.Gather(output, ids))
+    count = total(raw_ops.Cast(chosen, DstT=data.dtype.base_dtype))
+    share = raw_ops.Gather(raw_ops.RealDiv(grad, count), ids)
+    return raw_ops.Select(chosen, share, raw_ops.ZerosLike(share))
+
+
+def _segment_extremum_grad(op: Operation, grad: Any) -> tuple:
+    data, ids = op.inputs
+    return _shared_among_chosen(data, op.outputs[0], ids, grad,
+                                lambda x: raw_ops.SegmentSum(x, ids)), None
+
+
+RegisterGradient("SegmentMin")(_segment_extremum_grad)
+RegisterGradient("SegmentMax")(_segment_extremum_grad)
+
+
+@RegisterGradient("SegmentProd")
+def _segment_prod_grad(op: Operation, grad: Any) -> tuple:
+    """By one element: the product of the others, found without dividing by zero.
+
+    It is the product of all elements that are not zero, divided by this one if it is not zero
+    either; or zero if another element is.
+    """
+    data, ids = op.inputs
+    zero = raw_ops.Equal(data, np.zeros((), data.dtype.base_dtype.np))
+    filled = raw_ops.Select(zero, raw_ops.OnesLike(data), data)
+    is_zero = raw_ops.Cast(zero, DstT="int32")
+    others = raw_ops.Sub(raw_ops.Gather(raw_ops.SegmentSum(is_zero, ids), ids), is_zero)
+    product = raw_ops.RealDiv(raw_ops.Gather(raw_ops.SegmentProd(filled, ids), ids), filled)
+    product = raw_ops.Select(raw_ops.Greater(others, np.int32(0)), raw_ops.ZerosLike(product),
+                             product)
+    return raw_ops.Mul(raw_ops.Gather(grad, ids), product), None
+
+
+def _gather_or_zero(values: Any, ids: Tensor, like: Tensor) -> Tensor:
+    """Rows by id, zeros for negative ids, in the shape of `like`."""
+    flat = raw_ops.Reshape(ids, np.array([-1], np.int32))
+    zero = np.zeros((), ids.dtype.base_dtype.np)
+    rows = raw_ops.Gather(values, raw_ops.Maximum(flat, zero))
+    rows = raw_ops.Select(raw_ops.GreaterEqual(flat, zero), rows, raw_ops.ZerosLike(rows))
+    if ids._dims is not None and len(ids._dims) == 1:
+        return rows
+    return raw_ops.Reshape(rows, raw_ops.Shape(like))
+
+
+@RegisterGradient("UnsortedSegmentSum")
+def _unsorted_segment_sum_grad(op: Operation, grad: Any) -> tuple:
+    return _gather_or_zero(grad, op.inputs[1], op.inputs[0]), None, None
+
+
+@RegisterGradient("UnsortedSegmentMax")
+def _unsorted_segment_max_grad(op: Operation, grad: Any) -> tuple:
+    """The elements equal to the maximum share the gradient."""
+    data, ids, rows = op.inputs
+    chosen = raw_ops.Equal(data, _gather_or_zero(op.outputs[0], ids, data))
+    count = raw_ops.UnsortedSegmentSum(raw_ops.Cast(chosen, DstT=data.dtype.base_dtype), ids, rows)
+    # Segments without elements divide by one: nothing reads them.
+    count = raw_ops.Maximum(count, np.ones((), data.dtype.base_dtype.np))
+    share = _gather_or_zero(raw_ops.RealDiv(grad, count), ids, data)
+    return raw_ops.Select(chosen, share, raw_ops.ZerosLike(share)), None, None
+
+
+def _rows_of(x: Tensor) -> Any:
+    """The number of rows of `x`, as a constant where it is known."""
+    if x._dims and x._dims[0] is not None:
+        return np.int32(x._dims[0])
+    return raw_ops.Gather(raw_ops.Shape(x), np.int32(0))
+
+
+@RegisterGradient("SparseSegmentSum")
+def _sparse_segment_sum_grad(op: Operation, grad: Any) -> tuple:
+    data, indices, ids = op.inputs
+    rows = raw_ops.Gather(grad, ids)
+    return raw_ops.UnsortedSegmentSum(rows, indices, _rows_of(data)), None, None
+
+
+@RegisterGradient("SparseSegmentMean")
+def _sparse_segment_mean_grad(op: Operation, grad: Any) -> tuple:
+    data, indices, ids = op.inputs
+    return raw_ops.SparseSegmentMeanGrad(grad, indices, ids, _rows_of(data)), None, None
+
+
+@RegisterGradient("SparseSegmentSqrtN")
+def _sparse_segment_sqrt_n_grad(op: Operation, grad: Any) -> tuple:
+    data, indices, ids = op.inputs
+    return raw_ops.SparseSegmentSqrtNGrad(grad, indices, ids, _rows_of(data)), None, None
+
+
+@RegisterGradient("SparseSegmentMeanGrad")
+def _sparse_segment_mean_grad_grad(op: Operation, grad: Any) -> tuple:
+    """The op is linear in the gradient it spreads; its transpose is the mean itself."""
+    return raw_ops.SparseSegmentMean(grad, op.inputs[1], op.inputs[2]), None, None, None
+
+
+@RegisterGradient("SparseSegmentSqrtNGrad")
+def _sparse_segment_sqrt_n_grad_grad(op: Operation, grad: Any) -> tuple:
+    return raw_ops.SparseSegmentSqrtN(grad, op.inputs[1], op.inputs[2]), None, None, None
+
+
+# ---------------------------------------------------------------- IndexedSlices as a tensor
+
+
+def _dense(value: IndexedSlices, dtype: Any = None, name: str | None = None,
+           as_ref: bool = False) -> Any:
+    """The conversion of IndexedSlices: the rows added up where they belong."""
+    del as_ref
+    if dtype is not None and not dtype.is_compatible_with(value.dtype):
+        raise ValueError(f"Tensor conversion requested dtype {dtype.name} for IndexedSlices with "
+                         f"dtype {value.dtype.name}")
+    if value.dense_shape is None:
+        raise ValueError("Tensor conversion requested for IndexedSlices without dense_shape: "
+                         f"{value}")
+    rows = raw_ops.Gather(value.dense_shape, np.int32(0))
+    known = constant_value(value.dense_shape)
+    if known is not None:
+        rows = np.int32(known[0])
+    elif rows.dtype.base_dtype is not dtypes.int32:
+        rows = raw_ops.Cast(rows, DstT="int32")
+    return raw_ops.UnsortedSegmentSum(value.values, value.indices, rows, name=name)
+
+
+register_tensor_conversion_function(IndexedSlices, _dense)
+
+# ---------------------------------------------------------------- public functions
+
+
+def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Return the sums of the rows of each segment.
+
+    `segment_ids` is a vector, one id per row of `data`, sorted; the result has last id + 1 rows,
+    zeros for ids that do not occur. Ids that are not sorted or negative are an
+    ``InvalidArgumentError``.
+    """
+    return raw_ops.SegmentSum(data=data, segment_ids=segment_ids, name=name)
+
+
+def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Return the means of the rows of each segment; ids as in :func:`segment_sum`."""
+    return raw_ops.SegmentMean(data=data, segment_ids=segment_ids, name=name)
+
+
+def segment_prod(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Return the products of the rows of each segment, ones for ids that do not occur."""
+    return raw_ops.SegmentProd(data=data, segment_ids=segment_ids, name=name)
+
+
+def segment_min(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Return the minima of the rows of each segment; ids as in :func:`segment_sum`."""
+    return raw_ops.SegmentMin(data=data, segment_ids=segment_ids, name=name)
+
+
+def segment_max(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
+    """Return the maxima of the rows of each segment; ids as in :func:`segment_sum`."""
+    return raw_ops.SegmentMax(data=data, segment_ids=segment_ids, name=name)
+
+
+def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any,
+                         name: str | None = None) -> Tensor:
+    """Return the sums of the elements of each of `num_segments` segments.
+
+    `segment_ids`, in any order, has the shape that the shape of `data` starts with. Negative ids
+    are left out; ids not below `num_segments` are an ``InvalidArgumentError``.
+    """
+    return raw_ops.UnsortedSegmentSum(data=data, segment_ids=segment_ids,
+                                      num_segments=num_segments, name=name)
+
+
+def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any,
+                         name: str | None = None) -> Tensor:
+    """Return the maxima of the elements of each segment, the lowest value of the type for a
+    segment without elements; ids as in :func:`unsorted_segment_sum`."""
+    return raw_ops.UnsortedSegmentMax(data=data, segment_ids=segment_ids,
+                                      num_segments=num_segments, name=name)
+
+
+def sparse_segment_sum(data: Any, indices: Any, segment_ids: Any,
+                       name: str | None = None) -> Tensor:
+    """Return :func:`segment_sum` of the rows ``data[indices]``, one segment id per index."""
+    return raw_ops.SparseSegmentSum(data=data, indices=indices, segment_ids=segment_ids, name=name)
+
+
+def sparse_segment_mean(data: Any, indices: Any, segment_ids: Any,
+                        name: str | None = None) -> Tensor:
+    """Return the means of the rows ``data[indices]`` of each segment."""
+    return raw_ops.SparseSegmentMean(data=data, indices=indices, segment_ids=segment_ids,
+                                     name=name)
+
+
+def sparse_segment_sqrt_n(data: Any, indices: Any, segment_ids: Any,
+                          name: str | None = None) -> Tensor:
+    """Return the sums of the rows ``data[indices]`` of each segment, divided by √(their number)."""
+    return raw_ops.SparseSegmentSqrtN(data=data, indices=indices, segment_ids=segment_ids,
+                                      name=name)
+
+
+def bincount(arr: Any, minlength: Any = None, maxlength: Any = None, weights: Any = None,
+             dtype: Any = dtypes.int32) -> Tensor:
+    """Count how often each value occurs in the int32 tensor `arr` (or sum up its `weights`).
+
+    The result has one entry per value from 0 to the maximum, at least `minlength` entries and at
+    most `maxlength`: larger values are then left out. Its type is that of `weights`, or `dtype`.
+    """
+    with name_scope(None, "bincount", [arr, minlength, maxlength, weights]):
+        arr = convert_to_tensor(arr, dtypes.int32, name="arr")
+        flat = raw_ops.Reshape(arr, np.array([-1], np.int32))
+        # The maximum of nothing is the lowest number.
+        length = raw_ops.Add(raw_ops.Maximum(raw_ops.Max(flat, np.int32(0)), np.int32(-1)),
+                             np.int32(1))
+        if minlength is not None:
+            length = raw_ops.Maximum(length, minlength)
+        if maxlength is not None:
+            length = raw_ops.Minimum(length, maxlength)
+            inside = raw_ops.Less(flat, length)
+            flat = raw_ops.Select(inside, flat, raw_ops.Sub(raw_ops.ZerosLike(flat), np.int32(1)))
+        if weights is None:
+            ones = raw_ops.Fill(raw_ops.Shape(flat), np.ones((), dtypes.as_dtype(dtype).np))
+            return raw_ops.UnsortedSegmentSum(ones, flat, length)
+        weights = raw_ops.Reshape(weights, np.array([-1], np.int32))
+        return raw_ops.UnsortedSegmentSum(weights, flat, length)
