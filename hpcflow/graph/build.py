@@ -40,7 +40,7 @@ def _build_in_scope(graph: Graph, op_def: OpDef, name: str | None, keywords: dic
     """Constants made for inputs are named inside the op's own scope ("Add/y")."""
     if all(isinstance(keywords.get(a.name), Tensor) for a in op_def.inputs):
         return _build(graph, op_def, name, keywords)
-    with graph.name_scope(name or op_def.name) as scope:
+    with graph.name_scope(name or op_def.name.lstrip("_")) as scope:
         return _build(graph, op_def, scope, keywords)
 
 

@@ -138,7 +138,7 @@ class Graph:
         self._add_scope_attrs(op_def, attrs)
         if output_types is None:
             output_types = arg_types(op_def.outputs, attrs)
-        full_name = self._op_name(name or op_def.name)
+        full_name = self._op_name(name or op_def.name.lstrip("_"))
         op = Operation(self, op_def, full_name, inputs, self._control_inputs_for(inputs), attrs,
                        output_types)
         if self._control_flow_context is not None:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import hpcflow.ops.constants
-import hpcflow.ops.identity
-import hpcflow.ops.state  # noqa: F401
+import hpcflow.ops  # noqa: F401
 from hpcflow import dtypes
 from hpcflow.graph import graph as graph_module
 from hpcflow.graph.convert import constant

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import hpcflow.ops.constants
-import hpcflow.ops.identity
-import hpcflow.ops.state  # noqa: F401
+import hpcflow.ops  # noqa: F401
 from hpcflow import dtypes
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.convert import constant

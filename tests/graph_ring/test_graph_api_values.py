@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import hpcflow.ops.constants
-import hpcflow.ops.joining  # noqa: F401
+import hpcflow.ops  # noqa: F401
 from hpcflow import dtypes
 from hpcflow.graph.convert import (
     constant,

@@ -7,11 +7,7 @@ import time
 import numpy as np
 import pytest
 
-import hpcflow.ops.constants
-import hpcflow.ops.identity
-import hpcflow.ops.joining
-import hpcflow.ops.state
-import hpcflow.ops.step_ops  # noqa: F401
+import hpcflow.ops  # noqa: F401
 from hpcflow import dtypes
 from hpcflow.graph.convert import constant
 from hpcflow.graph.graph import Graph

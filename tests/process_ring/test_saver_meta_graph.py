@@ -1,0 +1,184 @@
+"""MetaGraphs: a graph with its collections and its saver, exported and imported."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.train import meta_graph
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with hf.Graph().as_default() as g:
+        yield g
+
+
+def model():
+    x = hf.placeholder(hf.float32, [None, 2], name="x")
+    with hf.device("/cpu:0"):
+        w = hf.Variable([[1.0], [2.0]], name="w")
+    y = hf.matmul(x, w, name="y")
+    hf.add_to_collection("outputs", y)
+    hf.add_to_collection("settings", 3)
+    hf.add_to_collection("names", "one")
+    hf.add_to_collection("rates", 0.5)
+    return x, w, y
+
+
+def test_a_graph_comes_back_with_its_saver_and_collections(tmp_path):
+    model()
+    saver = hf.train.Saver()
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / "m"))
+    with hf.Graph().as_default() as graph:
+        saver = hf.train.import_meta_graph(path + ".meta")
+        (y,) = hf.get_collection("outputs")
+        assert y is graph.get_tensor_by_name("y:0")
+        assert hf.get_collection("settings") == [3]
+        assert hf.get_collection("names") == [b"one"]
+        assert hf.get_collection("rates") == [0.5]
+        (w,) = hf.trainable_variables()
+        assert hf.global_variables() == [w]
+        with hf.Session() as session:
+            saver.restore(session, path)
+            assert session.run(y, {"x:0": [[1.0, 1.0]]}).tolist() == [[3]]
+            # What was imported can be saved again.
+            session.run(w.assign([[0.0], [0.0]]))
+            again = saver.save(session, str(tmp_path / "again"))
+            assert not hf.train.NewCheckpointReader(again).get_tensor("w").any()
+
+
+def test_import_into_a_scope_twice(tmp_path):
+    model()
+    saver = hf.train.Saver()
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        path = saver.save(session, str(tmp_path / "m"))
+    with hf.Graph().as_default() as graph:
+        first = hf.train.import_meta_graph(path + ".meta", import_scope="net")
+        second = hf.train.import_meta_graph(path + ".meta", import_scope="net")
+        assert [v.name for v in hf.global_variables()] == ["net/w:0", "net_1/w:0"]
+        with hf.Session() as session:
+            first.restore(session, path)
+            second.restore(session, path)
+            found = session.run(["net/y:0", "net_1/y:0"],
+                                {"net/x:0": [[1.0, 0.0]], "net_1/x:0": [[0.0, 1.0]]})
+        assert [f.item() for f in found] == [1, 2]
+        assert graph.get_operation_by_name("net_1/save/restore_all")
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_files_in_both_forms(tmp_path, as_text):
+    model()
+    filename = str(tmp_path / "graph.meta")
+    written = hf.train.export_meta_graph(filename, as_text=as_text)
+    assert meta_graph.read_meta_graph_file(filename) == written
+    assert (b"node {" in (tmp_path / "graph.meta").read_bytes()) is as_text
+    with hf.Graph().as_default() as graph:
+        # There is no saver in it, but there are variables.
+        saver = hf.train.import_meta_graph(filename)
+        assert isinstance(saver, hf.train.Saver)
+        assert graph.get_operation_by_name("w").device == "/device:CPU:0"
+    assert "MatMul" in {op.name for op in written.meta_info_def.stripped_op_list.op}
+
+
+def test_a_graph_without_variables_has_no_saver():
+    hf.constant(1.0, name="c")
+    proto = hf.train.export_meta_graph()
+    with hf.Graph().as_default():
+        assert hf.train.import_meta_graph(proto) is None
+
+
+def test_devices_can_be_cleared():
+    model()
+    assert not any(n.device for n in hf.train.export_meta_graph(clear_devices=True).graph_def.node)
+    proto = hf.train.export_meta_graph()
+    with hf.Graph().as_default() as graph:
+        hf.train.import_meta_graph(proto, clear_devices=True)
+        assert graph.get_operation_by_name("w").device == ""
+    assert any(n.device for n in proto.graph_def.node)
+
+
+def test_chosen_collections_and_what_has_no_form(caplog):
+    model()
+    hf.add_to_collection("odd", object())
+    hf.add_to_collection("mixed", 1)
+    hf.add_to_collection("mixed", "text")
+    proto = hf.train.export_meta_graph()
+    assert "odd" not in proto.collection_def
+    assert "mixed" not in proto.collection_def
+    assert "collection 'odd' is left out" in caplog.text
+    chosen = hf.train.export_meta_graph(collection_list=["outputs"])
+    assert list(chosen.collection_def) == ["outputs"]
+
+
+def test_a_part_of_a_graph():
+    with hf.name_scope("a"):
+        x = hf.constant([[1.0, 1.0]], name="x")
+    with hf.name_scope("b"):
+        w = hf.Variable([[1.0], [2.0]], name="w")
+        y = hf.matmul(x, w, name="y")
+        hf.add_to_collection("outputs", y)
+    hf.add_to_collection("outputs", x)
+    saver = hf.train.Saver(name="b/save")
+    proto = saver.export_meta_graph(export_scope="b")
+    names = [n.name for n in proto.graph_def.node]
+    assert "y" in names
+    assert "w" in names
+    assert not any(n.startswith(("a", "b/")) for n in names)
+    assert list(proto.collection_def["outputs"].node_list.value) == ["y:0"]
+    with hf.Graph().as_default() as graph:
+        with pytest.raises(ValueError, match=r"unbound inputs: \$unbound_inputs_a/x"):
+            hf.train.import_meta_graph(proto)
+        z = hf.constant([[2.0, 0.0]])
+        hf.train.import_meta_graph(proto, import_scope="c", input_map={"$unbound_inputs_a/x": z})
+        assert graph.get_tensor_by_name("c/y:0").op.inputs[0] is z
+        assert [v.name for v in hf.global_variables()] == ["c/w:0"]
+
+
+def test_savers_travel_in_protobufs(tmp_path):
+    _, w, _ = model()
+    saver = hf.train.Saver(max_to_keep=3, keep_checkpoint_every_n_hours=5)
+    proto = saver.to_proto()
+    assert proto == saver.as_saver_def()
+    assert (proto.max_to_keep, proto.keep_checkpoint_every_n_hours) == (3, 5)
+    assert proto.filename_tensor_name == "save/Const:0"
+    assert proto.save_tensor_name == "save/control_dependency:0"
+    assert proto.restore_op_name == "save/restore_all"
+    assert saver.to_proto(export_scope="other") is None
+    assert saver.to_proto(export_scope="save").restore_op_name == "restore_all"
+    again = hf.train.Saver.from_proto(proto)
+    with hf.Session() as session:
+        session.run(w.initializer)
+        path = again.save(session, str(tmp_path / "m"))
+        session.run(w.assign(np.zeros((2, 1), np.float32)))
+        saver.restore(session, path)
+        assert session.run(w).tolist() == [[1], [2]]
+    with pytest.raises(ValueError, match="must specify the restore_op_name"):
+        hf.train.Saver(saver_def=type(proto)(filename_tensor_name="a", save_tensor_name="b"))
+
+
+def test_files_that_are_none(tmp_path):
+    with pytest.raises(OSError, match="does not exist"):
+        hf.train.import_meta_graph(str(tmp_path / "absent"))
+    (tmp_path / "bad").write_bytes(b"\x0b\xff not a graph")
+    with pytest.raises(OSError, match="Cannot parse file"):
+        hf.train.import_meta_graph(str(tmp_path / "bad"))
+    with pytest.raises(TypeError, match="unexpected arguments: wrong"):
+        hf.train.export_meta_graph(wrong=1)
+
+
+def test_write_graph(tmp_path):
+    from google.protobuf import text_format
+
+    model()
+    path = hf.train.write_graph(hf.get_default_graph(), str(tmp_path / "new"), "g.pbtxt")
+    with open(path) as file:
+        proto = text_format.Parse(file.read(), hf.GraphDef())
+    assert proto == hf.get_default_graph().as_graph_def()
+    path = hf.train.write_graph(proto, str(tmp_path), "g.pb", as_text=False)
+    with open(path, "rb") as file:
+        assert hf.GraphDef.FromString(file.read()) == proto
