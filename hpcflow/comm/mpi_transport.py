@@ -47,6 +47,8 @@ from hpcflow.comm.world import PrivateComms, private_comms
 
 #: With more requests than this, one Testsome is faster than a Test of each.
 _FEW = 6
+#: The least that MPI may offer as its highest tag.
+_GUARANTEED_TAG = 32767
 #: Seconds for which `close` waits for receivers to take what was sent.
 _DRAIN_SECONDS = 5.0
 #: The lock of all transports where MPI wants one caller at a time.
@@ -69,7 +71,7 @@ class MpiTransport(Transport):
         self.size = comms.control.size
         self.chunk_bytes = buffers.chunk_bytes()
         # The highest tag is ours: the second parts of long control messages.
-        highest_tag: int = comms.data.Get_attr(MPI.TAG_UB)
+        highest_tag = int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or _GUARANTEED_TAG)
         self.tag_limit = min(highest_tag, tag_limit or highest_tag)
         self.description = f"MPI, rank {self.rank} of {self.size}"
         self._mpi_error = MPI.Exception

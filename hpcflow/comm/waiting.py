@@ -29,9 +29,10 @@ MAX_YIELD_SECONDS = 20e-3
 #: The same where ranks share cores.
 MIN_SHARED_SECONDS = 50e-6
 MAX_SHARED_SECONDS = 1e-3
-#: The first sleep; each is longer than the one before by `SLEEP_GROWTH`.
+#: The first sleep; each is longer than the one before by `SLEEP_GROWTH`, so that a sleep adds at
+#: most about a tenth to the wait.
 MIN_SLEEP_SECONDS = 20e-6
-SLEEP_GROWTH = 1.25
+SLEEP_GROWTH = 1.1
 #: The longest sleep, and that of a process that has been idle for `IDLE_SECONDS`.
 MAX_SLEEP_SECONDS = 1e-3
 IDLE_SLEEP_SECONDS = 5e-3

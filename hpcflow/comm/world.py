@@ -245,7 +245,10 @@ def _neighbours(placements: list[_Placement], rank: int) -> tuple[tuple[int, ...
     local = [r for r, placement in enumerate(placements) if placement.node == own.node]
     sharing = [placements[r].cpus for r in local if placements[r].cpus & own.cpus]
     cores = frozenset().union(*sharing)
-    return tuple(local), len(sharing) > len(cores)
+    started = launch()
+    # Of an application that handed in a part of its ranks, the others run here too.
+    whole = (started and started.local_size) or 0
+    return tuple(local), len(sharing) > len(cores) or whole > (os.cpu_count() or whole)
 
 
 def describe() -> dict[str, Any]:

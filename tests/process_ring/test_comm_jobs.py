@@ -1,0 +1,268 @@
+"""How jobs of several ranks begin and end: each test starts one with mpirun, under a time limit."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from processes import run_limited
+
+import hpcflow
+from hpcflow.comm.launch import without_launcher
+
+LIMIT_SECONDS = 60.0
+SOON_SECONDS = 20.0
+PACKAGE_PARENT = str(Path(hpcflow.__file__).parent.parent)
+PREAMBLE = """
+    import os, sys, threading, time
+    import numpy as np
+    from hpcflow.comm import abort, world
+    from hpcflow.comm.mpi_transport import MpiTransport
+    from hpcflow.comm.waiting import Backoff
+
+    def until(condition):
+        backoff = Backoff(True)
+        while not condition():
+            if transport.poll():
+                backoff.reset()
+            else:
+                backoff.wait()
+
+    rank = world.world().rank
+"""
+TRANSPORT = """
+    transport = MpiTransport()
+    abort.install_abort_hook(rank)
+    messages = []
+    transport.set_handler(lambda source, payload: messages.append(payload))
+"""
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended."""
+
+    status: int
+    output: str
+    seconds: float
+
+    def lines_of(self, rank: int) -> list[str]:
+        """What the rank printed behind its prefix."""
+        prefix = f"[rank {rank}] "
+        lines = self.output.splitlines()
+        return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
+
+
+def mpirun() -> str:
+    """The launcher of this environment, else of the machine."""
+    beside = Path(sys.prefix) / "bin" / "mpirun"
+    found = str(beside) if beside.exists() else shutil.which("mpirun")
+    if found is None:
+        pytest.skip("no mpirun")
+    return found
+
+
+@pytest.fixture
+def job(tmp_path: Path):
+    """Run a program on some ranks; the preamble comes before it."""
+
+    def run(program: str, ranks: int = 2, transport: bool = True, **variables: str) -> Ended:
+        script = tmp_path / "program.py"
+        parts = [PREAMBLE, TRANSPORT if transport else "", program]
+        script.write_text("".join(textwrap.dedent(part) for part in parts))
+        env = without_launcher(os.environ) | {
+            "OMPI_ALLOW_RUN_AS_ROOT": "1",
+            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+            "PYTHONPATH": PACKAGE_PARENT,
+            **variables,
+        }
+        command = [mpirun(), "--oversubscribe", "--bind-to", "none", "-n", str(ranks)]
+        log = tmp_path / "job.log"
+        start = time.monotonic()
+        status = run_limited([*command, sys.executable, str(script)], log, LIMIT_SECONDS, env)
+        seconds = time.monotonic() - start
+        output = log.read_text(errors="replace")
+        assert status is not None, f"the job hung:\n{output}"
+        return Ended(status, output, seconds)
+
+    return run
+
+
+def test_exception_ends_the_job(job) -> None:
+    ended = job("""
+        if rank == 1:
+            1 / 0
+        until(lambda: False)
+    """)
+    assert ended.status != 0
+    assert ended.seconds < SOON_SECONDS
+    report = ended.lines_of(1)
+    assert report[0] == "failed; ending the job"
+    assert report[1] == "Traceback (most recent call last):"
+    assert report[-1] == "ZeroDivisionError: division by zero"
+    assert ended.lines_of(0) == []
+
+
+def test_exception_in_a_thread_ends_the_job(job) -> None:
+    ended = job("""
+        if rank == 1:
+            threading.Thread(target=lambda: 1 / 0, name="helper").start()
+        until(lambda: False)
+    """)
+    assert ended.status != 0
+    assert ended.seconds < SOON_SECONDS
+    assert ended.lines_of(1)[0] == "failed in thread helper; ending the job"
+
+
+def test_exit_with_a_status_ends_the_job(job) -> None:
+    ended = job("""
+        if rank == 1:
+            sys.exit(3)
+        until(lambda: False)
+    """)
+    assert ended.status != 0
+    assert ended.seconds < SOON_SECONDS
+    assert ended.lines_of(1) == ["exited with status 3; ending the job"]
+
+
+def test_exit_with_a_text_ends_the_job(job) -> None:
+    ended = job("""
+        if rank == 0:
+            sys.exit("cannot go on")
+        until(lambda: False)
+    """)
+    assert ended.status != 0
+    assert ended.seconds < SOON_SECONDS
+    assert "cannot go on" in ended.output
+
+
+def test_transport_aborts(job) -> None:
+    ended = job("""
+        if rank == 0:
+            transport.abort(7, "lost a peer\\nafter a while")
+        until(lambda: False)
+    """)
+    assert ended.status != 0
+    assert ended.seconds < SOON_SECONDS
+    assert ended.lines_of(0) == ["lost a peer", "after a while"]
+
+
+def test_killed_rank_ends_the_job(job) -> None:
+    ended = job("""
+        if rank == 1:
+            os.kill(os.getpid(), 9)
+        until(lambda: False)
+    """)
+    assert ended.status != 0
+    assert ended.seconds < SOON_SECONDS
+
+
+def test_normal_end(job) -> None:
+    """Requests outstanding, transports open and exits that were caught do no harm."""
+    ended = job("""
+        try:
+            sys.exit(4)
+        except SystemExit:
+            pass
+        transport.post_recv(np.zeros(10), 1 - rank, 3, lambda count: None)
+        transport.recv_slot(np.zeros(10), 1 - rank, 4).start()
+        unused = transport.recv_slot(np.zeros(10), 1 - rank, 4)
+        transport.send_slot(np.zeros(10), 1 - rank, 5).start()
+        if rank == 0:
+            transport.send_message(1, b"m" * 3_000_000)
+            transport.post_send(np.ones(1_000_000), 1, 6)
+        else:
+            data, counts = np.zeros(1_000_000), []
+            time.sleep(0.5)
+            transport.post_recv(data, 0, 6, counts.append)
+            until(lambda: messages and counts)
+            print("complete:", len(messages[0]), data.sum())
+        sys.exit(0)
+    """)
+    assert ended.status == 0, ended.output
+    assert "complete: 3000000 1000000.0" in ended.output
+    assert ended.seconds < SOON_SECONDS
+
+
+def test_sends_that_nobody_takes_do_not_hold_up_the_end(job) -> None:
+    ended = job("""
+        if rank == 0:
+            transport.post_send(np.ones(1_000_000), 1, 6)
+    """)
+    assert ended.status == 0, ended.output
+    assert ended.seconds < SOON_SECONDS
+
+
+def test_a_rank_may_end_long_before_the_others(job) -> None:
+    ended = job("""
+        if rank == 0:
+            time.sleep(2)
+            print("rank 0 is done")
+    """)
+    assert ended.status == 0, ended.output
+    assert "rank 0 is done" in ended.output
+
+
+def test_rank_that_never_joins(job) -> None:
+    program = """
+        abort.install_abort_hook(rank)
+        if rank == 0:
+            MpiTransport()
+        time.sleep(30)
+    """
+    ended = job(program, transport=False, HPCFLOW_CONNECT_TIMEOUT="1")
+    assert ended.status != 0
+    assert ended.seconds < SOON_SECONDS
+    assert "UnavailableError: not all 2 ranks joined within 1 s" in ended.lines_of(0)[-1]
+
+
+def test_ranks_that_disagree_about_chunks(job) -> None:
+    program = """
+        from hpcflow import config
+        abort.install_abort_hook(rank)
+        config.flags.chunk_bytes += rank
+        MpiTransport()
+    """
+    ended = job(program, transport=False)
+    assert ended.status != 0
+    assert "HPCFLOW_CHUNK_BYTES is 268435456 on rank 0, but 268435457 on rank 1" in ended.output
+
+
+def test_one_rank_keeps_the_hooks_of_python(job) -> None:
+    ended = job("sys.exit(3)", ranks=1)
+    assert ended.status == 3
+    assert ended.lines_of(0) == []
+
+
+def test_without_a_launcher_mpi_is_not_started() -> None:
+    program = (
+        "import sys; from hpcflow.comm import world, loopback; "
+        "assert not world.launched_under_mpi(); print(world.describe()); "
+        "assert 'mpi4py.MPI' not in sys.modules"
+    )
+    env = without_launcher(os.environ) | {"PYTHONPATH": PACKAGE_PARENT}
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+    assert ended.returncode == 0, ended.stderr
+    assert "'launcher': None" in ended.stdout
+
+
+def test_launcher_that_mpi_does_not_know(tmp_path: Path) -> None:
+    """As under srun without a PMI: several tasks, each of which MPI takes for a world."""
+    program = "from hpcflow.comm import world; world.world()"
+    env = without_launcher(os.environ) | {
+        "PYTHONPATH": PACKAGE_PARENT,
+        "SLURM_STEP_NUM_TASKS": "4",
+        "SLURM_PROCID": "2",
+    }
+    command = [sys.executable, "-c", program]
+    ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT_SECONDS)
+    assert ended.returncode != 0
+    assert "Slurm started 4 ranks, but MPI sees 1" in ended.stderr
