@@ -7,43 +7,46 @@ node-by-node steps differ in nothing but the size of their nodes.
 from __future__ import annotations
 
 import linecache
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow import dtypes
-from hpcflow.compiler.ir import Node
+from hpcflow.compiler.explain import explain, summary
+from hpcflow.compiler.ir import FETCH, Node
 from hpcflow.compiler.place import ref_inputs
-from hpcflow.errors import FailedPreconditionError, OpError, op_error
-from hpcflow.kernels.registry import RESOURCE, STEP, Kernel
+from hpcflow.kernels.registry import STEP, Kernel
 
 Port = tuple[Node, int]
 
 # Ops whose output is their first input.
-ALIASES = frozenset({"Identity", "StopGradient", "PreventGradient", "_Send", "RefIdentity"})
+ALIASES = frozenset({"Identity", "StopGradient", "PreventGradient", "_Send", "RefIdentity",
+                     "LoopCond"})
 NOTHING = frozenset({"NoOp", "_FetchOp", "ControlTrigger", "_SendControl", "_RecvControl"})
-
-# Overflow and invalid values are values (inf, nan), as on every device; NumPy's warnings about them
-# would name lines of kernels.
-REGION_MODULE = "hpcflow.region"
-warnings.filterwarnings("ignore", category=RuntimeWarning, module=r"hpcflow\.")
 
 _code_cache: dict[str, Any] = {}
 _CODE_CACHE_LIMIT = 4096
+_FOREVER = 1 << 62
 
 
 class Bound:
-    """A node with its kernel made for this step: the function, or the constant it stands for."""
+    """A node with its kernel made for this step: the function, or the constant it stands for.
 
-    __slots__ = ("node", "kernel", "function", "constant", "is_constant")
+    `moves` holds per input the function that brings the value to where the kernel wants it, or
+    None; it is empty where no input has to be moved. `fresh`: the outputs share memory with
+    nothing else.
+    """
+
+    __slots__ = ("node", "kernel", "function", "constant", "is_constant", "moves", "fresh")
 
     def __init__(self, node: Node, kernel: Kernel | None, function: Callable | None,
-                 constant: Any = None, is_constant: bool = False) -> None:
+                 constant: Any = None, is_constant: bool = False, moves: tuple = (),
+                 fresh: bool = False) -> None:
         self.node = node
         self.kernel = kernel
         self.function = function
         self.constant = constant
         self.is_constant = is_constant
+        self.moves = moves
+        self.fresh = fresh
 
 
 class RegionFunction:
@@ -63,98 +66,69 @@ class RegionFunction:
         self.needs_step = generator.needs_step
         self.line_nodes = generator.line_nodes
         self.arguments = generator.arguments
-        self.function, self.filename = generator.compile()
+        self.function, self.filename = compile_source(self.source, generator.globals)
 
     def explain(self, error: BaseException, where: str, rank: int | None) -> BaseException:
         """Return `error` as an ``OpError`` that names the op, its inputs and the user's line."""
         found = self._failing(error)
-        if found is None:
-            return error
-        node, values = found
-        return explain(error, node, values, where, rank)
+        return error if found is None else explain(error, *found, where, rank)
 
     def _failing(self, error: BaseException) -> tuple[Node, list] | None:
+        """The node whose line raised `error`, and a summary of its inputs."""
         trace = error.__traceback__
         while trace is not None:
-            code = trace.tb_frame.f_code
-            if code.co_name == "region" and code.co_filename == self.filename:
+            frame = trace.tb_frame
+            # Functions of equal source share their code; the globals are this function's own.
+            if frame.f_globals is self.function.__globals__:  # type: ignore[attr-defined]
                 node = self.line_nodes.get(trace.tb_lineno)
                 if node is None:
                     return None
+                scope = {**frame.f_globals, **frame.f_locals}
                 names = self.arguments.get(node, ())
-                scope = {**trace.tb_frame.f_globals, **trace.tb_frame.f_locals}
-                # A code object may be shared; the globals are this function's own.
-                if trace.tb_frame.f_globals is self.function.__globals__:
-                    return node, [scope.get(n) for n in names]
+                return node, [summary(scope[n]) for n in names if n in scope]
             trace = trace.tb_next
         return None
 
 
-def explain(error: BaseException, node: Node, values: list, where: str,
-            rank: int | None = None) -> BaseException:
-    """`error` of `node` on input `values`, as an ``OpError`` with op, shapes, device and line."""
-    if not isinstance(error, Exception):
-        return error
-    if isinstance(error, OpError) and error.op is not None:
-        return error
-    kind, message = _classify(error)
-    explained = op_error(kind, message, op=_NodeAsOp(node), device=where, rank=rank,
-                         input_shapes=[describe_value(v) for v in values if v is not None])
-    if node.op is not None:
-        explained._op = node.op
-    explained.__cause__ = None if isinstance(error, OpError) else error
-    return explained
+def compile_source(source: str, scope: dict[str, Any]) -> tuple[Callable, str]:
+    """The function ``region`` of `source` with the globals `scope`, and its file name.
+
+    Code of equal source is compiled once.
+    """
+    filename = f"<hpcflow region {hash(source) & (1 << 64) - 1:016x}>"
+    code = _code_cache.get(source)
+    if code is None:
+        if len(_code_cache) >= _CODE_CACHE_LIMIT:
+            _code_cache.clear()
+        code = _code_cache[source] = compile(source, filename, "exec")
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    exec(code, scope)
+    return scope["region"], filename
 
 
-def _classify(error: Exception) -> tuple[type[OpError], str]:
-    from hpcflow import errors
+class _Line:
+    """One statement: ``targets = function(arguments)``, or the read of a variable."""
 
-    if isinstance(error, OpError):
-        return type(error), error.message
-    text = str(error) or type(error).__name__
-    if isinstance(error, MemoryError):
-        return errors.ResourceExhaustedError, f"Out of memory: {text}"
-    if isinstance(error, NotImplementedError):
-        return errors.UnimplementedError, text
-    if isinstance(error, (ValueError, TypeError, IndexError, ZeroDivisionError, OverflowError)):
-        return errors.InvalidArgumentError, text
-    if isinstance(error, FileNotFoundError):
-        return errors.NotFoundError, text
-    return errors.InternalError, f"{type(error).__name__}: {text}"
+    __slots__ = ("node", "targets", "function", "arguments", "bound")
+
+    def __init__(self, node: Node, targets: list[str], function: str, arguments: list[str],
+                 bound: Bound | None = None) -> None:
+        self.node = node
+        self.targets = targets
+        self.function = function  # a global's name, or one of the forms below
+        self.arguments = arguments
+        self.bound = bound
 
 
-def describe_value(value: Any) -> str:
-    """``float32[64,784]`` of a run-time value."""
-    state = getattr(value, "value", None)
-    if hasattr(value, "initialized"):
-        if state is None:
-            return f"{value.dtype.name} variable (uninitialized)"
-        return f"{value.dtype.name}{list(state.shape)}".replace(" ", "")
-    if isinstance(value, bytes):
-        return "string[]"
-    if hasattr(value, "shape") and hasattr(value, "dtype"):
-        name = "string" if value.dtype.kind == "O" else dtypes.as_dtype(value.dtype).name
-        return f"{name}{list(value.shape)}".replace(" ", "")
-    return type(value).__name__
-
-
-class _NodeAsOp:
-    """The part of a node that messages show, under the names of an Operation."""
-
-    def __init__(self, node: Node) -> None:
-        self.name = node.op.name if node.op is not None else node.name
-        self.type = node.type
-        self.creation_site = node.creation_site
-
-
-def uninitialized(node: Node, state: Any) -> FailedPreconditionError:
-    """The error for reading a variable that has no value yet."""
-    return op_error(FailedPreconditionError,
-                    f"Attempting to use uninitialized value {state.name}", op=_NodeAsOp(node))
+_READ, _ITEM = "<read>", "<item>"
 
 
 class _Generator:
-    """Writes the source of one region."""
+    """Writes the source of one region.
+
+    Names: ``a`` the region's inputs, ``v`` values, ``r`` values of variables, ``m`` moved values
+    (all local); ``c`` what is the same in every step, ``k`` kernels, ``t`` moves (global).
+    """
 
     def __init__(self, nodes: list[Bound], known: dict[Port, Any], wanted: list[Port]) -> None:
         self.bound = nodes
@@ -163,40 +137,21 @@ class _Generator:
         self.outputs = wanted
         self.inputs: list[Port] = []
         self.names: dict[Port, str] = {}
-        self.globals: dict[str, Any] = {"uninitialized": uninitialized, "__name__": REGION_MODULE}
-        self.lines: list[str] = []
-        self.line_nodes: dict[int, Node] = {}
+        self.moved: dict[tuple[str, Any], str] = {}
+        self.fresh: dict[str, list[str]] = {}  # name -> the outputs of the same call
+        self.scalars: set[str] = set()  # names of values that are not worth a del
+        self.globals: dict[str, Any] = {"uninitialized": _uninitialized}
         self.arguments: dict[Node, list[str]] = {}
         self.needs_step = False
-        self.last_use = self._last_uses()
         self._collect_inputs()
-        self._emit_all()
-        self.source = self._assemble()
-
-    # -------------------------------------------------------- liveness
-
-    def _last_uses(self) -> dict[Port, int]:
-        """Root port -> position of the last node that reads it (aliases counted to their root)."""
-        self.root: dict[Port, Port] = {}
-        last: dict[Port, int] = {}
+        self.lines: list[_Line] = []
         for position, b in enumerate(self.bound):
-            for i, port in enumerate(b.node.inputs):
-                last[self._root(port)] = position
-                if self._is_alias(b) and i == 0:
-                    self.root[(b.node, 0)] = self._root(port)
-        for port in self.outputs:
-            last[self._root(port)] = len(self.bound)
-        return last
-
-    def _root(self, port: Port) -> Port:
-        return self.root.get(port, port)
-
-    def _is_alias(self, b: Bound) -> bool:
-        """Identity of a value; of a variable it is a read, which has a place in the order."""
-        if b.node.type not in ALIASES or b.function is not None:
-            return False
-        source, index = b.node.inputs[0]
-        return not source.dtypes[index]._is_ref_dtype or b.node.type == "RefIdentity"
+            self._translate(position, b)
+        self.shared = self._shared_names()
+        self._drop_copies()
+        self.last_use = self._last_uses()
+        self.line_nodes: dict[int, Node] = {}
+        self.source = self._write()
 
     # -------------------------------------------------------- names
 
@@ -210,167 +165,185 @@ class _Generator:
                 self.inputs.append(port)
 
     def _name(self, port: Port) -> str:
-        port = self._root(port)
         name = self.names.get(port)
         if name is None:
-            name = f"c{len(self.globals)}"
-            self.names[port] = name
-            self.globals[name] = self.known[port]
+            name = self.names[port] = self._global("c", self.known[port])
         return name
 
-    # -------------------------------------------------------- lines
+    def _global(self, prefix: str, value: Any) -> str:
+        name = f"{prefix}{len(self.globals)}"
+        self.globals[name] = value
+        return name
 
-    def _line(self, text: str, node: Node) -> None:
-        self.lines.append(text)
-        self.line_nodes[len(self.lines) + 1] = node  # line 1 is the def
+    # -------------------------------------------------------- translation
 
-    def _emit_all(self) -> None:
-        for position, b in enumerate(self.bound):
-            self._emit(position, b)
-            self._release(position, b)
-
-    def _emit(self, position: int, b: Bound) -> None:
+    def _translate(self, position: int, b: Bound) -> None:
         node = b.node
-        if b.is_constant or node.type in NOTHING and b.function is None or self._is_alias(b):
+        if b.is_constant or node.type in NOTHING and b.function is None:
             return
         arguments = self._arguments(position, b)
-        if node.type in ALIASES and b.function is None:  # the read of a variable
+        self.arguments[node] = arguments
+        if b.function is None:  # an alias
             self.names[(node, 0)] = arguments[0]
+            return
+        if node.type == FETCH and _is_number(node):
+            self._call(position, b, _ITEM, arguments)
             return
         if b.kernel is not None and b.kernel.mode == STEP:
             self.needs_step = True
             arguments = ["S", *arguments]
         function = f"k{position}"
         self.globals[function] = b.function
-        call = f"{function}({', '.join([*arguments, *self._out(position, b)])})"
-        self._assign(node, position, call)
+        self._call(position, b, function, arguments)
 
-    def _assign(self, node: Node, position: int, call: str) -> None:
-        count = len(node.dtypes)
-        if count == 0:
-            self._line(call, node)
-            return
-        names = [f"v{position}" if count == 1 else f"v{position}_{i}" for i in range(count)]
-        for i, name in enumerate(names):
+    def _call(self, position: int, b: Bound, function: str, arguments: list[str]) -> None:
+        node, count = b.node, len(b.node.dtypes)
+        targets = [f"v{position}" if count == 1 else f"v{position}_{i}" for i in range(count)]
+        for i, name in enumerate(targets):
             self.names[(node, i)] = name
-        self._line(f"{', '.join(names)} = {call}", node)
+            if node.dims[i] == ():
+                self.scalars.add(name)
+            if b.fresh:
+                self.fresh[name] = targets
+        self.lines.append(_Line(node, targets, function, arguments, b))
 
     def _arguments(self, position: int, b: Bound) -> list[str]:
         """Argument names; a variable read as a value is read on a line of its own."""
         node = b.node
         names = []
-        for i, (port, is_ref) in enumerate(zip(node.inputs, _input_refs(node), strict=True)):
+        for i, (port, is_ref) in enumerate(zip(node.inputs, input_refs(node), strict=True)):
             source, index = port
+            name = self._name(port)
             if source.dtypes[index]._is_ref_dtype and not is_ref:
-                names.append(self._read(position, i, node, port))
-            else:
-                names.append(self._name(port))
-        self.arguments[node] = names
+                name = self._read(f"r{position}_{i}", node, name, source.dims[index])
+            if b.moves and b.moves[i] is not None:
+                name = self._moved(name, b.moves[i], node)
+            names.append(name)
         return names
 
-    def _read(self, position: int, index: int, node: Node, port: Port) -> str:
-        state, value = self._name(port), f"r{position}_{index}"
-        self._line(f"{value} = {state}.value", node)
-        marker = f"n{position}"
-        self.globals[marker] = node
-        self._line(f"if {value} is None: raise uninitialized({marker}, {state})", node)
-        return value
+    def _read(self, target: str, node: Node, state: str, dims: Any) -> str:
+        if dims == ():
+            self.scalars.add(target)
+        self.lines.append(_Line(node, [target], _READ, [state]))
+        return target
 
-    def _out(self, position: int, b: Bound) -> list[str]:
-        """``out=`` an input that ends here, where shape and dtype are the output's."""
-        kernel, node = b.kernel, b.node
-        if kernel is None or not (kernel.accepts_out and kernel.elementwise):
-            return []
-        for i, port in enumerate(node.inputs):
-            if self._reusable(port, position) and _same_layout(node, i):
-                return [f"out={self._name(port)}"]
-        return []
+    def _moved(self, name: str, move: Callable, node: Node) -> str:
+        """`name` after `move`: constants once and for all, others once per region."""
+        key = (name, move)
+        found = self.moved.get(key)
+        if found is None:
+            if name in self.globals:
+                found = self._global("c", move(self.globals[name]))
+            else:
+                found = f"m{len(self.moved)}"
+                self.lines.append(_Line(node, [found], self._global("t", move), [name]))
+            self.moved[key] = found
+        return found
 
-    def _reusable(self, port: Port, position: int) -> bool:
-        root = self._root(port)
-        source = root[0]
-        b = self._fresh.get(source)
-        if b is None or self.last_use.get(root) != position or root in self.known:
-            return False
-        return root not in self._shared
+    # -------------------------------------------------------- memory
 
-    @property
-    def _fresh(self) -> dict[Node, Bound]:
-        """Nodes of this region whose outputs share memory with nothing else."""
-        cached = getattr(self, "_fresh_nodes", None)
-        if cached is None:
-            cached = {b.node: b for b in self.bound
-                      if b.kernel is not None and b.kernel.fresh and b.function is not None}
-            self._fresh_nodes = cached
-            self._shared = self._maybe_viewed()
-        return cached
+    def _shared_names(self) -> set[str]:
+        """Names of values that some kernel may have made a view of, or kept."""
+        shared: set[str] = set()
+        for line in self.lines:
+            if not (line.node.type == FETCH or line.bound is not None and line.bound.fresh):
+                shared.update(line.arguments)
+        return shared
 
-    def _maybe_viewed(self) -> set[Port]:
-        """Ports that some kernel may have made a view of, or kept."""
-        viewed: set[Port] = set()
-        for b in self.bound:
-            if b.function is None or b.kernel is None:
-                if b.node.type == "_Send":
-                    viewed.update(map(self._root, b.node.inputs))
-                continue
-            if not b.kernel.fresh:
-                viewed.update(map(self._root, b.node.inputs))
-        return viewed
+    def _drop_copies(self) -> None:
+        """A value that nobody else holds is fetched as it is."""
+        wanted = [self._name(p) for p in self.outputs]
+        kept = []
+        for line in self.lines:
+            if line.node.type == FETCH and line.bound is not None and line.function != _ITEM:
+                name = line.arguments[0]
+                if self._is_own(name) and name not in wanted and _is_array(line.node):
+                    self.names[(line.node, 0)] = name
+                    wanted.append(name)
+                    continue
+            kept.append(line)
+        self.lines = kept
 
-    def _release(self, position: int, b: Bound) -> None:
-        """Drop names after their last use: memory is freed, and variables become exclusive."""
-        dead = []
-        for port in {self._root(p) for p in b.node.inputs} | {
-                (b.node, i) for i in range(len(b.node.dtypes))}:
-            name = self.names.get(port)
-            if name and name[0] in "va" and self.last_use.get(port, position) == position:
-                dead.append(name)
-        names = self.arguments.get(b.node, ())
-        own = f"r{position}_"  # a read made for this node alone
-        dead.extend(n for n in names if n.startswith(own) and not self._kept(b, n))
-        for port in b.node.inputs:  # reads that became values
-            root = self._root(port)
-            name = self.names.get(root, "")
-            if name[:1] == "r" and self.last_use.get(root, position) == position:
-                dead.append(name)
-        if dead:
-            self._line(f"del {', '.join(sorted(set(dead)))}", b.node)
+    def _is_own(self, name: str) -> bool:
+        return name not in self.shared and len(self.fresh.get(name, ())) == 1
 
-    def _kept(self, b: Bound, name: str) -> bool:
-        port = (b.node, 0)
-        return self.names.get(port) == name and self.last_use.get(port, -1) >= 0
+    def _last_uses(self) -> dict[str, int]:
+        last: dict[str, int] = {}
+        for i, line in enumerate(self.lines):
+            for name in line.arguments:
+                last[name] = i
+        for port in self.outputs:
+            last[self._name(port)] = _FOREVER
+        return last
 
-    # -------------------------------------------------------- whole
+    def _out(self, index: int, line: _Line) -> str | None:
+        """The argument that the result may overwrite: one that ends here, of the same layout."""
+        b = line.bound
+        if b is None or b.kernel is None or not (b.kernel.accepts_out and b.kernel.elementwise):
+            return None
+        arguments = self.arguments[line.node]
+        for i, name in enumerate(arguments):
+            if self._is_own(name) and self.last_use[name] == index and same_layout(line.node, i):
+                return name
+        return None
 
-    def _assemble(self) -> str:
-        parameters = ["S"] + [self._name(p) for p in self.inputs]
+    # -------------------------------------------------------- text
+
+    def _write(self) -> str:
+        parameters = ["S", *(self._name(p) for p in self.inputs)]
+        text = [f"def region({', '.join(parameters)}):"]
+        for index, line in enumerate(self.lines):
+            for statement in [*self._statements(index, line), *self._release(index, line)]:
+                text.append(f"    {statement}")
+                self.line_nodes[len(text)] = line.node
         returned = [self._name(p) for p in self.outputs]
-        body = [*self.lines, f"return ({', '.join(returned)}{',' if returned else ''})"]
-        return f"def region({', '.join(parameters)}):\n" + "".join(f"    {s}\n" for s in body)
+        text.append(f"    return ({', '.join(returned)}{',' if returned else ''})")
+        return "\n".join(text) + "\n"
 
-    def compile(self) -> tuple[Callable, str]:
-        filename = f"<hpcflow region {abs(hash(self.source)):x}>"
-        code = _code_cache.get(self.source)
-        if code is None:
-            if len(_code_cache) > _CODE_CACHE_LIMIT:
-                _code_cache.clear()
-            code = compile(self.source, filename, "exec")
-            _code_cache[self.source] = code
-            linecache.cache[filename] = (len(self.source), None,
-                                         self.source.splitlines(True), filename)
-        scope = self.globals
-        exec(code, scope)
-        return scope["region"], filename
+    def _statements(self, index: int, line: _Line) -> list[str]:
+        targets, arguments = ", ".join(line.targets), line.arguments
+        if line.function == _READ:
+            return [f"{targets} = {arguments[0]}.value",
+                    f"if {targets} is None: raise uninitialized({arguments[0]})"]
+        if line.function == _ITEM:
+            return [f"{targets} = {arguments[0]}[()]"]
+        out = self._out(index, line)
+        given = ", ".join(arguments if out is None else [*arguments, f"out={out}"])
+        call = f"{line.function}({given})"
+        return [f"{targets} = {call}" if targets else call]
+
+    def _release(self, index: int, line: _Line) -> list[str]:
+        """Drop values after their last use: memory is freed, and variables become exclusive."""
+        if index + 1 == len(self.lines):
+            return []
+        names = [n for n in dict.fromkeys([*line.arguments, *line.targets])
+                 if n[0] in "vrm" and n not in self.scalars and self.last_use.get(n, -1) <= index]
+        return [f"del {', '.join(names)}"] if names else []
 
 
-def _input_refs(node: Node) -> list[bool]:
+def _uninitialized(state: Any) -> Exception:
+    return state.uninitialized()
+
+
+def _is_number(node: Node) -> bool:
+    """True if the value that `node` fetches is surely a NumPy scalar or an array of rank 0."""
+    dtype = node.dtypes[0]
+    return node.dims[0] == () and dtype.name not in ("string", "resource", "variant")
+
+
+def _is_array(node: Node) -> bool:
+    return bool(node.dims[0])
+
+
+def input_refs(node: Node) -> list[bool]:
+    """For each input, whether the kernel wants the variable itself."""
     flags = ref_inputs(node)
     if len(flags) < len(node.inputs):  # nodes that passes made
         flags = flags + [False] * (len(node.inputs) - len(flags))
     return flags
 
 
-def _same_layout(node: Node, index: int) -> bool:
+def same_layout(node: Node, index: int) -> bool:
     """True if input `index` surely has the shape and dtype of the output, and is an array."""
     source, port = node.inputs[index]
     dims, out = source.dims[port], node.dims[0]
@@ -395,8 +368,3 @@ def _broadcasts_into(dims: tuple | None, target: tuple) -> bool:
 def generate(nodes: list[Bound], known: dict[Port, Any], wanted: list[Port]) -> RegionFunction:
     """Generate the function of a region whose nodes are in the order of execution."""
     return RegionFunction(_Generator(nodes, known, wanted))
-
-
-def is_resource(b: Bound) -> bool:
-    """True for a node whose output is the same object in every step."""
-    return b.kernel is not None and b.kernel.mode == RESOURCE

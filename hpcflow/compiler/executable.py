@@ -14,6 +14,7 @@ from hpcflow import config
 from hpcflow.compiler import codegen
 from hpcflow.compiler.bind import Binder
 from hpcflow.compiler.codegen import Bound, Port, RegionFunction
+from hpcflow.compiler.frames import FrameInfo, assign_frames
 from hpcflow.compiler.ir import (
     CONTROL_FLOW_TYPES,
     FEED,
@@ -22,9 +23,14 @@ from hpcflow.compiler.ir import (
     SEND,
     Node,
     topological,
+    writes_state,
 )
 from hpcflow.compiler.partition import task_of
+from hpcflow.errors import InvalidArgumentError, op_error
 from hpcflow.kernels.registry import ASYNC, STEP, Kernel
+
+# Always alive, so never part of a region that can be dead.
+_ALONE = frozenset({"ControlTrigger"})
 
 # Kinds of items.
 CALL, CALL_ASYNC, RECEIVE, SOURCE, SWITCH, MERGE, ENTER, EXIT, NEXT = range(9)
@@ -40,16 +46,24 @@ class Item:
     """One thing the executor schedules.
 
     Attributes:
-        slot: position of its first input among the slots of an iteration; ``count`` inputs.
-        pending: inputs and control inputs to wait for (for a Merge see the executor).
-        outs: per output port, the (item, slot) pairs that read it.
-        control_outs: items that wait for it.
+        index: position among the items; what is ready runs in this order.
+        inputs, outputs: the ports that arrive and that are passed on.
+        layout: the frame it runs in; `cell` is its place there, `slot` that of its first input.
+        count: the number of inputs that arrive; ``pending`` adds the control inputs (for a Merge
+            see the executor).
+        fixed: input position -> value of the inputs that are the same in every step.
+        targets: (output, slot, cell, index) of every reader that is not a Merge.
+        merges: (output, slot, item) of the readers that are.
+        control_targets, control_merges: (cell, index), and items, that wait for it.
         results: (output port, fetch index) pairs.
+        sends: its Send nodes, over which a dead value leaves when the item does not run.
+        child: the layout that an Enter leads into.
     """
 
-    __slots__ = ("index", "kind", "function", "region", "nodes", "inputs", "outputs", "slot",
-                 "count", "pending", "controls", "outs", "control_outs", "results", "attrs",
-                 "is_enter", "edge")  # fmt: skip
+    __slots__ = ("index", "kind", "function", "region", "nodes", "inputs", "outputs", "layout",
+                 "cell", "slot", "count", "pending", "controls", "fixed", "targets", "merges",
+                 "control_targets", "control_merges", "results", "sends", "child", "edge",
+                 "never_dead", "is_constant_enter")  # fmt: skip
 
     def __init__(self, index: int, kind: int, nodes: list[Node], inputs: list[Port],
                  outputs: list[Port]) -> None:
@@ -60,19 +74,55 @@ class Item:
         self.outputs = outputs
         self.function: Any = None
         self.region: RegionFunction | None = None
-        self.slot = 0
+        self.layout: Layout = None  # type: ignore[assignment]
+        self.cell = self.slot = self.pending = self.controls = 0
         self.count = len(inputs)
-        self.pending = 0
-        self.controls = 0
-        self.outs: list[list[tuple[Item, int]]] = [[] for _ in outputs]
-        self.control_outs: list[Item] = []
+        self.fixed: dict[int, Any] = {}
+        self.targets: list[tuple[int, int, int, int]] = []
+        self.merges: list[tuple[int, int, Item]] = []
+        self.control_targets: list[tuple[int, int]] = []
+        self.control_merges: list[Item] = []
         self.results: list[tuple[int, int]] = []
-        self.attrs = nodes[0].attrs if nodes else {}
-        self.is_enter = kind == ENTER
-        self.edge: Any = None
+        self.sends = [n for n in nodes if n.type in (SEND, "_SendControl")]
+        self.child: Layout | None = None
+        self.edge: Edge | None = None
+        self.never_dead = nodes[0].type == "ControlTrigger"
+        self.is_constant_enter = kind == ENTER and bool(nodes[0].attrs.get("is_constant"))
 
     def __repr__(self) -> str:
         return f"<Item {self.index} {', '.join(n.name for n in self.nodes[:3])}>"
+
+
+class Layout:
+    """What an iteration of a frame holds: a count per item, a slot per input that arrives.
+
+    ``initial`` are the counts at the start; ``sources`` the items that wait for nothing;
+    ``enters`` the number of Enter items that lead into the frame.
+    """
+
+    __slots__ = ("info", "initial", "slot_count", "sources", "enters", "parallel")
+
+    def __init__(self, info: FrameInfo) -> None:
+        self.info = info
+        self.parallel = info.parallel
+        self.initial: list[int] = []
+        self.slot_count = 0
+        self.sources: list[Item] = []
+        self.enters = 0
+
+    def add(self, item: Item) -> None:
+        """Give `item` its places."""
+        item.layout = self
+        item.cell = len(self.initial)
+        item.slot = self.slot_count
+        self.initial.append(0)
+        self.slot_count += item.count
+
+    def close(self, item: Item) -> None:
+        """Take down what `item` waits for."""
+        self.initial[item.cell] = item.pending
+        if item.pending == 0 and item.kind not in (SOURCE, RECEIVE):
+            self.sources.append(item)
 
 
 class Edge:
@@ -108,7 +158,10 @@ class Edge:
 
 
 class Executable:
-    """One task's part of a compiled step."""
+    """One task's part of a compiled step.
+
+    Raises ``InvalidArgumentError`` for loops that are not well formed.
+    """
 
     def __init__(self, nodes: list[Node], task: str, devices: dict[str, Any], context: Any,
                  compiled: bool) -> None:
@@ -118,31 +171,28 @@ class Executable:
         self.items: list[Item] = []
         self.feeds: dict[int, Item] = {}
         self.fetch_count = 0
-        self.known_results: dict[int, Any] = {}
         self.resources_version = context.resources.version if context is not None else 0
+        self._layouts: dict[FrameInfo, Layout] = {}
         self._build(nodes, Binder(devices, context), compiled)
-        self.has_frames = any(i.kind in (ENTER, EXIT, NEXT) for i in self.items)
-        self.initial_pending = [i.pending for i in self.items]
-        self.sources = [i for i in self.items if i.pending == 0 and i.kind != SOURCE]
-        self.slot_count = sum(i.count for i in self.items)
+        self.receives = [i for i in self.items if i.kind == RECEIVE]
         self.direct = self._direct_form()
 
     # ------------------------------------------------------------ building
 
     def _build(self, nodes: list[Node], binder: Binder, compiled: bool) -> None:
-        order = topological(nodes, _writes)
+        order = topological(nodes, writes_state)
         remote = {n for n in nodes if _is_remote(n)}
-        bound: dict[Node, Bound] = {}
-        for node in order:
-            bound[node] = self._bind(node, binder, remote)
+        bound = {node: self._bind(node, binder, remote) for node in order}
+        _pass_on_controls(order, bound)
         groups = _groups(order, bound, compiled)
         wanted = _wanted_ports(groups, binder.known)
         by_node: dict[Node, Item] = {}
         for group in groups:
-            item = self._make_item(group, binder.known, wanted)
+            item = self._make_item(group, binder, wanted)
             for b in group:
                 by_node[b.node] = item
-        self._connect(by_node, binder.known)
+        self._lay_out(order, bound, by_node)
+        self._connect(by_node)
 
     def _bind(self, node: Node, binder: Binder, remote: set[Node]) -> Bound:
         if node in remote:
@@ -150,27 +200,27 @@ class Executable:
             edges = self.sends if sending else self.recvs
             edge = Edge(node, sending, len(edges))
             edges.append(edge)
-            return Bound(node, _SEND_KERNEL if sending else None, _sender(edge) if sending else None)
+            if sending:
+                return Bound(node, _SEND_KERNEL, _sender(edge))
+            return Bound(node, None, None)
         if node.type in CONTROL_FLOW_TYPES or node.type == FEED:
             return Bound(node, None, None)
         return binder.bind(node)
 
-    def _make_item(self, group: list[Bound], known: dict, wanted: dict) -> Item:
+    def _make_item(self, group: list[Bound], binder: Binder, wanted: dict) -> Item:
         nodes = [b.node for b in group]
-        first = group[0].node
         kind = _kind_of(group[0])
         index = len(self.items)
         if kind == CALL:
-            outputs = wanted.get(id(group), [])
-            region = codegen.generate(group, known, outputs)
+            region = codegen.generate(group, binder.known, wanted.get(id(group), []))
             item = Item(index, CALL, nodes, region.inputs, region.outputs)
             item.region, item.function = region, region.function
             if config.flags.print_source:
                 print(f"# {self.task} item {index}\n{region.source}", file=sys.stderr)
         else:
-            item = self._primitive(index, kind, group[0], known)
-        if kind == SOURCE and first.type == FEED:
-            self.feeds[first.attrs["index"]] = item
+            item = self._primitive(index, kind, group[0], binder.known)
+        if kind == SOURCE:
+            self.feeds[nodes[0].attrs["index"]] = item
         self.items.append(item)
         return item
 
@@ -181,47 +231,56 @@ class Executable:
             item = Item(index, kind, [node], [], outputs)
             item.edge = next(e for e in self.recvs if e.node is node)
             return item
-        item = Item(index, kind, [node], list(node.inputs), outputs)
+        item = Item(index, kind, [node], [p for p in node.inputs if p not in known], outputs)
         if kind == CALL_ASYNC:
             item.function = _async_call(b, known)
-            item.inputs = [p for p in node.inputs if p not in known]
-        elif kind != SOURCE:
-            item.attrs = dict(node.attrs)
-            item.attrs["known"] = {i: known[p] for i, p in enumerate(node.inputs) if p in known}
-            item.inputs = [p for p in node.inputs if p not in known]
-        item.count = len(item.inputs)
+        else:
+            item.fixed = {i: known[p] for i, p in enumerate(node.inputs) if p in known}
         return item
 
-    def _connect(self, by_node: dict[Node, Item], known: dict) -> None:
-        slot = 0
+    # ------------------------------------------------------------ frames
+
+    def _lay_out(self, order: list[Node], bound: dict[Node, Bound],
+                 by_node: dict[Node, Item]) -> None:
+        root = FrameInfo("", None)
+        frames: dict[Node, FrameInfo] = {}
+        self.has_frames = any(i.kind in (ENTER, EXIT, NEXT) for i in self.items)
+        if self.has_frames:
+            frames = assign_frames(order, root, lambda node: bound[node].is_constant)
+        self.root = self._layouts[root] = Layout(root)
+        for item in self.items:
+            info = frames.get(item.nodes[0], root)
+            self._layouts.setdefault(info, Layout(info)).add(item)
+            if info is not root:
+                _check_no_fetch(item, info)
+            if item.kind == ENTER:
+                child = info.child(item.nodes[0])
+                item.child = self._layouts.setdefault(child, Layout(child))
+                item.child.enters += 1
+
+    # ------------------------------------------------------------ connections
+
+    def _connect(self, by_node: dict[Node, Item]) -> None:
         ports = {p: (item, i) for item in self.items for i, p in enumerate(item.outputs)}
         for item in self.items:
-            item.slot = slot
             for k, port in enumerate(item.inputs):
                 source, index = ports[port]
-                source.outs[index].append((item, slot + k))
-            slot += item.count
+                if item.kind == MERGE:
+                    source.merges.append((index, item.slot + k, item))
+                else:
+                    source.targets.append((index, item.slot + k, item.cell, item.index))
         for item in self.items:
-            sources = self._control_sources(item, by_node, known)
-            item.controls = len(sources)
-            for source in sources:
-                source.control_outs.append(item)
-            item.pending = (1 + 2 * item.controls if item.kind == MERGE
-                            else item.count + item.controls)
+            for source in _control_sources(item, by_node):
+                item.controls += 1
+                if item.kind == MERGE:
+                    source.control_merges.append(item)
+                else:
+                    source.control_targets.append((item.cell, item.index))
+            item.pending = item.count + item.controls
+            if item.kind == MERGE:  # the low bit stands for "nothing has arrived"
+                item.pending = 2 * item.controls + (not item.fixed)
+            item.layout.close(item)
         self._connect_results(by_node)
-
-    def _control_sources(self, item: Item, by_node: dict[Node, Item], known: dict) -> list[Item]:
-        inside = {n: True for n in item.nodes}
-        found: dict[Item, bool] = {}
-        for node in item.nodes:
-            for control in node.controls:
-                if control in inside:
-                    continue
-                source = by_node.get(control)
-                if source is not None and source is not item:
-                    found[source] = True
-        data = {by_node[s] for s, i in item.inputs if s in by_node}
-        return [s for s in found if item.kind == MERGE or s not in data or s.kind == SWITCH]
 
     def _connect_results(self, by_node: dict[Node, Item]) -> None:
         for node, item in by_node.items():
@@ -243,22 +302,41 @@ class Executable:
         item = calls[0]
         if item.region is None or item.region.needs_step:
             return None
-        feeds = {id(f): index for index, f in self.feeds.items()}
-        order = []
-        by_port = {p: feeds[id(i)] for i in self.items if i.kind == SOURCE for p in i.outputs}
-        for port in item.inputs:
-            order.append(by_port[port])
-        return (item.function, tuple(order), {fetch: port for port, fetch in item.results})
-
-    def item_of(self, index: int) -> Item:
-        """The item with this index."""
-        return self.items[index]
+        by_port = {p: index for index, i in self.feeds.items() for p in i.outputs}
+        order = tuple(by_port[port] for port in item.inputs)
+        return (item.function, order, {fetch: port for port, fetch in item.results})
 
 
-def _writes(node: Node) -> bool:
-    """True for updates of variables: reads that are free to come first do."""
-    return (node.op_def.is_stateful is False and any(a.is_ref for a in node.op_def.inputs)
-            and any(a.is_ref for a in node.op_def.outputs) and node.type not in CONTROL_FLOW_TYPES)
+def _check_no_fetch(item: Item, info: FrameInfo) -> None:
+    """A value inside a loop is many values, or none: it cannot be fetched."""
+    for node in item.nodes:
+        if node.type in (FETCH, "_FetchOp"):
+            name = node.name.partition("/")[2]
+            raise op_error(InvalidArgumentError, f"'{name}' cannot be fetched: it is inside the "
+                           f"loop '{info.name}'; fetch what leaves it through Exit", op=node)
+
+
+def _control_sources(item: Item, by_node: dict[Node, Item]) -> list[Item]:
+    """The items that `item` waits for without reading them (all at once, or by a data edge)."""
+    inside = set(item.nodes)
+    found: dict[Item, bool] = {}
+    for node in item.nodes:
+        for control in node.controls:
+            source = by_node.get(control)
+            if source is not None and source is not item and control not in inside:
+                found[source] = True
+    data = {by_node[s] for s, _ in item.inputs if s in by_node}
+    # Of a Switch one output is dead: waiting for the node is not reading one of its outputs.
+    return [s for s in found if item.kind == MERGE or s not in data or s.kind == SWITCH]
+
+
+def _pass_on_controls(order: list[Node], bound: dict[Node, Bound]) -> None:
+    """What is the same in every step never runs; its readers wait for what it waited for."""
+    for node in order:
+        sources = [s for s, _ in node.inputs] + node.controls
+        extra = [c for s in sources if bound[s].is_constant for c in s.controls]
+        if extra:
+            node.controls = list(dict.fromkeys([*node.controls, *extra]))
 
 
 def _is_remote(node: Node) -> bool:
@@ -299,7 +377,7 @@ def _groups(order: list[Node], bound: dict[Node, Bound], compiled: bool) -> list
         b = bound[node]
         if b.is_constant:
             continue
-        alone = not compiled or _kind_of(b) != CALL
+        alone = not compiled or node.type in _ALONE or _kind_of(b) != CALL
         groups.setdefault(("alone", node) if alone else ("region", node.device, node.region),
                           []).append(b)
     return list(groups.values())
@@ -321,24 +399,21 @@ def _wanted_ports(groups: list[list[Bound]], known: dict) -> dict[int, list[Port
 
 
 def _async_call(b: Bound, known: dict) -> Any:
-    """``f(step, done, *values)`` with constants filled in and variables read."""
+    """``f(step, done, *values)`` with constants filled in, variables read and values moved."""
     node, function = b.node, b.function
-    refs = codegen._input_refs(node)
-    plan = [(known.get(p), p in known, p[0].dtypes[p[1]]._is_ref_dtype and not r)
-            for p, r in zip(node.inputs, refs, strict=True)]
+    refs = codegen.input_refs(node)
+    moves = b.moves or (None,) * len(refs)
+    plan = [(known.get(p), p in known, p[0].dtypes[p[1]]._is_ref_dtype and not r, m)
+            for p, r, m in zip(node.inputs, refs, moves, strict=True)]
 
     def call(step: Any, done: Any, *values: Any) -> None:
         remaining = iter(values)
-        args = []
-        for value, fixed, read in plan:
+        arguments = []
+        for value, fixed, read, move in plan:
             value = value if fixed else next(remaining)
             if read:
-                if value.value is None:
-                    raise codegen.uninitialized(node, value)
-                value = value.value
-            args.append(value)
-        function(step, done, *args)
+                value = value.read()
+            arguments.append(value if move is None else move(value))
+        function(step, done, *arguments)  # type: ignore[misc]
 
     return call
-
-

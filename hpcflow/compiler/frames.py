@@ -35,13 +35,13 @@ class FrameInfo:
         return found
 
 
-def assign_frames(order: list[Node], is_known: Callable[[Node], bool]) -> dict[Node, FrameInfo]:
+def assign_frames(order: list[Node], root: FrameInfo,
+                  is_known: Callable[[Node], bool]) -> dict[Node, FrameInfo]:
     """The frame of each node; `order` has producers first, back edges excepted.
 
     ``is_known(node)`` tells constants and resources, which are the same everywhere. Raises
     ``InvalidArgumentError`` for a node with inputs from different frames.
     """
-    root = FrameInfo("", None)
     frames: dict[Node, FrameInfo] = {}
     for node in order:
         found: FrameInfo | None = None

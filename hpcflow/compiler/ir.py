@@ -6,6 +6,7 @@ and the key of the region that it may share.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -91,6 +92,19 @@ def device_type(device: str) -> str:
 def kernel_of(node: Node) -> Kernel | None:
     """The kernel of a placed node, or None."""
     return find_kernel(node.type, device_type(node.device), node.attrs)
+
+
+_WRITES_RESOURCE = re.compile(
+    "Assign.*VariableOp|Resource(Sparse)?Apply.*|ResourceScatter.*|ResourceStridedSliceAssign|"
+    "DestroyResourceOp")
+_READS_BY_REFERENCE = CONTROL_FLOW_TYPES | {"RefIdentity", "RefSelect", "IsVariableInitialized"}
+
+
+def writes_state(node: Node) -> bool:
+    """True for updates of variables: the reads that are free to come before them do."""
+    if any(a.is_ref for a in node.op_def.inputs):
+        return node.type not in _READS_BY_REFERENCE
+    return node.op_def.is_stateful and _WRITES_RESOURCE.fullmatch(node.type) is not None
 
 
 class StepGraph:

@@ -83,6 +83,8 @@ class _Regions:
         return waits
 
     def _dead_over(self, source: Node, index: int) -> int:
+        if source.type == "ControlTrigger":  # always alive
+            return 0
         if source.type in _OWN_DEADNESS:
             return self._bit(("dead", source))
         if source.type in SWITCH_TYPES and index >= 0:

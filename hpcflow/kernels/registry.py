@@ -126,6 +126,9 @@ class KernelNode:
 
 
 _KERNELS: dict[str, list[Kernel]] = {}
+# Per op type the attributes that its kernels choose by; and the answers given so far.
+_TYPE_ATTRS: dict[str, tuple[str, ...]] = {}
+_FOUND: dict[tuple, Kernel | None] = {}
 
 
 def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
@@ -146,6 +149,9 @@ def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
             _KERNELS.setdefault(op_type, []).append(Kernel(
                 op_type, device, factory, mode, allowed, fresh, accepts_out, elementwise,
                 host_inputs, host_outputs, priority))
+            names = {*_TYPE_ATTRS.get(op_type, ()), *allowed}
+            _TYPE_ATTRS[op_type] = tuple(sorted(names))
+        _FOUND.clear()
         return factory
 
     return register
@@ -159,6 +165,15 @@ def ufunc(op_type: str, name: str, **options: Any) -> None:
 
 def find_kernel(op_type: str, device_type: str, attrs: dict[str, Any]) -> Kernel | None:
     """Return the kernel for an op with `attrs` on a device type, or None."""
+    key = (op_type, device_type, *[attrs.get(name) for name in _TYPE_ATTRS.get(op_type, ())])
+    try:
+        return _FOUND[key]
+    except KeyError:
+        found = _FOUND[key] = _best_kernel(op_type, device_type, attrs)
+        return found
+
+
+def _best_kernel(op_type: str, device_type: str, attrs: dict[str, Any]) -> Kernel | None:
     best: tuple | None = None
     for order, candidate in enumerate(_KERNELS.get(op_type, ())):
         if candidate.device_type not in (device_type, ANY_ARRAY_DEVICE):

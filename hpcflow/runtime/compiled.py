@@ -74,7 +74,8 @@ class LocalStep:
                 outputs = function(None, *feeds) if in_order else function(
                     None, *[feeds[i] for i in order])
             except BaseException as e:
-                raise item.region.explain(e, item.nodes[0].device, None) from e.__cause__
+                error = item.region.explain(e, item.nodes[0].device, None)
+                raise error from error.__cause__
             if same:
                 return outputs
             values = [None] * count

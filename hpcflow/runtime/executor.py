@@ -8,13 +8,14 @@ The rules of frames and deadness are those of the control-flow paper (EuroSys 20
 
 from __future__ import annotations
 
-import heapq
 import threading
 from collections import deque
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
-from hpcflow.compiler import codegen
+import numpy as np
+
 from hpcflow.compiler.executable import (
     CALL,
     CALL_ASYNC,
@@ -22,72 +23,33 @@ from hpcflow.compiler.executable import (
     EXIT,
     MERGE,
     NEXT,
-    RECEIVE,
     SWITCH,
     Executable,
     Item,
 )
-from hpcflow.errors import CancelledError, InvalidArgumentError, OpError, op_error
+from hpcflow.compiler.explain import explain, summary
+from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, op_error
+from hpcflow.runtime.iterations import DEAD, Frame, Iteration
 
-
-class _Dead:
-    """The value of a branch that was not taken."""
-
-    def __repr__(self) -> str:
-        return "DEAD"
-
-
-DEAD = _Dead()
-
-
-class Iteration:
-    """The state of one iteration of a frame: what waits, and the values that have arrived."""
-
-    __slots__ = ("frame", "index", "pending", "slots", "dead", "outstanding", "child_frames")
-
-    def __init__(self, frame: Frame, index: int, executable: Executable) -> None:
-        self.frame = frame
-        self.index = index
-        self.pending = list(executable.initial_pending)
-        self.slots: list[Any] = [None] * executable.slot_count
-        self.dead: dict[int, int] = {}
-        self.outstanding = 0  # items made ready and not finished
-        self.child_frames = 0
-
-
-class Frame:
-    """One activation of a loop (or the root): its iterations and what is constant in them."""
-
-    __slots__ = ("name", "parent", "parent_iteration", "parallel", "iterations", "front",
-                 "constants", "waiting", "dead_exits", "pending_enters", "finished")  # fmt: skip
-
-    def __init__(self, name: Any, parent: Frame | None, parent_iteration: Iteration | None,
-                 parallel: int, pending_enters: int) -> None:
-        self.name = name
-        self.parent = parent
-        self.parent_iteration = parent_iteration
-        self.parallel = max(parallel, 1)
-        self.iterations: dict[int, Iteration] = {}
-        self.front = 0  # the newest iteration
-        self.constants: list[tuple[Item, Any]] = []  # loop invariants for every iteration
-        self.waiting: list[tuple[Item, Any]] = []  # NextIteration values held back
-        self.dead_exits: dict[Item, bool] = {}
-        self.pending_enters = pending_enters
-        self.finished = False
+_POSITIONS = [np.int32(i) for i in range(16)]  # what a Merge says about which input came
 
 
 class Step:
     """One execution of an :class:`Executable`.
 
     ``start`` runs what is ready and returns; ``finished`` tells when nothing is outstanding.
-    ``on_done(step)`` is called once, by the thread that finished it. ``error`` holds the first
-    failure; after it nothing new is started, and what was started is waited for.
+    ``on_done(step)`` is called once, by the thread that finished it; ``wake(step)`` is called when
+    something completed, and has to see to it that somebody calls ``advance``. ``error`` holds the
+    first failure; after it nothing new is started, and what was started is waited for.
+
+    Everything but ``post``, ``cancel`` and ``advance`` is called by the thread that holds the
+    step's lock: there is only one at a time.
     """
 
     __slots__ = ("executable", "lane", "results", "error", "finished", "on_done", "resources",
-                 "step_id", "_ready", "_inbox", "_lock", "_running", "_outstanding", "_root",
-                 "_serial", "_frames", "wake", "where", "rank", "on_finish_hooks", "trace",
-                 "__weakref__")  # fmt: skip
+                 "step_id", "wake", "rank", "on_finish_hooks", "trace", "_ready", "_inbox",
+                 "_lock", "_outstanding", "_root", "_iterations", "_next_serial", "_frames",
+                 "_cancel_hooks", "__weakref__")  # fmt: skip
 
     def __init__(self, executable: Executable, lane: Any = None, step_id: int = 0,
                  on_done: Callable[[Step], None] | None = None,
@@ -104,66 +66,81 @@ class Step:
         self.resources: dict[Any, Any] | None = None
         self.on_finish_hooks: list[Callable[[], None]] = []
         self.trace: list | None = None
-        self._ready: list[tuple] = []
         self._inbox: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
+        # What the step waits for that is not in the ready queue: kernels, edges, messages.
         self._outstanding = 0
-        self._serial = 0
+        # Keys: serial of the iteration * number of items + index of the item.
+        self._ready: list[int] = []
         self._frames: dict[Any, Frame] = {}
-        root = Frame("", None, None, 1, 0)
-        self._root = root.iterations[0] = Iteration(root, 0, executable)
+        self._iterations: dict[int, Iteration] = {}
+        self._next_serial = 1
+        self._cancel_hooks: dict[object, Callable[[], None]] = {}
+        self._root = Iteration(executable.root)
 
     # ------------------------------------------------------------ driving
 
     def start(self, feeds: list[Any] | tuple = ()) -> None:
         """Deposit the fed values, open the edges from other tasks and run what is ready."""
-        self._lock.acquire()
-        try:
-            root = self._root
-            for index, item in self.executable.feeds.items():
-                for port in item.outs:
-                    for target, slot in port:
-                        self._deliver(item, target, slot, feeds[index], root)
-                for fetched in item.results:
-                    self.results[fetched[1]] = feeds[index]
-            if self.lane is not None:
-                self._open_edges(root)
-            for item in self.executable.sources:
-                if item.kind != RECEIVE:
-                    self._push(item, root)
-            self._run_ready()
-        finally:
-            self._lock.release()
-        if self._inbox:
-            self.advance()
-        else:
-            self._check_done()
+        self._advance(lambda: self._begin(feeds))
 
     def advance(self) -> None:
         """Take in what completed since, and run what became ready; any thread may call it."""
-        while self._inbox or not self.finished:
-            if not self._lock.acquire(blocking=False):
-                return  # the thread that runs the step will look into the inbox again
+        self._advance(None)
+
+    def _advance(self, first: Callable[[], None] | None) -> None:
+        inbox, lock = self._inbox, self._lock
+        while True:
+            # Whoever holds the lock will look into the inbox after it has released it.
+            if not lock.acquire(blocking=first is not None):
+                return
             try:
-                inbox = self._inbox
+                if first is not None:
+                    self._guarded(first)
+                    first = None
                 while inbox:
-                    inbox.popleft()()
-                self._run_ready()
+                    self._guarded(inbox.popleft())
+                while self._ready:
+                    self._guarded(self._run_ready)
+                done = not (self._outstanding or self.finished or inbox)
+                if done:
+                    self.finished = True
             finally:
-                self._lock.release()
-            if not self._inbox:
-                self._check_done()
+                lock.release()
+            if done:
+                self._finish_step()
+            if not inbox:
                 return
 
-    def _check_done(self) -> None:
-        if self._outstanding or self.finished:
-            return
-        with self._lock:
-            if self.finished or self._outstanding or self._inbox:
-                return
-            self.finished = True
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """Whatever goes wrong fails the step, so that it still drains and ends."""
+        try:
+            action()
+        except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
+            self.fail(e)
+
+    def _begin(self, feeds: list[Any] | tuple) -> None:
+        executable = self.executable
+        root = self._root
+        for index, item in executable.feeds.items():
+            self._pass_on(item, root, (feeds[index],))
+        if self.lane is not None:
+            for item in executable.receives:
+                self._outstanding += 1
+                self.lane.receive(self, item.edge.index, item)  # type: ignore[union-attr]
+        for item in executable.root.sources:
+            self._push(item, root)
+
+    def _finish_step(self) -> None:
         for hook in self.on_finish_hooks:
             hook()
+        # Frames and iterations refer to each other; the values in them must not wait for the
+        # collector of cycles.
+        for frame in self._frames.values():
+            frame.iterations.clear()
+        self._frames.clear()
+        self._iterations.clear()
+        self._root.slots.clear()
         if self.on_done is not None:
             self.on_done(self)
 
@@ -175,33 +152,49 @@ class Step:
         else:
             self.advance()
 
+    # ------------------------------------------------------------ failing
+
     def fail(self, error: BaseException) -> None:
-        """Remember the first error; what has not started will not."""
-        if self.error is None:
-            self.error = error
-            if self.lane is not None:
-                self.lane.aborted(self)
+        """Remember the first error; what has not started will not, what waits is told."""
+        if self.error is not None or self.finished:
+            return
+        self.error = error
+        if self.lane is not None:
+            self.lane.aborted(self)
+        hooks, self._cancel_hooks = self._cancel_hooks, {}
+        for hook in list(hooks.values()):
+            hook()
 
     def cancel(self, reason: BaseException | None = None) -> None:
         """Stop the step: nothing new starts, and parked kernels are told."""
         self.post(lambda: self.fail(reason or CancelledError(None, None, "Step was cancelled")))
 
-    # ------------------------------------------------------------ edges
+    def when_cancelled(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Let an asynchronous kernel be told, once, that the step failed or was cancelled.
 
-    def _open_edges(self, root: Iteration) -> None:
-        for item in self.executable.items:
-            if item.kind == RECEIVE:
-                self._outstanding += 1
-                root.outstanding += 1
-                self.lane.receive(self, item.edge.index, item)
+        The kernel then completes (with ``CancelledError``, unless it just succeeded). Returns a
+        function that takes the request back, to be called when the kernel completes. To be called
+        while the kernel starts, by the thread that starts it.
+        """
+        hooks, key = self._cancel_hooks, object()
+        hooks[key] = hook
+
+        def take_back() -> None:
+            hooks.pop(key, None)
+
+        return take_back
+
+    # ------------------------------------------------------------ edges
 
     def received(self, item: Item, value: Any) -> None:
         """A value (or DEAD) arrived over an edge; called inside the running step."""
-        self._finish(item, self._root, (value,), value is DEAD)
+        self._outstanding -= 1
+        self._complete(item, self._root, (value,), value is DEAD)
 
     def control_received(self, item: Item, dead: bool) -> None:
         """An empty message arrived over a control edge; called inside the running step."""
-        self._finish(item, self._root, (), dead)
+        self._outstanding -= 1
+        self._complete(item, self._root, (), dead)
 
     def hold(self) -> None:
         """Something of this step (a message under way) is outstanding."""
@@ -218,299 +211,314 @@ class Step:
     # ------------------------------------------------------------ running
 
     def _push(self, item: Item, iteration: Iteration) -> None:
-        self._serial += 1
-        self._outstanding += 1
         iteration.outstanding += 1
-        heapq.heappush(self._ready, (item.index, self._serial, item, iteration))
+        heappush(self._ready, iteration.base + item.index)
 
     def _run_ready(self) -> None:
-        ready = self._ready
+        ready, items, root = self._ready, self.executable.items, self._root
+        count = len(items)
         while ready:
-            _, _, item, iteration = heapq.heappop(ready)
-            dead = bool(iteration.dead) and iteration.dead.get(item.index, 0) > 0
+            key = heappop(ready)
+            if key < count:
+                item, iteration = items[key], root
+            else:
+                serial, index = divmod(key, count)
+                item, iteration = items[index], self._iterations[serial]
             if self.error is not None:
-                self._skip(item, iteration)
-            elif item.kind == CALL:
-                if dead:
-                    self._run_dead(item, iteration)
-                else:
-                    self._call(item, iteration)
-            elif dead and item.kind not in (MERGE,):
+                self._send_dead(item)
+            elif iteration.dead and item.cell in iteration.dead and item.kind != MERGE and (
+                    not item.never_dead):
                 self._run_dead(item, iteration)
+            elif item.kind == CALL:
+                self._call(item, iteration)
             elif item.kind == CALL_ASYNC:
                 self._call_async(item, iteration)
             else:
                 self._primitive(item, iteration)
 
-    def _skip(self, item: Item, iteration: Iteration) -> None:
-        """After a failure items run no more, but every edge still carries something."""
-        self._send_dead(item)
-        self._outstanding -= 1
-        iteration.outstanding -= 1
+    def _call(self, item: Item, iteration: Iteration) -> None:
+        slots, start = iteration.slots, item.slot
+        end = start + item.count
+        values = slots[start:end]
+        # Values are not kept longer than they are needed: memory, and updates in place.
+        slots[start:end] = [None] * item.count
+        try:
+            outputs = item.function(self, *values)
+        except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
+            del values
+            self.fail(item.region.explain(e, item.nodes[0].device, self.rank))  # type: ignore[union-attr]
+            self._send_dead(item)
+            return
+        del values
+        for port, fetch in item.results:
+            self.results[fetch] = outputs[port]
+        if iteration.base:
+            self._complete(item, iteration, outputs, False)
+        else:
+            self._pass_on(item, iteration, outputs)
 
     def _run_dead(self, item: Item, iteration: Iteration) -> None:
         self._send_dead(item)
         for _, fetch in item.results:
             self.results[fetch] = DEAD
-        self._finish(item, iteration, (DEAD,) * len(item.outs), True)
+        self._complete(item, iteration, (DEAD,) * len(item.outputs), True)
 
     def _send_dead(self, item: Item) -> None:
+        """The edges that `item` does not reach carry dead values: every Send runs."""
         if self.lane is not None:
-            for node in item.nodes:
-                if node.type in ("_Send", "_SendControl"):
-                    self.lane.send_dead(self, node)
-
-    def _call(self, item: Item, iteration: Iteration) -> None:
-        slot = item.slot
-        values = iteration.slots[slot : slot + item.count]
-        if iteration.index or iteration.frame.parent is not None:
-            pass
-        else:
-            iteration.slots[slot : slot + item.count] = [None] * item.count
-        try:
-            outputs = item.function(self, *values)
-        except BaseException as e:  # noqa: BLE001
-            del values
-            self.fail(item.region.explain(e, item.nodes[0].device, self.rank))
-            self._outstanding -= 1
-            iteration.outstanding -= 1
-            return
-        for port, fetch in item.results:
-            self.results[fetch] = outputs[port]
-        self._finish(item, iteration, outputs, False)
+            for node in item.sends:
+                self.lane.send_dead(self, node)
 
     def _call_async(self, item: Item, iteration: Iteration) -> None:
         values = iteration.slots[item.slot : item.slot + item.count]
-        called = False
+        iteration.slots[item.slot : item.slot + item.count] = [None] * item.count
+        shapes = [summary(v) for v in values]
+        self._outstanding += 1
+        pending = [True]
 
         def done(outcome: Any) -> None:
-            nonlocal called
-            if called:
+            try:
+                pending.pop()
+            except IndexError:  # only the first call counts
                 return
-            called = True
-            self.post(lambda: self._async_done(item, iteration, outcome, values))
+            self.post(lambda: self._async_done(item, iteration, outcome, shapes))
 
         try:
             item.function(self, done, *values)
-        except BaseException as e:  # noqa: BLE001
+        except BaseException as e:  # noqa: BLE001  (the same as done(error))
             done(e)
 
-    def _async_done(self, item: Item, iteration: Iteration, outcome: Any, values: list) -> None:
-        if isinstance(outcome, BaseException):
-            node = item.nodes[0]
-            self.fail(codegen.explain(outcome, node, values, node.device, self.rank))
-            self._outstanding -= 1
-            iteration.outstanding -= 1
+    def _async_done(self, item: Item, iteration: Iteration, outcome: Any, shapes: list) -> None:
+        self._outstanding -= 1
+        if self.error is not None:
             return
-        count = len(item.outs)
-        outputs = outcome if count > 1 or isinstance(outcome, tuple) else (outcome,)
-        if count == 0:
-            outputs = ()
-        self._finish(item, iteration, outputs, False)
+        count = len(item.outputs)
+        if not isinstance(outcome, BaseException):
+            outputs = () if count == 0 else outcome if isinstance(outcome, tuple) else (outcome,)
+            if len(outputs) == count:
+                self._complete(item, iteration, outputs, False)
+                return
+            outcome = InternalError(None, None, f"The kernel gave {len(outputs)} outputs, "
+                                    f"{count} are declared")
+        node = item.nodes[0]
+        self.fail(explain(outcome, node, shapes, node.device, self.rank))
 
     # ------------------------------------------------------------ control flow
 
-    def _inputs_of(self, item: Item, iteration: Iteration) -> list[Any]:
-        """The inputs of a primitive, fixed ones included."""
-        known = item.attrs["known"]
-        arrived = iter(iteration.slots[item.slot : item.slot + item.count])
-        total = item.count + len(known)
-        return [known[i] if i in known else next(arrived) for i in range(total)]
-
     def _primitive(self, item: Item, iteration: Iteration) -> None:
-        kind = item.kind
-        if kind == MERGE:
-            dead = iteration.dead.get(item.index, 0) > 0 and iteration.pending[item.index] != 0
-            outputs, is_dead = self._merge(item, iteration)
-            self._finish(item, iteration, outputs, is_dead or dead and outputs[0] is DEAD)
+        slots, start = iteration.slots, item.slot
+        values = slots[start : start + item.count]
+        slots[start : start + item.count] = [None] * item.count
+        if item.kind == MERGE:
+            outputs = _merge(item, values)
+            self._complete(item, iteration, outputs, outputs[0] is DEAD)
             return
-        values = self._inputs_of(item, iteration)
-        if kind == SWITCH:
-            taken = bool(values[1])
-            value = values[0]
-            outputs = (DEAD, value) if taken else (value, DEAD)
-            self._finish(item, iteration, outputs, False)
-            return
-        self._finish(item, iteration, (values[0],), False)
-
-    def _merge(self, item: Item, iteration: Iteration) -> tuple[tuple, bool]:
-        import numpy as np
-
-        known = item.attrs["known"]
-        if known:
-            index = min(known)
-            return (known[index], np.int32(index)), False
-        arrived = iteration.slots[item.slot : item.slot + item.count]
-        for i, value in enumerate(arrived):
-            if value is not None and value is not DEAD:
-                return (value, np.int32(i)), False
-        return (DEAD, DEAD), True
+        if item.fixed:
+            for position in sorted(item.fixed):
+                values.insert(position, item.fixed[position])
+        if item.kind == SWITCH:
+            value, taken = values
+            self._complete(item, iteration, (DEAD, value) if taken else (value, DEAD), False)
+        else:
+            self._complete(item, iteration, (values[0],), False)
 
     # ------------------------------------------------------------ propagation
 
-    def _finish(self, item: Item, iteration: Iteration, outputs: tuple, dead: bool) -> None:
-        """Pass `outputs` on to their readers."""
-        target = iteration
-        if self.executable.has_frames:
+    def _complete(self, item: Item, iteration: Iteration, outputs: tuple, dead: bool) -> None:
+        """Pass `outputs` on to their readers, in whatever iteration these are."""
+        target: Iteration | None = iteration
+        if item.kind in _FRAME_KINDS:
             target = self._target(item, iteration, outputs, dead)
         if target is not None:
-            self._activate(item, target, outputs, dead)
-        self._outstanding -= 1
+            if dead or item.kind == SWITCH:
+                self._pass_on_dead(item, target, outputs, dead)
+            else:
+                self._pass_on(item, target, outputs)
         iteration.outstanding -= 1
-        if self.executable.has_frames:
-            if item.kind == ENTER and target is not None:
-                frame = target.frame
-                frame.pending_enters -= 1
-                self._clean_up(frame, frame.iterations.get(0))
-            self._clean_up(iteration.frame, iteration)
+        if item.kind == ENTER:
+            frame = target.frame  # type: ignore[union-attr]
+            frame.pending_enters -= 1  # type: ignore[union-attr]
+            self._clean_up(frame)  # type: ignore[arg-type]
+        if iteration.base and not iteration.outstanding:
+            self._clean_up(iteration.frame)  # type: ignore[arg-type]
 
-    def _activate(self, item: Item, iteration: Iteration, outputs: tuple, dead: bool) -> None:
-        for readers, value in zip(item.outs, outputs, strict=True):
-            for target, slot in readers:
-                self._deliver(item, target, slot, value, iteration)
-        for target in item.control_outs:
-            self._control(target, dead, iteration)
+    def _pass_on(self, item: Item, iteration: Iteration, outputs: tuple) -> None:
+        """Live values to the readers in `iteration`."""
+        slots, pending, ready = iteration.slots, iteration.pending, self._ready
+        base = iteration.base
+        for port, slot, cell, index in item.targets:
+            slots[slot] = outputs[port]
+            left = pending[cell] = pending[cell] - 1
+            if not left:
+                iteration.outstanding += 1
+                heappush(ready, base + index)
+        for cell, index in item.control_targets:
+            left = pending[cell] = pending[cell] - 1
+            if not left:
+                iteration.outstanding += 1
+                heappush(ready, base + index)
+        for port, slot, target in item.merges:
+            self._live_into_merge(target, slot, outputs[port], iteration)
+        for target in item.control_merges:
+            self._control_into_merge(target, iteration)
 
-    def _deliver(self, item: Item, target: Item, slot: int, value: Any,
-                 iteration: Iteration) -> None:
-        index = target.index
-        pending = iteration.pending
-        if target.kind == MERGE:
-            self._deliver_merge(item, target, slot, value, iteration)
-            return
-        if value is DEAD:
-            iteration.dead[index] = iteration.dead.get(index, 0) + 1
-        else:
-            iteration.slots[slot] = value
-        pending[index] -= 1
-        if not pending[index]:
-            self._push(target, iteration)
+    def _pass_on_dead(self, item: Item, iteration: Iteration, outputs: tuple, dead: bool) -> None:
+        """Values of which some are dead; with `dead` all, and what waits for the item too."""
+        slots = iteration.slots
+        for port, slot, cell, index in item.targets:
+            if outputs[port] is DEAD:
+                iteration.dead[cell] = iteration.dead.get(cell, 0) + 1
+            else:
+                slots[slot] = outputs[port]
+            self._count_down(cell, index, iteration)
+        for cell, index in item.control_targets:
+            if dead:
+                iteration.dead[cell] = iteration.dead.get(cell, 0) + 1
+            self._count_down(cell, index, iteration)
+        for port, slot, target in item.merges:
+            if outputs[port] is DEAD:
+                self._dead_into_merge(item, target, iteration)
+            else:
+                self._live_into_merge(target, slot, outputs[port], iteration)
+        for target in item.control_merges:
+            self._control_into_merge(target, iteration)
 
-    def _deliver_merge(self, item: Item, target: Item, slot: int, value: Any,
-                       iteration: Iteration) -> None:
+    def _count_down(self, cell: int, index: int, iteration: Iteration) -> None:
+        left = iteration.pending[cell] = iteration.pending[cell] - 1
+        if not left:
+            iteration.outstanding += 1
+            heappush(self._ready, iteration.base + index)
+
+    def _live_into_merge(self, target: Item, slot: int, value: Any, iteration: Iteration) -> None:
         """The low bit of a Merge's count stands for "no live input yet"."""
-        index = target.index
         pending = iteration.pending
-        if value is not DEAD:
-            if pending[index] & 1:
-                iteration.slots[slot] = value
-                pending[index] -= 1
-                if pending[index] == 0:
-                    self._push(target, iteration)
-            return
-        iteration.dead[index] = iteration.dead.get(index, 0) + 1
-        all_dead = iteration.dead[index] >= target.count or item.is_enter
-        if all_dead and pending[index] == 1:
+        if pending[target.cell] & 1:
+            iteration.slots[slot] = value
+            pending[target.cell] -= 1
+            if not pending[target.cell]:
+                self._push(target, iteration)
+
+    def _dead_into_merge(self, item: Item, target: Item, iteration: Iteration) -> None:
+        """A Merge is dead when all its inputs are; that of a loop when its Enter is."""
+        cell = target.cell
+        iteration.dead[cell] = iteration.dead.get(cell, 0) + 1
+        if iteration.pending[cell] == 1 and (
+                item.kind == ENTER or iteration.dead[cell] == target.count):
             self._push(target, iteration)
 
-    def _control(self, target: Item, dead: bool, iteration: Iteration) -> None:
-        index = target.index
-        pending = iteration.pending
-        if target.kind == MERGE:
-            pending[index] -= 2
-            dead_count = iteration.dead.get(index, 0)
-            if pending[index] == 0 or (pending[index] == 1 and dead_count >= target.count):
-                self._push(target, iteration)
-            return
-        if dead:
-            iteration.dead[index] = iteration.dead.get(index, 0) + 1
-        pending[index] -= 1
-        if not pending[index]:
+    def _control_into_merge(self, target: Item, iteration: Iteration) -> None:
+        cell = target.cell
+        left = iteration.pending[cell] = iteration.pending[cell] - 2
+        if not left or (left == 1 and iteration.dead.get(cell, 0) == target.count):
             self._push(target, iteration)
 
     # ------------------------------------------------------------ frames
 
     def _target(self, item: Item, iteration: Iteration, outputs: tuple,
                 dead: bool) -> Iteration | None:
-        """The iteration that `item`'s outputs belong to; None if they go nowhere yet."""
-        kind = item.kind
-        frame = iteration.frame
-        if kind == ENTER:
-            child = self._child_frame(item, iteration)
-            if item.attrs.get("is_constant"):
-                child.constants.append((item, outputs[0]))
-                for index, other in list(child.iterations.items()):
-                    if index:
-                        self._activate(item, other, outputs, dead)
-            return child.iterations[0]
-        if kind == EXIT:
+        """The iteration that `item`'s outputs belong to; None if they go nowhere (yet)."""
+        if item.kind == ENTER:
+            frame = self._child_frame(item, iteration)
+            if item.is_constant_enter:
+                self._add_constant(frame, item, outputs[0])
+            return frame.iterations[0]
+        frame = iteration.frame  # type: ignore[assignment]
+        if item.kind == EXIT:
             if dead:
-                if iteration.index == frame.front:
-                    frame.dead_exits[item] = True
+                if iteration.index == frame.newest:
+                    frame.dead_exits.append(item)
                 return None
-            return frame.parent_iteration
-        if kind == NEXT:
-            if dead:
-                return None
-            return self._next_iteration(item, iteration, outputs[0])
-        return iteration
+            return frame.parent
+        return None if dead else self._next_iteration(item, iteration, outputs[0])
 
     def _child_frame(self, item: Item, iteration: Iteration) -> Frame:
-        name = item.attrs["frame_name"]
-        key = (id(iteration), name)
-        frame = self._frames.get(key)
+        layout = item.child
+        frame = self._frames.get((iteration, layout))
         if frame is None:
-            enters = sum(1 for i in self.executable.items
-                         if i.kind == ENTER and i.attrs["frame_name"] == name)
-            frame = Frame(key, iteration.frame, iteration,
-                          item.attrs.get("parallel_iterations", 10), enters)
-            frame.iterations[0] = Iteration(frame, 0, self.executable)
+            frame = Frame(layout, iteration)  # type: ignore[arg-type]
+            self._frames[iteration, layout] = frame
             iteration.child_frames += 1
-            self._frames[key] = frame
+            self._add_iteration(frame)
         return frame
 
-    def _next_iteration(self, item: Item, iteration: Iteration, value: Any) -> Iteration | None:
-        frame = iteration.frame
-        index = iteration.index + 1
-        if index in frame.iterations:
-            return frame.iterations[index]
-        if len(frame.iterations) >= frame.parallel:
-            frame.waiting.append((item, value))
-            return None
-        return self._new_iteration(frame)
-
-    def _new_iteration(self, frame: Frame) -> Iteration:
-        frame.front += 1
-        frame.dead_exits.clear()
-        iteration = Iteration(frame, frame.front, self.executable)
-        frame.iterations[frame.front] = iteration
-        for item, value in frame.constants:
-            self._activate(item, iteration, (value,), value is DEAD)
-        waiting, frame.waiting = frame.waiting, []
-        for item, value in waiting:
-            self._activate(item, iteration, (value,), False)
+    def _add_iteration(self, frame: Frame) -> Iteration:
+        serial = self._next_serial
+        self._next_serial += 1
+        base = serial * len(self.executable.items)
+        iteration = frame.add_iteration(serial, base)
+        self._iterations[serial] = iteration
+        for source in frame.layout.sources:
+            self._push(source, iteration)
         return iteration
 
-    def _clean_up(self, frame: Frame, iteration: Iteration | None) -> None:
-        """Drop iterations that are complete, and the frame once its last one is."""
-        if frame.parent is None or frame.finished:
-            return
-        while True:
-            oldest = min(frame.iterations, default=None)
-            if oldest is None:
-                break
-            current = frame.iterations[oldest]
-            busy = current.outstanding or current.child_frames
-            if busy or (oldest == 0 and frame.pending_enters > 0):
-                return
-            del frame.iterations[oldest]
-            if frame.waiting and oldest + frame.parallel > frame.front:
-                self._new_iteration(frame)
-        if frame.waiting:
-            self._new_iteration(frame)
-            return
-        self._frame_done(frame)
+    def _add_constant(self, frame: Frame, item: Item, value: Any) -> None:
+        """A loop invariant: for every iteration that exists, and for those to come."""
+        frame.constants.append((item, value))
+        for iteration in list(frame.iterations.values()):
+            if iteration.index:
+                self._give(item, iteration, value)
 
-    def _frame_done(self, frame: Frame) -> None:
-        frame.finished = True
-        self._frames.pop(frame.name, None)
-        parent = frame.parent_iteration
+    def _give(self, item: Item, iteration: Iteration, value: Any) -> None:
+        if value is DEAD:
+            self._pass_on_dead(item, iteration, (DEAD,), True)
+        else:
+            self._pass_on(item, iteration, (value,))
+
+    def _next_iteration(self, item: Item, iteration: Iteration, value: Any) -> Iteration | None:
+        """The iteration after `iteration`; None if it has to wait for a place."""
+        frame: Frame = iteration.frame  # type: ignore[assignment]
+        if iteration.index < frame.newest:
+            return frame.iterations[iteration.index + 1]
+        if frame.is_full():
+            frame.held_back.append((item, value))
+            return None
+        return self._open_iteration(frame)
+
+    def _open_iteration(self, frame: Frame) -> Iteration:
+        frame.dead_exits.clear()
+        iteration = self._add_iteration(frame)
+        for item, value in frame.constants:
+            self._give(item, iteration, value)
+        held_back, frame.held_back = frame.held_back, []
+        for item, value in held_back:
+            self._pass_on(item, iteration, (value,))
+        return iteration
+
+    def _clean_up(self, frame: Frame) -> None:
+        """Drop the iterations that are complete, and the frame when its last one is."""
+        while frame.oldest_is_complete():
+            del self._iterations[frame.drop_oldest().serial]
+            if frame.held_back:
+                self._open_iteration(frame)
+        if not frame.iterations and not frame.is_done:
+            frame.is_done = True
+            self._leave(frame)
+
+    def _leave(self, frame: Frame) -> None:
+        parent = frame.parent
+        del self._frames[parent, frame.layout]
         for item in frame.dead_exits:
-            self._activate(item, parent, (DEAD,) * len(item.outs), True)
-            for _, fetch in item.results:
-                self.results[fetch] = DEAD
+            self._pass_on_dead(item, parent, (DEAD,), True)
         parent.child_frames -= 1
-        self._clean_up(parent.frame, parent)
+        if parent.base:
+            self._clean_up(parent.frame)  # type: ignore[arg-type]
+
+
+_FRAME_KINDS = frozenset({ENTER, EXIT, NEXT})
+
+
+def _merge(item: Item, values: list[Any]) -> tuple:
+    """The value that arrived, and its position among the inputs."""
+    for position in item.fixed:
+        return item.fixed[position], _position(position)
+    for position, value in enumerate(values):
+        if value is not None:
+            return value, _position(position)
+    return DEAD, DEAD
+
+
+def _position(index: int) -> np.int32:
+    return _POSITIONS[index] if index < len(_POSITIONS) else np.int32(index)
 
 
 def check_results(step: Step, names: list[str]) -> None:
@@ -524,5 +532,4 @@ def check_results(step: Step, names: list[str]) -> None:
                            "that was not taken")
 
 
-__all__ = ["DEAD", "CALL", "EXIT", "NEXT", "Frame", "Iteration", "OpError", "Step",
-           "check_results"]
+__all__ = ["DEAD", "Step", "check_results"]
