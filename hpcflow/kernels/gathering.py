@@ -60,7 +60,7 @@ def gather_v2(node: KernelNode) -> Callable:
     def run(params: Any, indices: Any, axis: Any) -> Any:
         position = int(axis) % params.ndim
         check_rows(xp, indices, params.shape[position])
-        shared = batch % (indices.ndim + 1) if batch < 0 else batch
+        shared = batch + indices.ndim if batch < 0 else batch
         if not shared:
             return xp.take(params, indices, axis=position)
         return _gather_in_batches(xp, params, indices, position, shared)

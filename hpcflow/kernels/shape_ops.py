@@ -125,9 +125,8 @@ def _expand(x: Any, axis: int) -> Any:
 @also_strings("Squeeze")
 def squeeze(node: KernelNode) -> Callable:
     """A view without dimensions of size 1."""
-    axes, dims = node.attr("squeeze_dims"), node.static_dims(0)
-    if dims is not None:
-        target = node.output_dims[0]
+    axes, target = node.attr("squeeze_dims"), node.output_dims[0]
+    if target is not None and None not in target and node.static_dims(0) is not None:
         return (lambda x: x.reshape(target)) if target else (lambda x: x.reshape(target)[()])
     if not axes:
         return lambda x: x.squeeze()
