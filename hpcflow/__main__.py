@@ -1,0 +1,8 @@
+"""``python -m hpcflow COMMAND``; see `hpcflow.tools.cli`."""
+
+import sys
+
+from hpcflow.tools.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())

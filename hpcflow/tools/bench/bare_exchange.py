@@ -1,0 +1,48 @@
+"""The messages and the arithmetic of a null step as a bare mpi4py program.
+
+A start message to every server, the parameter back, the update to be added, and a done message:
+what a step over servers cannot do without.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow.tools.bench.programs.null_step import FACTOR
+
+START, PARAMETER, UPDATE, DONE = range(4)
+_signal = np.zeros(1, np.int32)
+
+
+def serve(comm: Any, worker: int, parameter: np.ndarray, steps: int) -> None:
+    """The server's side of `steps` steps; `parameter` is updated in place."""
+    signal, update = _signal, np.empty_like(parameter)
+    for _ in range(steps):
+        comm.Recv(signal, worker, START)
+        comm.Send(parameter, worker, PARAMETER)
+        comm.Recv(update, worker, UPDATE)
+        parameter += update
+        comm.Send(signal, worker, DONE)
+
+
+class Worker:
+    """The worker's side, with a buffer for each server (ranks 0, 1, ...)."""
+
+    def __init__(self, comm: Any, servers: int, elements: int) -> None:
+        self.comm = comm
+        self.buffers = [np.empty(elements, np.float32) for _ in range(servers)]
+
+    def step(self) -> None:
+        """One step."""
+        comm, signal = self.comm, _signal
+        factor = np.float32(FACTOR)
+        for server in range(len(self.buffers)):
+            comm.Send(signal, server, START)
+        for server, buffer in enumerate(self.buffers):
+            comm.Recv(buffer, server, PARAMETER)
+            np.multiply(buffer, factor, out=buffer)
+            comm.Send(buffer, server, UPDATE)
+        for server in range(len(self.buffers)):
+            comm.Recv(signal, server, DONE)

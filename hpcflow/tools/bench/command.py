@@ -1,0 +1,196 @@
+"""``python -m hpcflow bench NAME``: options, launching, and output."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from hpcflow.comm.launch import launch
+from hpcflow.tools.bench import table
+from hpcflow.tools.bench.registry import BENCHMARKS, Benchmark, Options, Row
+from hpcflow.tools.cli import CommandError, unknown
+
+NOTES = {
+    "hpcflow/it": "hpcflow/it: hpcflow's time over this program's, the median over rounds in which "
+    "they alternate.",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one benchmark, or all of them."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    options = parse(arguments)
+    if options.list:
+        print(listing())
+        return 0
+    if options.name is None:
+        raise CommandError(f"which benchmark? There are: {', '.join([*BENCHMARKS, 'all'])}")
+    if options.name == "all":
+        return run_all(options)
+    benchmark = find(options.name)
+    refuse_unknown_peers(benchmark, options.peer)
+    return run_one(benchmark, options)
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The options of this command; ends the program for ``--help`` and wrong ones."""
+    parser = argparse.ArgumentParser(
+        prog="python -m hpcflow bench", description="Run a benchmark and print its table."
+    )
+    parser.add_argument("name", nargs="?", metavar="NAME", help="one of --list, or all")
+    parser.add_argument("--list", action="store_true", help="list the benchmarks")
+    parser.add_argument(
+        "--peer",
+        action="append",
+        default=[],
+        type=peer,
+        metavar="NAME=PYTHON",
+        help="run the same program in another library too, in a Python that has it "
+        "(tensorflow=/opt/tf/bin/python)",
+    )
+    parser.add_argument(
+        "--json", type=Path, metavar="FILE", help="add the rows to this file, by benchmark"
+    )
+    parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
+    parser.add_argument(
+        "--ps", type=positive, default=1, metavar="N", help="parameter-server ranks of null_step"
+    )
+    options = parser.parse_args(argv)
+    options.peer = dict(options.peer)
+    return options
+
+
+def peer(text: str) -> tuple[str, str]:
+    """``tensorflow=/path/python`` in its two parts."""
+    name, _, python = text.partition("=")
+    if not (name and python):
+        raise argparse.ArgumentTypeError(f"expected NAME=PYTHON, got '{text}'")
+    if shutil.which(python) is None:
+        raise argparse.ArgumentTypeError(f"no such program: '{python}'")
+    return name, python
+
+
+def positive(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"expected a number >= 1, got '{text}'")
+    return int(text)
+
+
+def listing() -> str:
+    """The registered benchmarks."""
+    width = max(map(len, BENCHMARKS))
+    return "\n".join(f"{b.name:{width}}  {b.summary}" for b in BENCHMARKS.values())
+
+
+def find(name: str) -> Benchmark:
+    """The benchmark of this name."""
+    if name not in BENCHMARKS:
+        raise CommandError(unknown("benchmark", name, BENCHMARKS))
+    return BENCHMARKS[name]
+
+
+def refuse_unknown_peers(benchmark: Benchmark, peers: dict[str, str]) -> None:
+    """CommandError for a peer that the benchmark has no program for."""
+    for name in peers:
+        if name not in benchmark.peers:
+            known = ", ".join(benchmark.peers) or "none"
+            raise CommandError(
+                f"{benchmark.name} has no program for the peer '{name}'; it has: {known}"
+            )
+
+
+def run_all(options: argparse.Namespace) -> int:
+    """Every benchmark, each with the peers that it knows; the worst of their statuses."""
+    worst = 0
+    for number, benchmark in enumerate(BENCHMARKS.values()):
+        if number:
+            print()
+        known = {n: p for n, p in options.peer.items() if n in benchmark.peers}
+        status = run_one(benchmark, argparse.Namespace(**{**vars(options), "peer": known}))
+        worst = max(worst, status)
+    return worst
+
+
+def run_one(benchmark: Benchmark, arguments: argparse.Namespace) -> int:
+    """Run in this process or job where it has the ranks, else in an MPI job of its own."""
+    options = Options(arguments.peer, arguments.quick, arguments.ps)
+    needed = benchmark.ranks(options) if benchmark.ranks else 1
+    started = launch()
+    if started is None and needed > 1:
+        return start_job(benchmark, needed, arguments)
+    size = started.size if started is not None and started.size is not None else 1
+    if size != needed:
+        raise CommandError(f"{benchmark.name} needs {needed} ranks; this job has {size}")
+    rows = benchmark.run(options)
+    if rows:
+        report(benchmark, rows, arguments.json)
+    return 0
+
+
+def start_job(benchmark: Benchmark, ranks: int, arguments: argparse.Namespace) -> int:
+    """Run the benchmark under mpirun; its exit status."""
+    beside = Path(sys.prefix) / "bin" / "mpirun"
+    mpirun = str(beside) if beside.exists() else shutil.which("mpirun")
+    if mpirun is None:
+        raise CommandError(f"{benchmark.name} needs {ranks} ranks, and no mpirun is found")
+    command = [mpirun, *mpirun_options(mpirun), "-n", str(ranks)]
+    command += [sys.executable, "-m", "hpcflow", "bench", *rank_arguments(benchmark, arguments)]
+    sys.stdout.flush()
+    return subprocess.call(command, env=job_environment())
+
+
+def mpirun_options(mpirun: str) -> list[str]:
+    """More ranks than cores, and no binding, by the options of Open MPI; others need none."""
+    text = subprocess.run([mpirun, "--version"], capture_output=True, text=True).stdout
+    return ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in text else []
+
+
+def rank_arguments(benchmark: Benchmark, arguments: argparse.Namespace) -> list[str]:
+    """The command line of each rank."""
+    words = [benchmark.name, "--ps", str(arguments.ps)]
+    for name, python in arguments.peer.items():
+        words += ["--peer", f"{name}={python}"]
+    if arguments.json:
+        words += ["--json", str(arguments.json)]
+    return [*words, "--quick"] if arguments.quick else words
+
+
+def job_environment() -> dict[str, str]:
+    """The environment of mpirun: a root user has asked for this job, so it may run."""
+    env = dict(os.environ)
+    if os.geteuid() == 0:
+        env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return env
+
+
+def report(benchmark: Benchmark, rows: list[Row], path: Path | None) -> None:
+    """Print the table, and add the rows to the file of results."""
+    notes = [text for column, text in NOTES.items() if any(column in row for row in rows)]
+    print(table.render(f"{benchmark.name}: {benchmark.summary}", rows, notes), flush=True)
+    if path is not None:
+        save(path, benchmark.name, rows)
+
+
+def save(path: Path, name: str, rows: list[Row]) -> None:
+    """Set ``name`` in the JSON object in `path`, making the file if there is none."""
+    results: dict[str, Any] = {}
+    try:
+        if path.exists():
+            results = json.loads(path.read_text())
+        if not isinstance(results, dict):
+            raise ValueError
+        temporary = path.with_name(path.name + ".new")
+        temporary.write_text(json.dumps(results | {name: rows}, indent=1) + "\n")
+        temporary.replace(path)
+    except ValueError:
+        raise CommandError(f"--json {path}: not a file of benchmark results") from None
+    except OSError as error:
+        raise CommandError(f"--json {path}: {error.strerror}") from None

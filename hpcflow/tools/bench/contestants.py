@@ -1,0 +1,122 @@
+"""What is measured: programs in this process, and the same programs in peers' own Pythons."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+from hpcflow.comm.launch import without_launcher
+from hpcflow.tools.bench import child
+from hpcflow.tools.cli import CommandError
+
+PROGRAMS = Path(__file__).with_name("programs")
+# A peer that says nothing for so long is stuck (its import alone may take a minute).
+SILENCE_SECONDS = 300.0
+STDERR_LINES = 15
+
+Close = Callable[[], object]
+
+
+class Contestant(Protocol):
+    """Something whose steps can be timed in blocks."""
+
+    name: str
+
+    def block(self, samples: int, batch: int) -> list[float]:
+        """Run ``samples * batch`` steps; seconds per step of each batch."""
+
+
+class Local:
+    """A step function in this process."""
+
+    def __init__(self, name: str, step: child.Step, close: Close = lambda: None) -> None:
+        self.name = name
+        self.step = step
+        self.close = close
+
+    def block(self, samples: int, batch: int) -> list[float]:
+        """Run steps; see `Contestant`."""
+        return child.measure(self.step, samples, batch)
+
+
+class Peer:
+    """A program in another Python, driven over pipes; a context manager.
+
+    Raises CommandError, with the end of what the peer wrote, when it fails or falls silent.
+    """
+
+    def __init__(self, name: str, python: str, program: str) -> None:
+        self.name = name
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by close()
+        command = [python, child.__file__, str(PROGRAMS / f"{program}.py"), name]
+        # Children of a rank must not take themselves for ranks.
+        env = without_launcher(os.environ) | {"TF_CPP_MIN_LOG_LEVEL": "2"}
+        try:
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=env
+            )
+        except OSError as error:
+            raise CommandError(f"peer {name}: cannot start {python}: {error.strerror}") from None
+
+    def open(self, case: str, options: dict[str, Any] | None = None) -> Peer:
+        """Make `case` of the program ready to run."""
+        self._ask({"open": case, "options": options or {}})
+        return self
+
+    def block(self, samples: int, batch: int) -> list[float]:
+        """Run steps; see `Contestant`."""
+        return self._ask({"samples": samples, "batch": batch})["seconds"]
+
+    def close_case(self) -> None:
+        """Release the open case."""
+        self._ask({"close": True})
+
+    def close(self) -> None:
+        """End the peer."""
+        assert self._process.stdin is not None
+        try:
+            self._process.stdin.close()
+            self._process.wait(10)
+        except (OSError, subprocess.TimeoutExpired):
+            self._process.kill()
+            self._process.wait()
+        self._stderr.close()
+
+    def __enter__(self) -> Peer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _ask(self, command: dict[str, Any]) -> dict[str, Any]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None and stdout is not None
+        try:
+            stdin.write(json.dumps(command).encode() + b"\n")
+            stdin.flush()
+        except OSError:
+            raise self._failure("has ended") from None
+        if not select.select([stdout], [], [], SILENCE_SECONDS)[0]:
+            raise self._failure(f"said nothing for {SILENCE_SECONDS:.0f} s")
+        line = stdout.readline()
+        if not line:
+            raise self._failure("has ended")
+        answer = json.loads(line)
+        if "error" in answer:
+            raise CommandError(f"peer {self.name}: {answer['error'].rstrip()}")
+        return answer
+
+    def _failure(self, what: str) -> CommandError:
+        try:
+            self._process.wait(1)
+        except subprocess.TimeoutExpired:
+            pass
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").splitlines()[-STDERR_LINES:]
+        return CommandError("\n".join([f"peer {self.name} {what}", *lines]))

@@ -1,0 +1,43 @@
+"""``bench dispatch``: what a session adds to the arithmetic of small steps, in one process.
+
+Four steps: nothing at all; one scalar fed, added to and fetched; a chain of additions; and a
+training step of the multi-layer perceptron of Figure 1 in the OSDI paper on TensorFlow. The last
+two run also as the same statements in plain NumPy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import hpcflow
+from hpcflow.tools.bench import plain_numpy
+from hpcflow.tools.bench.contestants import Contestant, Local, Peer
+from hpcflow.tools.bench.programs import dispatch as program
+from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
+
+
+def run(options: Options) -> list[Row]:
+    """Measure every case with hpcflow, NumPy and the peers in alternation."""
+    plan = plan_of(options)
+    with contextlib.ExitStack() as stack:
+        peers = [
+            stack.enter_context(Peer(name, python, "dispatch"))
+            for name, python in options.peers.items()
+        ]
+        return [row for case in program.CASES for row in measure_case(case, peers, plan)]
+
+
+def measure_case(case: str, peers: list[Peer], plan: Plan) -> list[Row]:
+    """The rows of one case."""
+    ours = Local(OURS, *program.open_case(hpcflow, case, {}))
+    contestants: list[Contestant] = [ours]
+    if case in plain_numpy.STEPS:
+        contestants.append(Local("numpy", plain_numpy.STEPS[case]()))
+    contestants += [peer.open(case) for peer in peers]
+    try:
+        return rows_of(case, alternate(contestants, plan))
+    finally:
+        ours.close()
+        for peer in peers:
+            peer.close_case()

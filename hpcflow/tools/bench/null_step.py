@@ -1,0 +1,120 @@
+"""``bench null_step``: what a step over parameter servers costs beside its bytes and arithmetic.
+
+The null step of the OSDI paper on TensorFlow: a worker fetches the parameters of P servers, does a
+trivial computation, and sends updates. Beside it, on the same ranks and in turns with it, a bare
+mpi4py program exchanges the same messages and does the same arithmetic. The servers are ranks 0 to
+P-1, the worker is rank P; it times, and tells the servers when it is the bare program's turn.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any
+
+import numpy as np
+
+import hpcflow
+from hpcflow.comm.launch import launch
+from hpcflow.comm.world import world
+from hpcflow.runtime.loop import event_loop
+from hpcflow.tools.bench import bare_exchange, child
+from hpcflow.tools.bench.contestants import Local, Peer
+from hpcflow.tools.bench.programs import null_step as program
+from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
+
+# A command to the servers: how many bare steps follow (0: the end), on how many float32.
+_COMMAND_TAG = 9
+
+
+def run(options: Options) -> list[Row]:
+    """Serve, or measure every case; only the worker returns rows."""
+    started = launch()
+    is_worker = started is not None and started.rank == options.ps
+    with contextlib.ExitStack() as stack:
+        peers: list[Peer] = []
+        if is_worker:  # before MPI starts: a process should not fork once it uses MPI
+            for name, python in options.peers.items():
+                peers.append(stack.enter_context(Peer(name, python, "null_step")))
+        task = hpcflow.mpi.task(jobs={"ps": options.ps})
+        server = hpcflow.train.Server(task.cluster, task.job, task.index)
+        comm = world().comm.Dup()
+        if not is_worker:
+            obey(comm, worker=options.ps)
+            return []
+        bare = BareProgram(comm, options.ps)
+        stack.callback(bare.end)
+        return [
+            row
+            for case in program.CASES
+            for row in measure_case(case, server.target, bare, peers, plan_of(options))
+        ]
+
+
+def measure_case(
+    case: str, target: str, bare: BareProgram, peers: list[Peer], plan: Plan
+) -> list[Row]:
+    """The rows of one case."""
+    session, parameters, step = program.open_session(hpcflow, target, case, bare.servers)
+    check_step(session, parameters, step)
+    bare.open(case)
+    opened = [peer.open(case, {"servers": bare.servers}) for peer in peers]
+    try:
+        return rows_of(case, alternate([Local(OURS, step), bare, *opened], plan))
+    finally:
+        session.close()
+        for peer in peers:
+            peer.close_case()
+
+
+def check_step(session: Any, parameters: list[Any], step: child.Step) -> None:
+    """Fail unless a step turns the sign of every parameter."""
+    before = session.run(parameters)
+    step()
+    for old, new in zip(before, session.run(parameters)):
+        np.testing.assert_array_equal(new, -old)
+
+
+class BareProgram:
+    """The worker's side of the bare program, as a contestant."""
+
+    name = "bare mpi4py"
+
+    def __init__(self, comm: Any, servers: int) -> None:
+        self.comm = comm
+        self.servers = servers
+        self.elements = 0
+
+    def open(self, case: str) -> None:
+        """Prepare buffers."""
+        shape = program.shape_of(case, self.servers)
+        self.elements = int(np.prod(shape))
+        self.worker = bare_exchange.Worker(self.comm, self.servers, self.elements)
+
+    def block(self, samples: int, batch: int) -> list[float]:
+        """Let the servers join in, and run steps."""
+        self._command(samples * batch, self.elements)
+        return child.measure(self.worker.step, samples, batch)
+
+    def end(self) -> None:
+        """Nothing more will come."""
+        self._command(0, 0)
+
+    def _command(self, steps: int, elements: int) -> None:
+        for server in range(self.servers):
+            self.comm.Send(np.array([steps, elements], np.int64), server, _COMMAND_TAG)
+
+
+def obey(comm: Any, worker: int) -> None:
+    """A server: serve sessions, and take part in the bare program when the worker says so."""
+    parameter = np.ones(0, np.float32)
+    command = np.zeros(2, np.int64)
+    while True:
+        request = comm.Irecv(command, worker, _COMMAND_TAG)
+        event_loop().run_until(request.Test)
+        steps, elements = map(int, command)
+        if not steps:
+            return
+        if parameter.size != elements:
+            parameter = np.ones(elements, np.float32)
+        bare_exchange.serve(comm, worker, parameter, steps)

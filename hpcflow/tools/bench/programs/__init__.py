@@ -1,0 +1,1 @@
+"""The measured programs; each file also runs alone, in a Python without hpcflow."""

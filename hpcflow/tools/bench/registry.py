@@ -1,0 +1,70 @@
+"""The list of benchmarks, and the options that each is given."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+#: A line of a table: column -> text, number or None.
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the command line asked for.
+
+    Attributes:
+        peers: name -> the Python that has this peer.
+        quick: only show that everything runs: a few steps, meaningless figures.
+        ps: the number of parameter-server ranks.
+    """
+
+    peers: dict[str, str] = field(default_factory=dict)
+    quick: bool = False
+    ps: int = 1
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A registered benchmark.
+
+    Attributes:
+        name: the name of the command, and of the module with its ``run``.
+        summary: what its table shows, in one line.
+        peers: the peers it has a program for.
+        ranks: how many MPI ranks it needs; None for one process without MPI.
+    """
+
+    name: str
+    summary: str
+    peers: tuple[str, ...] = ()
+    ranks: Callable[[Options], int] | None = None
+
+    def run(self, options: Options) -> list[Row]:
+        """Measure. With several ranks each calls this, and one of them gets the rows."""
+        return importlib.import_module(f"hpcflow.tools.bench.{self.name}").run(options)
+
+
+BENCHMARKS = {
+    benchmark.name: benchmark
+    for benchmark in (
+        Benchmark(
+            "dispatch",
+            "steps whose arithmetic is small: what a session adds to it, in one process",
+            peers=("tensorflow",),
+        ),
+        Benchmark(
+            "pingpong",
+            "latency and bandwidth between two ranks",
+            ranks=lambda options: 2,
+        ),
+        Benchmark(
+            "null_step",
+            "a worker fetches parameters from servers and sends updates: the cost of a step",
+            peers=("tensorflow",),
+            ranks=lambda options: options.ps + 1,
+        ),
+    )
+}

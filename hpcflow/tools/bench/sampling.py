@@ -1,0 +1,83 @@
+"""Fair timing: contestants run in alternation, block by block, and are compared round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hpcflow.tools.bench.contestants import Contestant
+from hpcflow.tools.bench.registry import Options, Row
+
+OURS = "hpcflow"
+Rounds = dict[str, list[list[float]]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How much to measure.
+
+    Attributes:
+        rounds: how often each contestant has its turn.
+        block_seconds: how long a turn lasts.
+        sample_seconds: shorter steps are timed in batches that last this long.
+        max_samples: the most samples of a turn.
+        min_samples: the least, however long a step takes.
+    """
+
+    rounds: int = 11
+    block_seconds: float = 0.15
+    sample_seconds: float = 20e-6
+    max_samples: int = 2000
+    min_samples: int = 3
+
+
+def plan_of(options: Options) -> Plan:
+    """The plan that the command line asks for."""
+    if options.quick:
+        return Plan(rounds=2, block_seconds=0.002, max_samples=5, min_samples=1)
+    return Plan()
+
+
+def calibrate(contestant: Contestant, plan: Plan) -> tuple[int, int]:
+    """(samples, batch) of a turn; also the first steps, which compile, and the caches' warming."""
+    contestant.block(2, 1)
+    count, limit = 1, plan.block_seconds / 10
+    while (seconds := contestant.block(1, count)[0]) * count < limit:
+        count *= 4
+    batch = max(1, round(plan.sample_seconds / seconds))
+    samples = int(plan.block_seconds / (seconds * batch))
+    return max(plan.min_samples, min(plan.max_samples, samples)), batch
+
+
+def alternate(contestants: Sequence[Contestant], plan: Plan) -> Rounds:
+    """Name -> its samples by round. Every second round goes in the other order."""
+    sizes = {c.name: calibrate(c, plan) for c in contestants}
+    rounds: Rounds = {c.name: [] for c in contestants}
+    for number in range(plan.rounds):
+        for contestant in contestants if number % 2 == 0 else reversed(contestants):
+            samples, batch = sizes[contestant.name]
+            # The one before has cooled the caches: a few steps do not count.
+            contestant.block(max(1, samples // 20), batch)
+            rounds[contestant.name].append(contestant.block(samples, batch))
+    return rounds
+
+
+def rows_of(case: str, rounds: Rounds) -> list[Row]:
+    """One row per contestant: microseconds, and the ratio of hpcflow's time to the contestant's."""
+    return [{"case": case, "program": name, **_summary(rounds, name)} for name in rounds]
+
+
+def _summary(rounds: Rounds, name: str) -> Row:
+    pooled = 1e6 * np.concatenate(rounds[name])
+    p10, median, p90 = (float(p) for p in np.percentile(pooled, (10, 50, 90)))
+    ratio = None
+    if name != OURS and OURS in rounds:
+        ratio = ratio_of(rounds[OURS], rounds[name])
+    return {"median_us": median, "p10_us": p10, "p90_us": p90, "hpcflow/it": ratio}
+
+
+def ratio_of(ours: list[list[float]], theirs: list[list[float]]) -> float:
+    """The median over rounds of the ratio of the two medians of a round."""
+    return float(np.median([np.median(a) / np.median(b) for a, b in zip(ours, theirs)]))

@@ -1,0 +1,247 @@
+"""The benchmarks: their statistics, tables and options, peers, and a short run of each."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hpcflow.comm.launch import without_launcher
+from hpcflow.tools import cli
+from hpcflow.tools.bench import child, command, contestants, plain_numpy, sampling, table
+from hpcflow.tools.bench.programs import dispatch as program
+from hpcflow.tools.bench.registry import BENCHMARKS, Options
+
+FAST = sampling.Plan(rounds=4, block_seconds=1e-3, sample_seconds=0, max_samples=5, min_samples=3)
+
+PROGRAM = '''
+import time
+
+def open_case(framework, case, options):
+    if case == "raise":
+        raise ValueError("no such case")
+    if case == "die":
+        print("last words", file=__import__("sys").stderr)
+        __import__("os")._exit(3)
+    print("chatter on standard output")
+    return lambda: time.sleep(options["seconds"]), lambda: None
+'''
+
+
+# ---------------------------------------------------------------- statistics and tables
+
+
+class Recorder:
+    """A contestant whose steps take no time but say that they took `seconds`."""
+
+    def __init__(self, name, seconds, log):
+        self.name, self.seconds, self.log = name, seconds, log
+
+    def block(self, samples, batch):
+        self.log.append(self.name)
+        return [self.seconds] * samples
+
+
+def test_contestants_alternate_and_every_second_round_goes_backwards():
+    log = []
+    rounds = sampling.alternate([Recorder("a", 1.0, log), Recorder("b", 2.0, log)], FAST)
+    # Without the calibration, and each turn being a warm-up and a block.
+    turns = log[-4 * 2 * FAST.rounds :][-2 * 2 * FAST.rounds :: 2]
+    assert turns == ["a", "b", "b", "a"] * (FAST.rounds // 2)
+    assert [len(rounds[name]) for name in "ab"] == [FAST.rounds] * 2
+
+
+def test_rows_have_percentiles_in_microseconds_and_the_ratio_to_the_other():
+    rounds = {"hpcflow": [[1e-6, 2e-6, 3e-6]] * 3, "peer": [[4e-6]] * 3}
+    ours, theirs = sampling.rows_of("step", rounds)
+    assert ours["median_us"] == pytest.approx(2)
+    assert ours["p10_us"] < ours["median_us"] < ours["p90_us"]
+    assert ours["hpcflow/it"] is None
+    assert theirs["hpcflow/it"] == pytest.approx(0.5)
+
+
+def test_a_slow_round_does_not_change_the_ratio():
+    ours = [[2.0], [200.0], [2.0]]
+    theirs = [[1.0], [100.0], [1.0]]
+    assert sampling.ratio_of(ours, theirs) == 2
+
+
+def test_calibration_batches_short_steps_and_bounds_long_ones():
+    plan = sampling.Plan(block_seconds=0.02, sample_seconds=1e-4)
+    samples, batch = sampling.calibrate(contestants.Local("fast", lambda: None), plan)
+    assert batch > 100 and 1 <= samples <= plan.max_samples
+    slow = contestants.Local("slow", lambda: time.sleep(0.03))
+    assert sampling.calibrate(slow, plan) == (plan.min_samples, 1)
+
+
+def test_measuring_divides_by_the_batch():
+    calls = []
+    seconds = child.measure(lambda: calls.append(time.sleep(1e-3)), samples=3, batch=4)
+    assert len(calls) == 12 and len(seconds) == 3
+    assert all(1e-3 <= s < 1e-2 for s in seconds)
+
+
+def test_a_table_aligns_numbers_and_blanks_repeated_cases():
+    rows = [
+        {"case": "one", "program": "a", "median_us": 1234.5, "ratio": None},
+        {"case": "one", "program": "bb", "median_us": 0.12345, "ratio": 2.0},
+    ]
+    assert table.render("title", rows, ["a note"]).splitlines() == [
+        "title",
+        "",
+        "case  program  median us  ratio",
+        "----  -------  ---------  -----",
+        "one   a            1,234      -",
+        "      bb           0.123      2",
+        "",
+        "a note",
+    ]
+
+
+# ---------------------------------------------------------------- peers
+
+
+@pytest.fixture
+def peer(tmp_path, monkeypatch):
+    """Starts a program of our own in another process, with json in the place of a library."""
+    (tmp_path / "toy.py").write_text(PROGRAM)
+    monkeypatch.setattr(contestants, "PROGRAMS", tmp_path)
+    monkeypatch.setattr(child, "__file__", str(shim(tmp_path)))
+    return lambda: contestants.Peer("json", sys.executable, "toy")
+
+
+def shim(directory: Path) -> Path:
+    """child.py with one more framework."""
+    path = directory / "child.py"
+    text = Path(child.__file__).read_text()
+    path.write_text(text.replace("MODULES = {", "MODULES = {'json': 'json', "))
+    return path
+
+
+def test_a_peer_runs_the_program_in_its_own_process(peer):
+    with peer() as process:
+        process.open("wait", {"seconds": 2e-3})
+        seconds = process.block(samples=3, batch=2)
+        process.close_case()
+    assert len(seconds) == 3 and all(2e-3 <= s < 0.1 for s in seconds)
+
+
+def test_an_error_in_a_peer_is_shown_as_its_own(peer):
+    with peer() as process, pytest.raises(cli.CommandError, match="ValueError: no such case"):
+        process.open("raise")
+
+
+def test_a_peer_that_dies_leaves_its_last_words(peer):
+    with peer() as process, pytest.raises(cli.CommandError, match="has ended\nlast words"):
+        process.open("die")
+
+
+def test_a_peer_that_hangs_is_given_up(peer, monkeypatch):
+    monkeypatch.setattr(contestants, "SILENCE_SECONDS", 0.2)
+    with peer() as process, pytest.raises(cli.CommandError, match="said nothing"):
+        process.open("wait", {"seconds": 5.0}).block(1, 1)
+
+
+def test_a_peer_that_cannot_start():
+    with pytest.raises(cli.CommandError, match="cannot start"):
+        contestants.Peer("json", "/nonexistent/python", "toy")
+
+
+# ---------------------------------------------------------------- the command
+
+
+def bench(*arguments):
+    return cli.main(["bench", *arguments])
+
+
+def test_listing(capsys):
+    assert bench("--list") == 0
+    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(BENCHMARKS)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "which benchmark?"),
+        (["dispach"], "did you mean dispatch?"),
+        (["dispatch", "--peer", f"torch={sys.executable}"], "no program for the peer 'torch'"),
+    ],
+)
+def test_wrong_names_are_explained(arguments, message, capsys):
+    assert bench(*arguments) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["dispatch", "--peer", "tensorflow"], ["dispatch", "--peer", "tensorflow=/none"],
+     ["null_step", "--ps", "0"]],
+)
+def test_wrong_options_are_refused(arguments, capsys):
+    with pytest.raises(SystemExit):
+        bench(*arguments)
+    assert "error: argument" in capsys.readouterr().err
+
+
+def test_a_job_of_the_wrong_size_is_refused(monkeypatch, capsys):
+    monkeypatch.setenv("OMPI_COMM_WORLD_SIZE", "3")
+    monkeypatch.setenv("OMPI_COMM_WORLD_RANK", "0")
+    assert bench("null_step") == 2
+    assert "null_step needs 2 ranks; this job has 3" in capsys.readouterr().err
+
+
+def test_results_are_added_to_the_file(tmp_path):
+    path = tmp_path / "results.json"
+    command.save(path, "one", [{"case": "a"}])
+    command.save(path, "two", [{"case": "b"}])
+    command.save(path, "one", [{"case": "c"}])
+    assert json.loads(path.read_text()) == {"one": [{"case": "c"}], "two": [{"case": "b"}]}
+
+
+@pytest.mark.parametrize("text", ["not json", "[]"])
+def test_a_file_of_something_else_is_left_alone(tmp_path, text):
+    path = tmp_path / "notes"
+    path.write_text(text)
+    with pytest.raises(cli.CommandError, match="not a file of benchmark results"):
+        command.save(path, "one", [])
+    assert path.read_text() == text
+
+
+# ---------------------------------------------------------------- short runs
+
+
+def test_plain_numpy_does_the_arithmetic_of_the_graph():
+    """The two programs that are compared compute the same: the loss falls by the same amounts."""
+    step = plain_numpy.figure1_step()
+    losses = [step().mean() for _ in range(64)]
+    assert losses[0] == pytest.approx(np.log(program.CLASSES), rel=0.1)
+    assert np.mean(losses[-16:]) < np.mean(losses[:16])
+    expected = np.full(program.FLOATS, 0.5 * (program.ADDS + 1))
+    np.testing.assert_array_equal(plain_numpy.chained_adds()(), expected)
+
+
+@pytest.mark.time_limit(240)
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_short_run_prints_a_table_and_saves_the_rows(name, tmp_path):
+    path = tmp_path / "results.json"
+    result = subprocess.run(
+        [sys.executable, "-m", "hpcflow", "bench", name, "--quick", "--json", str(path)],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        env=without_launcher(os.environ),
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert result.stdout.startswith(f"{name}: ")
+    rows = json.loads(path.read_text())[name]
+    assert rows and all(isinstance(row, dict) for row in rows)
+
+
+def test_every_benchmark_takes_the_default_options():
+    assert all(b.ranks is None or b.ranks(Options()) >= 2 for b in BENCHMARKS.values())
