@@ -13,6 +13,7 @@ import atexit
 import os
 import sys
 import threading
+import time
 import traceback
 from types import TracebackType
 from typing import Any, NoReturn
@@ -20,6 +21,9 @@ from typing import Any, NoReturn
 #: The status after an exception, and after Ctrl-C.
 FAILURE = 1
 INTERRUPTED = 130
+#: Between the report and the end: launchers drop what they have not forwarded by then, and other
+#: ranks that fail for the same reason get the time to say so.
+_REPORT_SECONDS = 0.1
 
 _plain_exit = sys.exit
 _rank: int | None = None
@@ -34,6 +38,7 @@ def abort_job(rank: int, code: int, message: str) -> NoReturn:
     lines = message.rstrip().splitlines()
     sys.stderr.write("".join(f"{prefix}{line}\n" for line in lines))
     sys.stderr.flush()
+    time.sleep(_REPORT_SECONDS)
     _end_all(code & 0xFF or FAILURE)
 
 
