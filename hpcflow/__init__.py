@@ -80,7 +80,7 @@ newaxis = None
 
 # The op families. Each one's __all__ becomes part of this namespace.
 _FAMILIES = [
-    "autodiff.gradients",
+    "autodiff",
     "ops.step_ops",
     "ops",
 ]

@@ -80,3 +80,68 @@ def failing(build: Callable, *inputs: Any, error: Any = hf.errors.InvalidArgumen
         else:
             raise AssertionError(f"{form}: nothing was raised")
     return messages
+
+
+def check_gradient(build: Callable, *inputs: Any, forms: tuple[str, ...] = ("static", "unknown"),
+                   second: bool = True) -> None:
+    """Check the gradient of a linear op against central differences, in float64.
+
+    The float64 inputs are differentiated, the others are constants. With `second` the gradient is
+    differentiated too: that of a linear map, transposed twice, is the map itself.
+    """
+    arrays = [np.asarray(v) for v in inputs]
+    for form in forms:
+        _check_gradient(build, arrays, form, second)
+
+
+def _check_gradient(build: Callable, inputs: list[np.ndarray], form: str, second: bool) -> None:
+    rng = np.random.default_rng(0)
+    wrt = [i for i, v in enumerate(inputs) if v.dtype == np.float64]
+    with hf.Graph().as_default() as graph, hf.Session(graph=graph) as session:
+        xs = [hf.placeholder(hf.as_dtype(v.dtype), v.shape if form == "static" else None)
+              if i in wrt or form == "unknown" else hf.constant(v) for i, v in enumerate(inputs)]
+        ys = _flat(build(*xs))
+        feeds = {x: v for x, v in zip(xs, inputs) if x.op.type == "Placeholder"}
+        values = session.run(ys, feeds)
+        ws = [hf.placeholder(hf.float64, y.shape) for y in ys]
+        feeds |= {w: rng.normal(size=v.shape) for w, v in zip(ws, values)}
+        grads = hf.gradients(ys, [xs[i] for i in wrt], ws)
+        assert all(g is not None for g in grads)
+        for i, grad in zip(wrt, session.run(grads, feeds)):
+            numeric = _difference_quotients(session, ys, xs[i], ws, feeds)
+            np.testing.assert_allclose(_dense(grad), numeric, rtol=1e-6, atol=1e-8, err_msg=form)
+        if second:
+            _check_second(session, grads, [xs[i] for i in wrt], ys, ws, feeds)
+
+
+def _dense(grad: Any) -> np.ndarray:
+    if not hasattr(grad, "indices"):
+        return grad
+    out = np.zeros(grad.dense_shape)
+    np.add.at(out, grad.indices, grad.values)
+    return out
+
+
+def _difference_quotients(session: Any, ys: list, x: Any, ws: list, feeds: dict) -> np.ndarray:
+    step = 1e-4
+    quotients = np.zeros(feeds[x].shape)
+    for place in np.ndindex(feeds[x].shape):
+        sums = []
+        for sign in (1, -1):
+            moved = feeds[x].copy()
+            moved[place] += sign * step
+            values = session.run(ys, {**feeds, x: moved})
+            sums.append(sum((feeds[w] * v).sum() for w, v in zip(ws, values)))
+        quotients[place] = (sums[0] - sums[1]) / (2 * step)
+    return quotients
+
+
+def _check_second(session: Any, grads: list, xs: list, ys: list, ws: list, feeds: dict) -> None:
+    """The gradients as a map of `ws`, differentiated there along us, are ys at us."""
+    grads = [hf.convert_to_tensor(g) for g in grads]
+    us = [hf.placeholder(hf.float64, g.shape) for g in grads]
+    along = {u: np.random.default_rng(1).normal(size=feeds[x].shape) for u, x in zip(us, xs)}
+    back = hf.gradients(grads, ws, us)
+    at_us = session.run(ys, {**feeds, **{x: along[u] for x, u in zip(xs, us)}})
+    for got, expected in zip(session.run(back, {**feeds, **along}), at_us):
+        np.testing.assert_allclose(_dense(got), expected, rtol=1e-9, atol=1e-12)

@@ -87,12 +87,12 @@ def _rows(params: Tensor, indices: Tensor, grad: Tensor) -> IndexedSlices:
 def _gather_v2_grad(op: Operation, grad: Tensor) -> list:
     params, indices, axis_tensor = op.inputs
     axis = constant_value(axis_tensor)
-    if axis is None or op._attrs["batch_dims"] or params._dims is None or indices._dims is None:
-        raise LookupError(f"The gradient of GatherV2 needs known ranks, a constant axis and no "
-                          f"batch_dims (op '{op.name}')")
-    position = normalize_axis(axis.item(), len(params._dims))
-    if position == 0:
+    if axis is not None and axis == 0 and not op._attrs["batch_dims"]:
         return [_rows(params, indices, grad), None, None]
+    if axis is None or op._attrs["batch_dims"] or params._dims is None or indices._dims is None:
+        raise LookupError("The gradient of GatherV2 along another axis than 0 needs known ranks, a "
+                          f"constant axis and no batch_dims (op '{op.name}')")
+    position = normalize_axis(axis.item(), len(params._dims))
     # Rows of the transposed parameters are what the indices number.
     rank, width = len(params._dims), len(indices._dims)
     first = [*range(position, position + width), *range(position),
