@@ -40,7 +40,8 @@ class TaskServer:
         self.names = {f"/job:{j}/replica:0/task:{i}": a for (j, i), a in addresses.items()}
         self.network = network or _network_for(addresses)
         with _lock:
-            self.target = f"{'' if '://' in self.address else 'grpc://'}{self.address}"
+            scheme = "" if "://" in self.address else "grpc://"
+            self.target = f"{scheme}{self.address}{self.network.suffix}"
             if self.target in _servers and not _servers[self.target].endpoint.closed:
                 raise AlreadyExistsError(
                     None, None, f"This process already serves {self.address}")
@@ -58,8 +59,9 @@ class TaskServer:
                      lambda address: self.network.resolve(self.endpoint, address))
 
     def join(self) -> None:
-        """Serve until every other task is done."""
-        self.network.join(self.endpoint)
+        """Serve until every other task is done; then nobody needs this server any more."""
+        self.network.join(self.endpoint, self.address)
+        self.close()
 
     def close(self) -> None:
         """Stop serving this task."""
@@ -103,17 +105,22 @@ class ProcessNetwork:
     """Tasks of one process, over the loopback transport."""
 
     oversubscribed = True
+    suffix = ""
 
     def __init__(self) -> None:
         from hpcflow.comm.loopback import LoopbackNetwork
 
         self._network = LoopbackNetwork(1)  # rank 0 is never served: ranks of tasks start at 1
         self._ranks: dict[str, int] = {}
+        self._clusters: dict[str, tuple[str, ...]] = {}
+        self._done: set[str] = set()  # addresses whose tasks joined or were closed
 
     def attach(self, address: str, addresses: dict) -> Any:
         """A transport for a new task."""
         endpoint = self._network.add()
         self._ranks[address] = endpoint.rank
+        self._clusters[address] = tuple(addresses.values())
+        self._done.discard(address)
         return endpoint
 
     def announce(self, endpoint: Endpoint, address: str) -> None:
@@ -126,10 +133,13 @@ class ProcessNetwork:
     def detach(self, address: str) -> None:
         """`address` is no longer served."""
         self._ranks.pop(address, None)
+        self._done.add(address)
 
-    def join(self, endpoint: Endpoint) -> None:
-        """Serve until the task is closed: the process ends all its tasks together."""
-        endpoint.loop.run_until(lambda: endpoint.closed)
+    def join(self, endpoint: Endpoint, address: str) -> None:
+        """Serve until every task of the cluster has joined or was closed."""
+        self._done.add(address)
+        others = self._clusters[address]
+        endpoint.loop.run_until(lambda: endpoint.closed or self._done.issuperset(others))
 
     def at_exit(self, endpoint: Endpoint) -> None:
         """Nothing outlives the process."""
@@ -152,6 +162,7 @@ class MpiNetwork:
         self.rank = self.transport.rank
         self.size = self.transport.size
         self.oversubscribed = comms.oversubscribed
+        self.suffix = f"#{len(_mpi_networks)}" if _mpi_networks else ""
         self._attached = False
         self._asked: dict[str, Any] = {}
         abort.install_abort_hook(world.world().rank)
@@ -189,10 +200,9 @@ class MpiNetwork:
     def detach(self, address: str) -> None:
         """The rank keeps its transport until the process ends."""
 
-    def join(self, endpoint: Endpoint) -> None:
-        """Serve until all ranks are done; then nobody needs this endpoint any more."""
+    def join(self, endpoint: Endpoint, address: str) -> None:
+        """Serve until all ranks are done."""
         endpoint.serve_until_all_finished()
-        endpoint.loop.remove(endpoint.transport)
 
     def at_exit(self, endpoint: Endpoint) -> None:
         """A rank that ends goes on serving until all are done."""
