@@ -19,6 +19,8 @@ from hpcflow.graph.opdef import get_gradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 
+__all__ = ["AggregationMethod", "gradients", "hessians"]
+
 _GRADIENT_OVERRIDE = "_gradient_op_type"
 
 

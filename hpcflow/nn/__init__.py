@@ -1,0 +1,37 @@
+"""``hpcflow.nn``: activations, losses, normalization, embeddings."""
+
+from hpcflow.nn.activations import (
+    bias_add,
+    crelu,
+    dropout,
+    elu,
+    log_softmax,
+    relu,
+    relu6,
+    relu_layer,
+    sigmoid,
+    softmax,
+    softplus,
+    softsign,
+    tanh,
+    xw_plus_b,
+)
+from hpcflow.nn.embedding import embedding_lookup
+from hpcflow.nn.losses import (
+    l2_loss,
+    log_poisson_loss,
+    sigmoid_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits,
+    sparse_softmax_cross_entropy_with_logits,
+    weighted_cross_entropy_with_logits,
+)
+from hpcflow.nn.measures import in_top_k, top_k, zero_fraction
+from hpcflow.nn.normalization import (
+    batch_norm_with_global_normalization,
+    batch_normalization,
+    l2_normalize,
+    moments,
+    normalize_moments,
+    sufficient_statistics,
+    weighted_moments,
+)

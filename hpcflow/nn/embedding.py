@@ -1,0 +1,141 @@
+"""Rows of tables that may be split over several tensors: embedding_lookup."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import colocate_with, name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+
+__all__ = ["embedding_lookup"]
+
+
+def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod",
+                     name: str | None = None, validate_indices: bool = True,
+                     max_norm: float | None = None) -> Tensor:
+    """Return the rows `ids` of a table: shape ``ids.shape + row shape``.
+
+    `params` is one table, a list of tensors that together are the table, or a partitioned
+    variable. Row i of P parts is row ``i // P`` of part ``i % P`` with the strategy ``"mod"``; with
+    ``"div"`` each part holds consecutive rows, the first parts one more where it does not divide.
+    The parts are read where they live. Rows longer than `max_norm` (their 2-norm) are shortened to
+    it.
+
+    Raises ``ValueError`` for no parameters or an unknown strategy.
+    """
+    parts = _parts(params)
+    with name_scope(name, "embedding_lookup", [*parts, ids]) as scope:
+        ids = convert_to_tensor(ids, name="ids")
+        if len(parts) == 1:
+            with colocate_with(parts[0]):
+                rows = _gather(parts[0], ids, validate_indices, None if max_norm else scope)
+                return _limited(rows, ids, max_norm, scope) if max_norm else rows
+        flat = raw_ops.Reshape(ids, np.array([-1], np.int32))
+        rows = _from_parts(parts, flat, partition_strategy, validate_indices)
+        rows = raw_ops.Reshape(rows, _result_shape(parts, ids, rows),
+                               name=None if max_norm else scope)
+        _set_static_shape(rows, parts, ids)
+        return _limited(rows, ids, max_norm, scope) if max_norm else rows
+
+
+def _parts(params: Any) -> list:
+    """The parts of the table; a partitioned variable lists its own."""
+    if params is None or isinstance(params, (list, tuple)) and not params:
+        raise ValueError("Need at least one param")
+    if hasattr(params, "_get_variable_list"):
+        return list(params._get_variable_list())
+    parts = params if isinstance(params, (list, tuple)) else [params]
+    return [p if hasattr(p, "get_shape") else convert_to_tensor(p, name="params") for p in parts]
+
+
+def _gather(part: Any, ids: Tensor, validate: bool, name: str | None = None) -> Tensor:
+    return raw_ops.Gather(part, ids, validate_indices=validate, name=name)
+
+
+def _from_parts(parts: list, flat: Tensor, strategy: str, validate: bool) -> Tensor:
+    """The rows `flat` (1-D), gathered part by part and put in order."""
+    assigned, local = _assign(parts, flat, strategy)
+    if assigned.dtype.base_dtype is not dtypes.int32:
+        assigned = raw_ops.Cast(assigned, DstT="int32")
+    count = len(parts)
+    ids = raw_ops.DynamicPartition(local, assigned, num_partitions=count)
+    positions = raw_ops.DynamicPartition(
+        raw_ops.Range(np.int32(0), raw_ops.Size(flat), np.int32(1)), assigned,
+        num_partitions=count)
+    rows = []
+    for part, wanted in zip(parts, ids, strict=True):
+        with colocate_with(part):
+            rows.append(_gather(part, wanted, validate))
+    return raw_ops.DynamicStitch(positions, rows)
+
+
+def _assign(parts: list, flat: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
+    """For each id the part that has it, and its row there."""
+    number = flat.dtype.base_dtype.np.type
+    count = number(len(parts))
+    if strategy == "mod":
+        return raw_ops.FloorMod(flat, count), raw_ops.FloorDiv(flat, count)
+    if strategy != "div":
+        raise ValueError(f"Unrecognized partition strategy: {strategy!r}; use 'mod' or 'div'")
+    total = _total_rows(parts, flat.dtype.base_dtype)
+    # The first `extra` parts have one row more than the others.
+    each, extra = raw_ops.FloorDiv(total, count), raw_ops.FloorMod(total, count)
+    more = raw_ops.Add(each, number(1))
+    border = raw_ops.Mul(extra, more)
+    beyond = raw_ops.Sub(flat, border)
+    each = raw_ops.Maximum(each, number(1))  # with fewer rows than parts nothing is beyond
+    early = raw_ops.Less(flat, border)
+    assigned = raw_ops.Select(early, raw_ops.FloorDiv(flat, more),
+                              raw_ops.Add(raw_ops.FloorDiv(beyond, each), extra))
+    local = raw_ops.Select(early, raw_ops.FloorMod(flat, more), raw_ops.FloorMod(beyond, each))
+    return assigned, local
+
+
+def _total_rows(parts: list, dtype: Any) -> Any:
+    """The number of rows of all parts, known or summed at run time."""
+    known = [_dims(p)[0] if _dims(p) else None for p in parts]
+    if None not in known:
+        return convert_to_tensor(dtype.np.type(sum(known)))
+    sizes = []
+    for part in parts:
+        with colocate_with(part):
+            sizes.append(raw_ops.Gather(raw_ops.Shape(part), np.int32(0)))
+    return raw_ops.Cast(raw_ops.AddN(sizes), DstT=dtype)
+
+
+def _dims(part: Any) -> Any:
+    return part.get_shape().dims_tuple
+
+
+def _result_shape(parts: list, ids: Tensor, rows: Tensor) -> Any:
+    row = _dims(parts[0])
+    if row is not None and None not in row[1:] and ids._dims is not None and (
+            None not in ids._dims):
+        return np.array(ids._dims + row[1:], np.int32)
+    row_shape = raw_ops.Slice(raw_ops.Shape(rows), np.array([1], np.int32),
+                              np.array([-1], np.int32))
+    return raw_ops.ConcatV2([raw_ops.Shape(ids), row_shape], 0)
+
+
+def _set_static_shape(rows: Tensor, parts: list, ids: Tensor) -> None:
+    row = _dims(parts[0])
+    if row is not None and ids._dims is not None:
+        rows.set_shape(ids._dims + row[1:])
+
+
+def _limited(rows: Tensor, ids: Tensor, max_norm: float, name: str) -> Tensor:
+    """Rows scaled down to `max_norm` where their norm is above it."""
+    number = rows.dtype.base_dtype.np.type
+    if rows._dims is not None and ids._dims is not None:
+        axes: Any = np.arange(len(ids._dims), len(rows._dims), dtype=np.int32)
+    else:
+        axes = raw_ops.Range(raw_ops.Rank(ids), raw_ops.Rank(rows), np.int32(1))
+    square = raw_ops.Sum(raw_ops.Square(rows), axes, keep_dims=True)
+    # Limited before the root is taken, so that rows of zeros have a gradient.
+    inverse = raw_ops.Rsqrt(raw_ops.Maximum(square, number(max_norm) ** 2))
+    return raw_ops.Mul(rows, raw_ops.Mul(inverse, number(max_norm)), name=name)

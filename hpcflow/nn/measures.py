@@ -1,0 +1,48 @@
+"""Measures of scores and activations: top_k, in_top_k, zero_fraction."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.reductions import reduce_mean
+
+__all__ = ["in_top_k", "top_k", "zero_fraction"]
+
+
+class TopKV2(NamedTuple):
+    """The largest elements and their positions."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) -> TopKV2:
+    """Return the `k` largest elements of each row (last dimension), and their positions (int32).
+
+    Of equal elements the one at the lower position goes first. Raises ``ValueError`` for rows
+    shorter than `k`, where it is known.
+    """
+    return TopKV2(*raw_ops.TopKV2(input, k, sorted=sorted, name=name))
+
+
+def in_top_k(predictions: Any, targets: Any, k: int, name: str | None = None) -> Tensor:
+    """Return whether the target class of each row is among the `k` with the highest predictions.
+
+    Classes with equal predictions at the border all count. `predictions` is float32
+    [batch, classes], `targets` the class numbers [batch].
+    """
+    return raw_ops.InTopK(predictions, targets, k=k, name=name)
+
+
+def zero_fraction(value: Any, name: str | None = None) -> Tensor:
+    """Return the fraction of elements that are zero, a float32 scalar; NaN for none at all."""
+    with name_scope(name, "zero_fraction", [value]):
+        value = convert_to_tensor(value, name="value")
+        zero = np.zeros((), value.dtype.base_dtype.np)
+        return reduce_mean(raw_ops.Cast(raw_ops.Equal(value, zero), DstT="float32"))

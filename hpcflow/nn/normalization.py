@@ -1,0 +1,173 @@
+"""Moments, and normalization by them: batch_normalization, l2_normalize."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.reductions import normalized_axes, reduce_mean, reduce_sum
+
+__all__ = [
+    "batch_norm_with_global_normalization",
+    "batch_normalization",
+    "l2_normalize",
+    "moments",
+    "normalize_moments",
+    "sufficient_statistics",
+    "weighted_moments",
+]
+
+
+def l2_normalize(x: Any, dim: Any, epsilon: float = 1e-12, name: str | None = None) -> Tensor:
+    """Return x / √max(Σ x², epsilon), the sum taken along `dim` (an axis or a list)."""
+    with name_scope(name, "l2_normalize", [x]) as scope:
+        x = convert_to_tensor(x, name="x")
+        total = reduce_sum(raw_ops.Square(x), dim, keep_dims=True)
+        inverse = raw_ops.Rsqrt(raw_ops.Maximum(total, x.dtype.base_dtype.np.type(epsilon)))
+        return raw_ops.Mul(x, inverse, name=scope)
+
+
+# ---------------------------------------------------------------- moments
+
+
+def _count(x: Tensor, axes: Any) -> Any:
+    """The number of elements that `axes` join, as a scalar of the type of `x`."""
+    number = x.dtype.base_dtype.np.type
+    if x._dims is not None and not isinstance(axes, Tensor):
+        sizes = [x._dims[a] for a in normalized_axes(axes, len(x._dims))]
+        if None not in sizes:
+            return convert_to_tensor(number(np.prod(sizes, dtype=np.float64)), name="count")
+    chosen = raw_ops.Gather(raw_ops.Shape(x), np.asarray(axes, np.int32).reshape(-1)
+                            if not isinstance(axes, Tensor) else axes)
+    return raw_ops.Cast(raw_ops.Prod(chosen, np.int32(0)), DstT=x.dtype.base_dtype, name="count")
+
+
+def sufficient_statistics(x: Any, axes: Any, shift: Any = None, keep_dims: bool = False,
+                          name: str | None = None) -> tuple:
+    """Return (count, Σ (x - shift), Σ (x - shift)², shift) over `axes`.
+
+    A `shift` near the mean keeps the variance exact; None stands for zero.
+    """
+    with name_scope(name, "sufficient_statistics", [x, shift]):
+        x = convert_to_tensor(x, name="x")
+        count = _count(x, axes)
+        if shift is None:
+            first, second = x, raw_ops.Square(x)
+        else:
+            shift = convert_to_tensor(shift, x.dtype.base_dtype, name="shift")
+            first, second = raw_ops.Sub(x, shift), raw_ops.SquaredDifference(x, shift)
+        return (count, reduce_sum(first, axes, keep_dims, name="mean_ss"),
+                reduce_sum(second, axes, keep_dims, name="var_ss"), shift)
+
+
+def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any,
+                      name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Return (mean, variance) from the results of :func:`sufficient_statistics`."""
+    with name_scope(name, "normalize", [counts, mean_ss, variance_ss, shift]):
+        divisor = raw_ops.Reciprocal(counts, name="divisor")
+        shifted = raw_ops.Mul(mean_ss, divisor, name="shifted_mean")
+        mean = shifted if shift is None else raw_ops.Add(shifted, shift, name="mean")
+        square = raw_ops.Mul(variance_ss, divisor)
+        return mean, raw_ops.Sub(square, raw_ops.Square(shifted), name="variance")
+
+
+def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None,
+            keep_dims: bool = False) -> tuple[Tensor, Tensor]:
+    """Return (mean, variance) of `x` over `axes`; the variance is that of the sample itself (1/n).
+
+    The variance comes from differences to the mean, or to `shift` if one is given. Halves are
+    computed in float32.
+    """
+    with name_scope(name, "moments", [x, shift]):
+        x = convert_to_tensor(x, name="x")
+        half = x.dtype.base_dtype is dtypes.float16
+        y = raw_ops.Cast(x, DstT="float32") if half else x
+        if shift is None:
+            mean = reduce_mean(y, axes, True, name="mean")
+            variance = reduce_mean(raw_ops.SquaredDifference(y, mean), axes, keep_dims,
+                                   name="variance")
+            if not keep_dims:
+                mean = raw_ops.Reshape(mean, _shape_of(variance))
+        else:
+            shift = convert_to_tensor(shift)
+            shift = raw_ops.Cast(shift, DstT="float32") if half else shift
+            statistics = sufficient_statistics(y, axes, shift, keep_dims)
+            mean, variance = normalize_moments(*statistics[:3], _fitting(shift, statistics[1]))
+        if half:
+            return raw_ops.Cast(mean, DstT="float16"), raw_ops.Cast(variance, DstT="float16")
+        return mean, variance
+
+
+def _shape_of(x: Tensor) -> Any:
+    if x._dims is not None and None not in x._dims:
+        return np.array(x._dims, np.int32)
+    return raw_ops.Shape(x)
+
+
+def _fitting(shift: Tensor, like: Tensor) -> Tensor:
+    """A shift with axes of size one, in the shape of the reduced statistics."""
+    return shift if shift._dims == () else raw_ops.Reshape(shift, _shape_of(like))
+
+
+def weighted_moments(x: Any, axes: Any, frequency_weights: Any, name: str | None = None,
+                     keep_dims: bool = False) -> tuple[Tensor, Tensor]:
+    """Return (mean, variance) of `x` over `axes`, each element counted `frequency_weights` times.
+
+    The weights broadcast against `x`.
+    """
+    with name_scope(name, "weighted_moments", [x, frequency_weights, axes]):
+        x = convert_to_tensor(x, name="x")
+        half = x.dtype.base_dtype is dtypes.float16
+        kind = dtypes.float32 if half else x.dtype.base_dtype
+        y = raw_ops.Cast(x, DstT=kind) if half else x
+        weights = convert_to_tensor(frequency_weights, name="weights")
+        if weights.dtype.base_dtype is not kind:
+            weights = raw_ops.Cast(weights, DstT=kind)
+        # The weights as often as they are repeated.
+        weights = raw_ops.Add(weights, raw_ops.ZerosLike(y))
+        total = reduce_sum(weights, axes, True)
+        divisor = raw_ops.Reciprocal(total)
+        mean = raw_ops.Mul(reduce_sum(raw_ops.Mul(weights, y), axes, True), divisor)
+        distance = raw_ops.Mul(weights, raw_ops.SquaredDifference(y, mean))
+        variance = raw_ops.Mul(reduce_sum(distance, axes, True), divisor)
+        if not keep_dims:
+            like = reduce_sum(total, axes)
+            mean, variance = (raw_ops.Reshape(v, _shape_of(like)) for v in (mean, variance))
+        if half:
+            return raw_ops.Cast(mean, DstT="float16"), raw_ops.Cast(variance, DstT="float16")
+        return mean, variance
+
+
+# ---------------------------------------------------------------- batch normalization
+
+
+def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: Any,
+                        variance_epsilon: float, name: str | None = None) -> Tensor:
+    """Return scale (x - mean) / √(variance + epsilon) + offset (arXiv:1502.03167).
+
+    `offset` and `scale` may be None. All broadcast against `x`.
+    """
+    with name_scope(name, "batchnorm", [x, mean, variance, scale, offset]) as scope:
+        x = convert_to_tensor(x, name="x")
+        epsilon = convert_to_tensor(variance_epsilon, x.dtype.base_dtype)
+        inverse = raw_ops.Rsqrt(raw_ops.Add(variance, epsilon))
+        if scale is not None:
+            inverse = raw_ops.Mul(inverse, scale)
+        shift = raw_ops.Mul(mean, inverse)
+        shift = raw_ops.Neg(shift) if offset is None else raw_ops.Sub(offset, shift)
+        return raw_ops.Add(raw_ops.Mul(x, inverse), shift, name=scope)
+
+
+def batch_norm_with_global_normalization(t: Any, m: Any, v: Any, beta: Any, gamma: Any,
+                                         variance_epsilon: float,
+                                         scale_after_normalization: bool,
+                                         name: str | None = None) -> Tensor:
+    """The older form of :func:`batch_normalization`: gamma scales only if it is said to."""
+    return batch_normalization(t, m, v, beta, gamma if scale_after_normalization else None,
+                               variance_epsilon, name)

@@ -1,0 +1,149 @@
+"""einsum: sums of products of tensors, by Einstein's convention."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+
+__all__ = ["einsum"]
+
+
+def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
+    """Return the sums of products that `equation` describes, as ``"ij,jk->ik"`` a matrix product.
+
+    Each input has one letter per dimension; letters that the result does not have are summed over.
+    Without ``->`` the result has the letters that occur once, in alphabetical order.
+
+    Raises ``ValueError`` for an equation that does not fit the inputs; a letter must not occur
+    twice in one input, and there is no ellipsis.
+    """
+    terms, result = _parse(equation, len(inputs))
+    with name_scope(name, "einsum", list(inputs)):
+        operands = [_Operand(convert_to_tensor(x), t, equation)
+                    for x, t in zip(inputs, terms, strict=True)]
+        sizes = _Sizes(operands, equation)
+        total = operands[0]
+        for i, operand in enumerate(operands[1:], 1):
+            wanted = set(result).union(*(o.labels for o in operands[i + 1 :]))
+            total = _product(total.summed(wanted | set(operand.labels)),
+                             operand.summed(wanted | set(total.labels)), wanted, sizes)
+        return total.summed(set(result)).transposed(result).tensor
+
+
+def _parse(equation: str, count: int) -> tuple[list[str], str]:
+    match = re.fullmatch(r"([a-zA-Z]*(?:,[a-zA-Z]*)*)(?:->([a-zA-Z]*))?", equation.replace(" ", ""))
+    if match is None:
+        raise ValueError(f"Invalid einsum equation: {equation!r}")
+    terms = match.group(1).split(",")
+    letters = "".join(terms)
+    result = match.group(2)
+    if result is None:
+        result = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
+    if len(terms) != count:
+        raise ValueError(f"einsum {equation!r} has {len(terms)} terms for {count} inputs")
+    for term in (*terms, result):
+        if len(set(term)) != len(term):
+            raise ValueError(f"einsum {equation!r}: a letter occurs twice in '{term}'")
+    if not set(result) <= set(letters):
+        raise ValueError(f"einsum {equation!r}: the result has letters that no input has")
+    return terms, result
+
+
+class _Operand:
+    """A tensor with one label per dimension."""
+
+    def __init__(self, tensor: Tensor, labels: str, equation: str = "") -> None:
+        if tensor._dims is not None and len(tensor._dims) != len(labels):
+            raise ValueError(f"einsum {equation!r}: '{labels}' does not fit shape {tensor.shape}")
+        self.tensor = tensor
+        self.labels = labels
+
+    def summed(self, wanted: set[str]) -> _Operand:
+        """This operand summed over the labels that are not wanted."""
+        gone = [i for i, c in enumerate(self.labels) if c not in wanted]
+        if not gone:
+            return self
+        rest = "".join(c for c in self.labels if c in wanted)
+        return _Operand(raw_ops.Sum(self.tensor, np.array(gone, np.int32)), rest)
+
+    def transposed(self, labels: str) -> _Operand:
+        """This operand with its dimensions in the order of `labels`."""
+        if labels == self.labels:
+            return self
+        order = [self.labels.index(c) for c in labels]
+        return _Operand(raw_ops.Transpose(self.tensor, np.array(order, np.int32)), labels)
+
+
+class _Sizes:
+    """The size of each label: a number where some input tells it, else computed at run time."""
+
+    def __init__(self, operands: list[_Operand], equation: str) -> None:
+        self._sizes: dict[str, Any] = {}
+        for operand in operands:
+            dims = operand.tensor._dims or (None,) * len(operand.labels)
+            for label, size in zip(operand.labels, dims, strict=True):
+                known = self._sizes.get(label)
+                if isinstance(known, int) and size is not None and known != size:
+                    raise ValueError(f"einsum {equation!r}: '{label}' has sizes {known} and "
+                                     f"{size}")
+                if size is not None:
+                    self._sizes[label] = size
+        self._operands = operands
+
+    def _size(self, label: str) -> Any:
+        if label not in self._sizes:
+            operand = next(o for o in self._operands if label in o.labels)
+            shape = raw_ops.Shape(operand.tensor)
+            self._sizes[label] = raw_ops.Gather(shape, np.int32(operand.labels.index(label)))
+        return self._sizes[label]
+
+    def product(self, labels: str) -> Any:
+        """The product of the sizes of `labels`."""
+        sizes = [self._size(c) for c in labels]
+        number = int(np.prod([s for s in sizes if isinstance(s, int)], dtype=np.int64))
+        result: Any = number
+        for size in sizes:
+            if not isinstance(size, int):
+                result = size if isinstance(result, int) and result == 1 else (
+                    raw_ops.Mul(size, np.int32(result) if isinstance(result, int) else result))
+        return result
+
+    def shape(self, *groups: str) -> Any:
+        """The shape with one dimension per group of labels."""
+        dims = [self.product(g) for g in groups]
+        if all(isinstance(d, int) for d in dims):
+            return np.array(dims, np.int32)
+        return raw_ops.Pack([np.int32(d) if isinstance(d, int) else d for d in dims], axis=0)
+
+
+def _product(a: _Operand, b: _Operand, wanted: set[str], sizes: _Sizes) -> _Operand:
+    """The product of two operands, summed over their common labels that are not wanted."""
+    common = [c for c in a.labels if c in b.labels]
+    batch = "".join(c for c in common if c in wanted)
+    inner = "".join(c for c in common if c not in wanted)
+    rows = "".join(c for c in a.labels if c not in common)
+    columns = "".join(c for c in b.labels if c not in common)
+    left = _grouped(a, (*batch, rows, inner), sizes)
+    right = _grouped(b, (*batch, inner, columns), sizes)
+    multiply = raw_ops.BatchMatMul if batch else raw_ops.MatMul
+    result = batch + rows + columns
+    product = multiply(left, right)
+    if len(rows) != 1 or len(columns) != 1:
+        product = raw_ops.Reshape(product, sizes.shape(*result) if result else
+                                  np.zeros(0, np.int32))
+    return _Operand(product, result)
+
+
+def _grouped(x: _Operand, groups: tuple[str, ...], sizes: _Sizes) -> Tensor:
+    """The tensor with one dimension per group of labels."""
+    tensor = x.transposed("".join(groups)).tensor
+    if all(len(g) == 1 for g in groups):
+        return tensor
+    return raw_ops.Reshape(tensor, sizes.shape(*groups))
