@@ -245,3 +245,45 @@ def test_a_short_run_prints_a_table_and_saves_the_rows(name, tmp_path):
 
 def test_every_benchmark_takes_the_default_options():
     assert all(b.ranks is None or b.ranks(Options()) >= 2 for b in BENCHMARKS.values())
+
+
+# ---------------------------------------------------------------- files of results
+
+BENCHMARKS_FOLDER = Path(__file__).parents[2] / "benchmarks"
+
+
+def run_script(name, *arguments):
+    result = subprocess.run(
+        [sys.executable, str(BENCHMARKS_FOLDER / name), *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    return result.returncode, result.stdout
+
+
+def results_file(path, ratio):
+    row = {"case": "no-op step", "program": "tensorflow", "median_us": 9.0, "hpcflow/it": ratio}
+    path.write_text(json.dumps({"dispatch": [row]}))
+    return path
+
+
+def test_bars_name_benchmarks_that_exist():
+    bars = json.loads((BENCHMARKS_FOLDER / "bars.json").read_text())
+    assert {bar["benchmark"] for bar in bars} <= set(BENCHMARKS)
+    assert {bar["case"] for bar in bars if bar["benchmark"] == "dispatch"} <= set(program.CASES)
+
+
+@pytest.mark.parametrize(("ratio", "status", "word"), [(0.1, 0, "held"), (0.3, 1, "MISSED")])
+def test_bars_are_checked(tmp_path, ratio, status, word):
+    code, output = run_script("check.py", results_file(tmp_path / "results.json", ratio))
+    assert code == status
+    assert word in output and "not measured" in output
+
+
+def test_two_results_are_compared(tmp_path):
+    before = results_file(tmp_path / "before.json", 0.2)
+    after = results_file(tmp_path / "after.json", 0.1)
+    code, output = run_script("compare.py", before, after)
+    assert code == 0
+    assert "no-op step" in output and "-50.0%" in output
