@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.graph.shape_inference import constant_value
 
 FORMS = ("constant", "static", "unknown")
 
@@ -66,6 +67,9 @@ def _check(tensor: Any, value: Any) -> None:
     assert tensor.shape.is_compatible_with(array.shape), (tensor, array.shape)
     if tensor.dtype.base_dtype is not hf.string:
         assert array.dtype == tensor.dtype.base_dtype.np, (tensor, array.dtype)
+    known = constant_value(tensor) if len(tensor.op.outputs) == 1 else None
+    if known is not None:
+        np.testing.assert_array_equal(known, array, err_msg=f"known value of {tensor}")
 
 
 def failing(build: Callable, *inputs: Any, error: Any = hf.errors.InvalidArgumentError,
