@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Any
 
+import numpy as np
+
 from hpcflow.dtypes import DType
 from hpcflow.graph.attr_values import canonical, from_proto
 from hpcflow.graph.convert import convert_to_tensor
@@ -13,6 +15,7 @@ from hpcflow.graph.opdef import REQUIRED, ArgDef, AttrDef, OpDef, get_op_def
 from hpcflow.graph.operation import Operation, Tensor, arg_length, arg_types
 
 _NUMBER_ATTR_MINIMUM = 1
+_NUMPY = (np.ndarray, np.generic)
 
 
 def apply_op(op_type: str, name: str | None = None, **keywords: Any) -> Any:
@@ -141,7 +144,8 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None) ->
         tensor = value
     else:
         preferred = None
-        if dtype is None and arg.type_attr is not None:
+        # NumPy values have a type of their own.
+        if dtype is None and arg.type_attr is not None and not isinstance(value, _NUMPY):
             attr = op_def.attr_map[arg.type_attr]
             preferred = attr.default if attr.default is not REQUIRED else None
         try:

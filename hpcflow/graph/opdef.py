@@ -22,6 +22,8 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.shapes import TensorShape
@@ -280,7 +282,16 @@ def _parse_default(text: str, kind: str, listed: bool) -> Any:
         return _parse_shape(text)
     if kind == "type":
         return dtypes.as_dtype(text)
+    if kind == "tensor":
+        return _parse_vector(text)
     return {"int": int, "float": float}[kind](text)
+
+
+def _parse_vector(text: str) -> np.ndarray:
+    """A tensor of rank 1: its dtype, then its values in brackets."""
+    dtype, _, values = text.partition("[")
+    numbers = [float(s) for s in values.strip("]").split(",") if s.strip()]
+    return np.array(numbers).astype(dtypes.as_dtype(dtype.strip()).np)
 
 
 def _parse_shape(text: str) -> TensorShape:
