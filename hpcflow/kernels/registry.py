@@ -126,6 +126,7 @@ class KernelNode:
 
 
 _KERNELS: dict[str, list[Kernel]] = {}
+_COLLECTIVE: set[str] = set()
 # Per op type the attributes that its kernels choose by; and the answers given so far.
 _TYPE_ATTRS: dict[str, tuple[str, ...]] = {}
 _FOUND: dict[tuple, Kernel | None] = {}
@@ -155,6 +156,17 @@ def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
         return factory
 
     return register
+
+
+def collective(op_type: str) -> None:
+    """Declare that the kernels of `op_type` in one step meet for collective work: their context
+    then tells them on which ranks the others are (``group_of``, ``meet``)."""
+    _COLLECTIVE.add(op_type)
+
+
+def is_collective(op_type: str) -> bool:
+    """True if :func:`collective` was called for `op_type`."""
+    return op_type in _COLLECTIVE
 
 
 def ufunc(op_type: str, name: str, **options: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any
@@ -45,6 +46,9 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
 
     passes = PassContext(placer, remembered, cpu_kernel)
     return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize)
+
+
+_step_ids = itertools.count(1)
 
 
 class LocalStep:
@@ -91,7 +95,8 @@ class LocalStep:
     def _executed(self, feeds: tuple) -> list:
         """Through the executor; while the step is parked, this thread drives the event loop."""
         loop = event_loop()
-        step = Step(self.executable, wake=lambda s: loop.soon(s.advance))
+        step = Step(self.executable, step_id=next(_step_ids),
+                    wake=lambda s: loop.soon(s.advance))
         step.start(feeds)
         if not step.finished:
             self._wait(step, loop)

@@ -28,7 +28,8 @@ from hpcflow.runtime.compiled import compiled_form
 from hpcflow.runtime.executor import Step
 from hpcflow.runtime.lane import Lane, TagSpace
 from hpcflow.runtime.loop import EventLoop, event_loop
-from hpcflow.runtime.task import KernelContext, Task
+from hpcflow.runtime.meeting import Meetings
+from hpcflow.runtime.task import KernelContext, StepContext, Task
 from hpcflow.version import __version__
 
 
@@ -48,7 +49,7 @@ class Plan:
     """A partition that a master registered here, with its lanes."""
 
     def __init__(self, endpoint: Endpoint, nodes: list, ranks: dict[str, int],
-                 context: KernelContext) -> None:
+                 context: StepContext) -> None:
         self.endpoint = endpoint
         self.nodes = nodes
         self.ranks = ranks
@@ -105,6 +106,7 @@ class Endpoint:
         self.size = transport.size
         self.loop = loop or event_loop()
         self.tags = TagSpace(transport.tag_limit)
+        self.meetings = Meetings(transport)
         self.plans: dict[tuple[int, int], Plan] = {}
         self.runs: dict[tuple[int, int], Any] = {}  # (plan, lane) of own steps under way
         self._contexts: dict[tuple[int, str], KernelContext] = {}
@@ -122,6 +124,7 @@ class Endpoint:
             wire.REPLY: self._on_reply, wire.LANE_OPEN: self._on_lane_open,
             wire.DEREGISTER: self._on_deregister, wire.FINISHED: self._on_finished,
             wire.ALL_FINISHED: self._on_all_finished, wire.ANNOUNCE: self._on_announce,
+            wire.MEETING: self.meetings.on_message,
         }
         self._answers = {"describe": self._describe, "register": self._register,
                          "lane": self._lane, "reset": self._reset, "resolve": self._resolve}
@@ -198,9 +201,11 @@ class Endpoint:
                 None, None, f"Rank {source} runs hpcflow {body['version']}, but rank {self.rank} "
                 f"runs {__version__}: install the same version on every rank")
         key = (source, body["session"])
-        context = self._contexts.setdefault(key, KernelContext(self.task, body["session"]))
+        context = self._contexts.setdefault(
+            key, KernelContext(self.task, body["session"], self.meetings))
         nodes = wire.decode_nodes(blob)
-        self.plans[(source, body["plan"])] = Plan(self, nodes, body["ranks"], context)
+        step_context = context.for_step(body["together"], f"{source}:{body['plan']}")
+        self.plans[(source, body["plan"])] = Plan(self, nodes, body["ranks"], step_context)
         return {}
 
     def _lane(self, source: int, body: Any, blob: bytes) -> dict:

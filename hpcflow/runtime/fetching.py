@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import copy
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -47,25 +48,32 @@ class FetchMap:
 
     ``elements`` are the distinct tensors and operations; ``rebuild(values)`` gives the result in
     the structure of the argument, where `values` has one entry per element (None for operations).
+    ``single`` is 0 for one tensor, -1 for one operation, None for a structure.
     """
 
     def __init__(self, fetches: Any, graph: Graph) -> None:
         self.graph = graph
         self.elements: list[Tensor | Operation] = []
         self._positions: dict[Any, int] = {}
+        self.single: int | None = None
         self.rebuild = self._map(fetches)
+        if self._is_element(fetches):
+            self.single = -1 if isinstance(self.elements[0], Operation) else 0
+
+    @staticmethod
+    def _is_element(fetches: Any) -> bool:
+        composite = any(isinstance(fetches, kind) for kind, _, _ in _composites)
+        return not (composite or isinstance(fetches, (list, tuple, Mapping)))
 
     def _map(self, fetch: Any) -> Rebuild:
         if fetch is None:
-            raise TypeError("Fetch argument None has invalid type <class 'NoneType'>")
+            raise TypeError("Fetch argument None has invalid type <class 'NoneType'>. Cannot be "
+                            "None")
         if isinstance(fetch, (list, tuple)):
             return self._map_sequence(fetch)
         if isinstance(fetch, Mapping):
             parts = [(k, self._map(v)) for k, v in fetch.items()]
-            kind = type(fetch)
-            if kind is dict:
-                return lambda values: {k: r(values) for k, r in parts}
-            return lambda values: kind((k, r(values)) for k, r in parts)
+            return _mapping_of(fetch, parts)
         for kind, expand, _ in _composites:
             if isinstance(fetch, kind):
                 tensors, rebuild = expand(fetch)
@@ -85,7 +93,8 @@ class FetchMap:
     def _map_element(self, fetch: Any) -> Rebuild:
         element = self._element(fetch)
         if not self.graph.is_fetchable(element):
-            raise ValueError(f"Operation {element.name!r} has been marked as not fetchable.")
+            op = element if isinstance(element, Operation) else element.op
+            raise ValueError(f"Operation {op.name!r} has been marked as not fetchable.")
         position = self._positions.get(element)
         if position is None:
             position = self._positions[element] = len(self.elements)
@@ -106,6 +115,22 @@ class FetchMap:
         except KeyError as e:
             raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({e})"
                              ) from None
+
+
+def _mapping_of(fetch: Mapping, parts: list[tuple[Any, Rebuild]]) -> Rebuild:
+    """Results in a mapping like `fetch`: of the same type, with the keys in the same order."""
+    if type(fetch) is dict or not isinstance(fetch, MutableMapping):
+        return lambda values: {k: r(values) for k, r in parts}
+    # A copy of the mapping keeps what its type needs besides the items (a default, say).
+    template = copy.copy(fetch)
+
+    def rebuild(values: list) -> Any:
+        result: Any = copy.copy(template)
+        for key, part in parts:
+            result[key] = part(values)
+        return result
+
+    return rebuild
 
 
 def cache_key(fetches: Any) -> Any:
@@ -143,24 +168,37 @@ def _feed_tensor(key: Any, graph: Graph) -> Tensor:
 
 
 def feed_converter(tensor: Tensor) -> Callable[[Any], Any]:
-    """The function that turns a fed value into an array of the tensor's dtype, checked against
-    its static shape (``ValueError``) and type (``TypeError``)."""
+    """The function that turns a fed value into one of the tensor's dtype, checked against its
+    static shape (``ValueError``) and type (``TypeError``).
+
+    An array of the right dtype is passed on as it is; rank 0 becomes a NumPy scalar.
+    """
     dtype = tensor.dtype.base_dtype
     if dtype.name in ("string", "resource", "variant"):
         return _object_converter(tensor, dtype)
-    np_dtype, dims = dtype.np, tensor._dims
-    ndarray, scalar_type = np.ndarray, np_dtype.type
-    exact = dims is not None and None not in dims
-    number = dims in ((), None)
+    if tensor._dims == ():
+        return _number_converter(tensor, dtype)
+    np_dtype, dims, ndarray = dtype.np, tensor._dims, np.ndarray
+
+    def convert(value: Any) -> Any:
+        if type(value) is ndarray and value.dtype is np_dtype and value.shape == dims:
+            return value
+        array = _checked(tensor, dims, _as_array(tensor, dtype, value))
+        return array if array.ndim else array[()]
+
+    return convert
+
+
+def _number_converter(tensor: Tensor, dtype: DType) -> Callable[[Any], Any]:
+    scalar_type, takes_float = dtype.np.type, dtype.is_floating
 
     def convert(value: Any) -> Any:
         kind = type(value)
-        if kind is ndarray and value.dtype is np_dtype:
-            if not exact or value.shape == dims:
-                return value if exact else _checked(tensor, dims, value)
-        elif number and kind is float and dtype.is_floating:
+        if kind is scalar_type:
+            return value
+        if kind is float and takes_float:
             return scalar_type(value)
-        return _checked(tensor, dims, _as_array(tensor, dtype, value))
+        return _checked(tensor, (), _as_array(tensor, dtype, value))[()]
 
     return convert
 
@@ -181,15 +219,19 @@ def _as_array(tensor: Tensor, dtype: DType, value: Any) -> np.ndarray:
         raise TypeError("The value of a feed cannot be a hf.Tensor object. Acceptable feed values "
                         "include Python scalars, strings, lists, or numpy ndarrays. "
                         f"(feed of '{tensor.name}')")
-    if type(value) is int and dtype.is_integer and dtype.np.type(value) != value:
+    if type(value) is int and dtype.is_integer and not dtype.min <= value <= dtype.max:
         raise TypeError(f"Type of feed value {value} is not compatible with Tensor type "
-                        f"{dtype.name} of '{tensor.name}'.")
+                        f"{dtype.name} of '{tensor.name}': its range is {dtype.min} to {dtype.max}")
     try:
-        array = np.asarray(value, dtype=dtype.np)
-    except (ValueError, TypeError) as e:
-        raise ValueError(f"Cannot feed {value!r} for Tensor '{tensor.name}' of type {dtype.name}: "
-                         f"{e}") from None
-    return array
+        return np.asarray(value, dtype=dtype.np)
+    except (ValueError, TypeError, OverflowError) as e:
+        raise ValueError(f"Cannot feed {_short(value)} for Tensor '{tensor.name}' of type "
+                         f"{dtype.name}: {e}") from None
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def _checked(tensor: Tensor, dims: tuple | None, value: Any) -> Any:

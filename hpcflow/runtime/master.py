@@ -12,6 +12,7 @@ from hpcflow.compiler.ir import Node
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.errors import AbortedError, DeadlineExceededError, OpError
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
+from hpcflow.kernels.registry import is_collective
 from hpcflow.runtime import wire
 from hpcflow.runtime.compiled import LocalStep, StepOptions, compiled_form, make_parts
 from hpcflow.runtime.endpoint import Endpoint, Peers
@@ -34,7 +35,7 @@ class ClusterEngine:
         self.task = endpoint.task
         self.options = options
         self.session_id = session_id
-        self._context = KernelContext(self.task, session_id)
+        self._context = KernelContext(self.task, session_id, endpoint.meetings)
         self._plans: dict[int, set[int]] = {}  # rank -> plans registered there
         self._remote_version = 0
 
@@ -56,11 +57,14 @@ class ClusterEngine:
         parts = make_parts(elements, feeds, self.task, self.peers.infos(), self._context,
                            remembered, self.options)
         names = [e.name for e in elements]
-        executable = Executable(parts.pop(mine, []), mine, self.task.by_name, self._context,
+        plan = self.endpoint.next_plan()
+        together = _together(parts, self.peers.ranks())
+        context = self._context.for_step(together, f"{self.endpoint.rank}:{plan}")
+        executable = Executable(parts.pop(mine, []), mine, self.task.by_name, context,
                                 compiled_form())
         if not parts:
             return LocalStep(executable, names, len(feeds), self.options.timeout)
-        return DistributedStep(self, executable, parts, names)
+        return DistributedStep(self, plan, executable, parts, together, names)
 
     def run_with(self, run: Any, values: list, options: Any, run_metadata: Any) -> list:
         """Run a step with options."""
@@ -84,6 +88,16 @@ class ClusterEngine:
                 self.endpoint.transport.send_message(rank, wire.pack(
                     wire.DEREGISTER, body={"plans": sorted(plans), "session": self.session_id}))
         self._plans.clear()
+
+
+def _together(parts: dict[str, list[Node]], ranks: dict[str, int]) -> dict[str, list[int]]:
+    """Op type -> rank of every op of the types whose kernels meet for collective work."""
+    found: dict[str, list[int]] = {}
+    for task, nodes in parts.items():
+        for node in nodes:
+            if is_collective(node.type):
+                found.setdefault(node.type, []).append(ranks[task])
+    return {t: sorted(r) for t, r in found.items()}
 
 
 def _tasks_in(elements: list) -> set[str]:
@@ -119,27 +133,28 @@ def _names(device: str, task: str) -> bool:
 class DistributedStep:
     """A compiled step of several tasks, as its master holds it."""
 
-    def __init__(self, engine: ClusterEngine, executable: Executable,
-                 parts: dict[str, list[Node]], names: list[str]) -> None:
+    def __init__(self, engine: ClusterEngine, plan: int, executable: Executable,
+                 parts: dict[str, list[Node]], together: dict[str, list[int]],
+                 names: list[str]) -> None:
         self.engine = engine
         self.endpoint = engine.endpoint
         self.executable = executable
         self.names = names
-        self.plan = self.endpoint.next_plan()
+        self.plan = plan
         self.ranks = engine.peers.ranks()
         self.remote = {task: self.ranks[task] for task in parts}
         self._lane_numbers = itertools.count()
         self._free: list[_OpenLane] = []
         self._lock = threading.Lock()
-        self._register(parts)
+        self._register(parts, together)
         self._free.append(self._open_lane())
 
-    def _register(self, parts: dict[str, list[Node]]) -> None:
+    def _register(self, parts: dict[str, list[Node]], together: dict[str, list[int]]) -> None:
         replies = []
         for task, nodes in parts.items():
             rank = self.remote[task]
             body = {"plan": self.plan, "session": self.engine.session_id, "ranks": self.ranks,
-                    "version": __version__}
+                    "version": __version__, "together": together}
             replies.append(self.endpoint.request(rank, "register", body, wire.encode_nodes(nodes)))
             self.engine.registered(rank, self.plan)
         self.endpoint.wait_for(replies, "tasks to register their part of a step")

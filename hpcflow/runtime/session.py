@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hpcflow import kernels
 from hpcflow.compiler.executable import Executable
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import Graph, default_session, get_default_graph
-from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.operation import Tensor
 from hpcflow.runtime.compiled import LocalStep, StepOptions, compiled_form, make_parts
 from hpcflow.runtime.fetching import FetchMap, cache_key, feed_converter, flat_feeds
 from hpcflow.runtime.task import KernelContext, Task
@@ -22,16 +22,27 @@ _session_ids = itertools.count(1)
 class _Runner:
     """One (fetches, feeds) combination, ready to run."""
 
-    __slots__ = ("step", "converters", "keys", "rebuild", "single", "mutations", "version", "plain")
+    __slots__ = ("step", "converters", "fetches", "rebuild", "single", "mutations", "version")
 
-    def __init__(self, step: Any, fetches: FetchMap, single: int | None, feeds: list[Tensor],
+    def __init__(self, step: Callable, converters: list[Callable], fetches: FetchMap,
                  mutations: int, version: int) -> None:
-        self.step = step.run
-        self.converters = [feed_converter(t) for t in feeds]
+        self.step = step
+        self.converters = converters
+        self.fetches = fetches
         self.rebuild = fetches.rebuild
-        self.single = single  # 0: one tensor, -1: one operation, None: a structure
+        self.single = fetches.single
         self.mutations = mutations
         self.version = version
+
+    def in_order(self, positions: list[int]) -> _Runner:
+        """The same step for feeds given in another order: the i-th is the `positions[i]`-th."""
+        if positions == list(range(len(positions))):
+            return self
+        step = self.step
+        source = [positions.index(i) for i in range(len(positions))]
+        return _Runner(lambda feeds: step([feeds[i] for i in source]),
+                       [self.converters[p] for p in positions], self.fetches, self.mutations,
+                       self.version)
 
 
 class BaseSession:
@@ -52,8 +63,10 @@ class BaseSession:
         self._options = StepOptions(config)
         self._closed = False
         self._lock = threading.RLock()
-        self._runners: dict[Any, _Runner] = {}
-        self._steps: dict[Any, Any] = {}
+        self._steps: dict[Any, _Runner] = {}  # by structure
+        # By the very arguments of a call, without and with feeds.
+        self._unfed: dict[Any, _Runner] = {}
+        self._fed: dict[Any, _Runner] = {}
         self._remembered: dict[str, str] = {}
         self._id = f"session-{next(_session_ids)}"
         self._engine = self._make_engine()
@@ -98,15 +111,12 @@ class BaseSession:
         ``ValueError`` for wrong fetches or feeds, and an ``OpError`` when an op fails.
         """
         try:
-            if feed_dict:
-                runner = self._runners[fetches, tuple(feed_dict)]
-            else:
-                runner = self._runners[fetches]
+            key = (list, *fetches) if type(fetches) is list else fetches
+            runner = self._fed[key, tuple(feed_dict)] if feed_dict else self._unfed[key]
         except (KeyError, TypeError):
-            runner = None
-        if (runner is None or runner.mutations != self._graph._mutations
-                or runner.version != self._engine.version or options is not None
-                or run_metadata is not None):
+            return self._run_slowly(fetches, feed_dict, options, run_metadata)
+        if (runner.mutations != self._graph._mutations or runner.version != self._engine.version
+                or options is not None or run_metadata is not None):
             return self._run_slowly(fetches, feed_dict, options, run_metadata)
         if feed_dict:
             values = runner.step([c(v) for c, v in zip(runner.converters, feed_dict.values(),
@@ -127,45 +137,51 @@ class BaseSession:
                                "calling run().")
         if feed_dict is not None and not isinstance(feed_dict, Mapping):
             raise TypeError(f"feed_dict must be a dictionary, got {type(feed_dict).__name__}")
-        pairs = flat_feeds(feed_dict or {}, self._graph)
-        runner = self._runner(fetches, feed_dict, [t for t, _ in pairs])
-        values = [convert(v) for convert, (_, v) in zip(runner.converters, pairs, strict=True)]
+        fed = dict(flat_feeds(feed_dict or {}, self._graph))
+        # In one order, however the dictionary was written.
+        feeds = sorted(fed, key=lambda t: (t.op._id, t.value_index))
+        runner = self._runner(fetches, feeds)
+        self._remember(fetches, feed_dict, feeds, runner)
+        values = [convert(fed[t]) for convert, t in zip(runner.converters, feeds, strict=True)]
         return runner.rebuild(self._engine.run_with(runner.step, values, options, run_metadata))
 
-    def _runner(self, fetches: Any, feed_dict: Any, feeds: list[Tensor]) -> _Runner:
+    def _runner(self, fetches: Any, feeds: list[Tensor]) -> _Runner:
+        """The compiled step, found by the structure of its fetches."""
         key = (cache_key(fetches), tuple(feeds))
         with self._lock:
-            runner = self._steps.get(key)
+            try:
+                runner = self._steps.get(key)
+            except TypeError:  # what cannot be hashed cannot be fetched: let the map say so
+                FetchMap(fetches, self._graph)
+                raise
             if runner is None or not self._valid(runner):
-                runner = self._compile(fetches, feeds)
-                self._steps[key] = runner
-        if feeds == list(feed_dict or ()):
-            self._remember(fetches, feed_dict, runner)
+                runner = self._steps[key] = self._compile(fetches, feeds)
         return runner
 
     def _valid(self, runner: _Runner) -> bool:
         return (runner.mutations == self._graph._mutations
                 and runner.version == self._engine.version)
 
-    def _remember(self, fetches: Any, feed_dict: Any, runner: _Runner) -> None:
+    def _remember(self, fetches: Any, feed_dict: Any, feeds: list[Tensor],
+                  runner: _Runner) -> None:
         """Let later calls with the very same arguments go straight to the step."""
+        key = (list, *fetches) if type(fetches) is list else fetches
         try:
-            self._runners[(fetches, tuple(feed_dict)) if feed_dict else fetches] = runner
-        except TypeError:  # a list or dict: found by structure next time
+            if not feed_dict:
+                self._unfed[key] = runner
+                return
+            given = [self._graph.as_graph_element(k) for k in feed_dict]
+            if len(given) == len(feeds):
+                self._fed[key, tuple(feed_dict)] = runner.in_order([feeds.index(t) for t in given])
+        except (TypeError, ValueError):  # found by structure next time
             pass
 
     def _compile(self, fetches: Any, feeds: list[Tensor]) -> _Runner:
         mapped = FetchMap(fetches, self._graph)
-        if len(set(feeds)) < len(feeds):
-            raise ValueError("feed_dict names the same tensor twice")
         mutations, version = self._graph._mutations, self._engine.version
         step = self._engine.compile(mapped.elements, feeds, self._remembered, self._id)
-        single = None
-        if isinstance(fetches, Tensor):
-            single = 0
-        elif isinstance(fetches, Operation):
-            single = -1
-        return _Runner(step, mapped, single, feeds, mutations, version)
+        converters = [feed_converter(t) for t in feeds]
+        return _Runner(step.run, converters, mapped, mutations, version)
 
     # ------------------------------------------------------------ life
 
@@ -175,22 +191,31 @@ class BaseSession:
             if self._closed:
                 return
             self._closed = True
-            self._runners.clear()
-            self._steps.clear()
+            for cache in (self._steps, self._unfed, self._fed):
+                cache.clear()
         self._engine.close()
 
     def as_default(self) -> Any:
         """Return a context manager that makes this the default session."""
         return default_session(self)
 
-    def make_callable(self, fetches: Any, feed_list: list | None = None) -> Any:
-        """Return a function that runs a fixed step; its arguments are the values of `feed_list`."""
+    def make_callable(self, fetches: Any, feed_list: list | None = None,
+                      accept_options: bool = False) -> Any:
+        """Return a function that runs a fixed step; its arguments are the values of `feed_list`.
+
+        With `accept_options` it takes the keywords `options` and `run_metadata` too.
+        """
+        if feed_list is not None and not isinstance(feed_list, (list, tuple)):
+            raise TypeError(f"feed_list must be a list, got {type(feed_list).__name__}")
         feeds = list(feed_list or ())
 
-        def call(*values: Any) -> Any:
+        def call(*values: Any, **keywords: Any) -> Any:
             if len(values) != len(feeds):
                 raise ValueError(f"Expected {len(feeds)} feed values, got {len(values)}")
-            return self.run(fetches, dict(zip(feeds, values, strict=True)) if feeds else None)
+            if keywords and not accept_options:
+                raise TypeError(f"Unexpected keywords: {', '.join(keywords)}")
+            fed = dict(zip(feeds, values, strict=True)) if feeds else None
+            return self.run(fetches, fed, **keywords)
 
         return call
 

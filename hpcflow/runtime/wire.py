@@ -18,7 +18,7 @@ from hpcflow.shapes import TensorShape
 
 # Kinds of messages.
 (START, DONE, FAILED, ABORT, REQUEST, REPLY, LANE_OPEN, DEREGISTER, FINISHED, ALL_FINISHED,
- ANNOUNCE) = range(1, 12)
+ ANNOUNCE, MEETING) = range(1, 13)
 
 HEADER = struct.Struct("<BxHIIIQ")  # kind, flags, plan, lane, length of the JSON part, step
 
