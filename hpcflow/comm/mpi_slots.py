@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.comm import finalize
-from hpcflow.comm.mpi_requests import PlainTransfer
+from hpcflow.comm.mpi_requests import PlainTransfer, mpi_failure
 from hpcflow.comm.transport import ReceiveDone, SendDone, Slot, busy_error, closed_error
 
 if TYPE_CHECKING:
@@ -66,6 +66,8 @@ class PersistentSlot(Slot):
                 self._begin()
             else:
                 self._begin_now()
+        except transport.mpi_error as error:
+            raise mpi_failure(error, repr(self)) from None
         finally:
             transport.unlock(None)
             if self._deferred:

@@ -74,7 +74,7 @@ class MpiTransport(Transport):
         highest_tag = int(MPI.COMM_WORLD.Get_attr(MPI.TAG_UB) or _GUARANTEED_TAG)
         self.tag_limit = min(highest_tag, tag_limit or highest_tag)
         self.description = f"MPI, rank {self.rank} of {self.size}"
-        self._mpi_error = MPI.Exception
+        self.mpi_error = MPI.Exception
         self._byte = MPI.BYTE
         self._status = MPI.Status()
         self._testsome = MPI.Request.Testsome
@@ -143,7 +143,7 @@ class MpiTransport(Transport):
             if not ready:
                 return came
             self._polling = True
-        except self._mpi_error as error:
+        except self.mpi_error as error:
             raise self._explain(error, entry) from None
         finally:
             self.unlock(None)
@@ -209,6 +209,8 @@ class MpiTransport(Transport):
             if self.deferred:
                 self.run_deferred()
             action(*arguments)
+        except self.mpi_error as error:
+            raise mpi_failure(error, f"rank {self.rank}") from None
         finally:
             self.unlock(None)
             if self.deferred:

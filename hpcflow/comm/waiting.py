@@ -21,8 +21,8 @@ import os
 import threading
 import time
 
-#: Polls without yielding, where there is a core for every rank: about 50 microseconds.
-SPINS = 100
+#: Polls without yielding, where there is a core for every rank: about 30 microseconds.
+SPINS = 50
 #: For how long a wait yields, at least and at most.
 MIN_YIELD_SECONDS = 200e-6
 MAX_YIELD_SECONDS = 20e-3
