@@ -63,6 +63,7 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.dev: pyproject.toml setup.py | $(BIN)/pytho
 	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(extras)]' >$(LOG) 2>&1 \
 		|| { tail -n 20 $(LOG); echo 'make: the installation failed; all of it is in $(LOG)'; \
 		exit 1; }
+	@$(BIN)/python -m compileall -q hpcflow || true
 	@touch $@
 
 $(BIN)/python:
