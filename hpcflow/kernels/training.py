@@ -7,18 +7,21 @@ the rows, apply the same rule to them and put them back.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels import update_rules as rules
 from hpcflow.kernels.indices import check_rows, occurrence_rounds
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape
 
-BLOCK_BYTES = 1 << 16
+# What one block of all arrays together may take: about the second-level cache of a core.
+WORKING_SET_BYTES = 1 << 20
 
 
 class Update(NamedTuple):
@@ -58,11 +61,12 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
     All but the last (the gradient) are contiguous and written.
     """
     first = arrays[0]
-    step = BLOCK_BYTES // first.itemsize
-    if first.size <= step or xp is not np:
+    block_bytes = WORKING_SET_BYTES // (len(arrays) + scratch_count)
+    if first.nbytes <= block_bytes or xp is not np:
         empty = xp.empty
         rule(xp, arrays, scalars, [empty(first.shape, first.dtype) for _ in range(scratch_count)])
         return
+    step = block_bytes // first.itemsize
     flat = [a.reshape(-1) for a in arrays]
     scratch = [np.empty(step, first.dtype) for _ in range(scratch_count)]
     for start in range(0, first.size, step):
@@ -71,30 +75,19 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
         rule(xp, blocks, scalars, scratch if length == step else [s[:length] for s in scratch])
 
 
-def _apply_to_states(xp: Any, update: Update, rule: Callable, states: tuple, scalars: tuple,
-                     grad: Any) -> None:
-    """The dense update of `states`."""
-    arrays = [s.writable() for s in states]
-    _check_same_shapes(states, arrays, grad)
-    if isinstance(arrays[0], np.generic):
-        arrays = [np.asarray(a).copy() for a in arrays]
-        rule(xp, [*arrays, grad], scalars, [np.empty_like(a) for a in arrays[:1] * update.scratch])
-        for state, array in zip(states, arrays):
-            state.value = array[()]
-        return
-    arrays.append(grad)
-    run_rule(xp, rule, arrays, scalars, update.scratch)
+def _apply_to_scalars(update: Update, rule: Callable, states: tuple, arrays: list,
+                      scalars: tuple) -> None:
+    """The dense update of variables of rank 0, whose values are replaced."""
+    arrays = [np.array(a) for a in arrays]
+    rule(np, arrays, scalars, [np.empty_like(arrays[0]) for _ in range(update.scratch)])
+    for state, array in zip(states, arrays):
+        state.value = array[()]
 
 
-def _check_same_shapes(states: tuple, arrays: list, grad: Any) -> None:
-    shape = arrays[0].shape
-    for array in arrays:
-        if array.shape != shape:
-            slots = ", ".join(f"'{s.name}' {TensorShape(a.shape)}" for s, a in zip(states, arrays))
-            raise invalid(f"the variable and its slots must have the same shape, got {slots}")
-    if grad.shape != shape:
-        raise invalid(f"variable '{states[0].name}' has shape {TensorShape(shape)}, its gradient "
-                      f"{TensorShape(grad.shape)}; they must be the same")
+def _shapes_differ(states: tuple, arrays: list, grad: Any) -> InvalidArgumentError:
+    of = ", ".join(f"'{s.name}' {TensorShape(a.shape)}" for s, a in zip(states, arrays))
+    return invalid(f"a variable, its slots and its gradient must have the same shape, got {of} and "
+                   f"gradient {TensorShape(grad.shape)}")
 
 
 def _apply_to_rows(xp: Any, update: Update, rule: Callable, states: tuple, scalars: tuple,
@@ -112,7 +105,8 @@ def _apply_to_rows(xp: Any, update: Update, rule: Callable, states: tuple, scala
                       f"{TensorShape(indices.shape)}, gradient {TensorShape(grad.shape)}")
     check_rows(xp, indices, shape[0])
     arrays = [s.writable() for s in states]
-    _check_same_shapes(states, arrays, arrays[0])
+    if any(a.shape != shape for a in arrays):
+        raise _shapes_differ(states, arrays, grad)
     # A row that occurs several times is updated as often, in the order of the indices.
     for selection in occurrence_rounds(xp, indices):
         rows = indices if selection is None else indices[selection]
@@ -139,33 +133,75 @@ def _register_form(update: Update, names: list[str], sparse: bool) -> None:
     scalars_at = [i for i in range(n, len(names)) if i not in (grad_at, indices_at)]
 
     def factory(node: KernelNode) -> Callable:
-        xp, returns_state = node.xp, bool(node.output_dtypes)
-        rule, prepare = update.rule, update.prepare
-        if node.attr("use_nesterov"):
-            rule = rules.nesterov_momentum
-        check = _scalar_check(node, names, scalars_at)
-
-        def apply(*inputs: Any) -> VariableState | None:
-            states = inputs[:n]
-            scalars = tuple([inputs[i] for i in scalars_at])
-            if check is not None:
-                check(scalars)
-            if prepare is not None:
-                scalars = prepare(xp, *scalars)
-            with states[0].lock:
-                if sparse:
-                    _apply_to_rows(xp, update, rule, states, scalars, inputs[grad_at],
-                                   inputs[indices_at])
-                else:
-                    _apply_to_states(xp, update, rule, states, scalars, inputs[grad_at])
-            return states[0] if returns_state else None
-
-        return apply
+        rule = rules.nesterov_momentum if node.attr("use_nesterov") else update.rule
+        prepare = _preparation(node, update, names, scalars_at)
+        if sparse:
+            apply = _sparse_function(node.xp, update, rule, prepare, grad_at, indices_at)
+        else:
+            apply = _dense_function(node.xp, update, rule, prepare, grad_at)
+        if node.output_dtypes:
+            return apply
+        return lambda *inputs: apply(*inputs) and None  # forms on handles have no output
 
     base = f"{'Sparse' if sparse else ''}Apply{update.name}"
     types = {"T": update.types} if update.types else {}
     kernel(base, f"Resource{base}", types=types,
            host_inputs=tuple(scalars_at) if update.on_host else ())(factory)
+
+
+def _dense_function(xp: Any, update: Update, rule: Callable, prepare: Callable,
+                    grad_at: int) -> Callable:
+    n, scratch_count = update.states, update.scratch
+
+    def apply(*inputs: Any) -> VariableState:
+        states, grad, scalars = inputs[:n], inputs[grad_at], prepare(inputs)
+        with states[0].lock:
+            arrays = [s.writable() for s in states]
+            shape = grad.shape
+            for array in arrays:
+                if array.shape != shape:
+                    raise _shapes_differ(states, arrays, grad)
+            arrays.append(grad)
+            if shape or xp is not np:
+                run_rule(xp, rule, arrays, scalars, scratch_count)
+            else:
+                _apply_to_scalars(update, rule, states, arrays, scalars)
+        return states[0]
+
+    return apply
+
+
+def _sparse_function(xp: Any, update: Update, rule: Callable, prepare: Callable, grad_at: int,
+                     indices_at: int) -> Callable:
+    n = update.states
+
+    def apply(*inputs: Any) -> VariableState:
+        states = inputs[:n]
+        with states[0].lock:
+            _apply_to_rows(xp, update, rule, states, prepare(inputs), inputs[grad_at],
+                           inputs[indices_at])
+        return states[0]
+
+    return apply
+
+
+def _preparation(node: KernelNode, update: Update, names: list[str],
+                 positions: list[int]) -> Callable:
+    """``prepare(inputs)``: the rule's scalars from the op's inputs."""
+    xp, own = node.xp, update.prepare
+    pick = (operator.itemgetter(*positions) if len(positions) > 1
+            else lambda inputs, i=positions[0]: (inputs[i],))
+    check = _scalar_check(node, names, positions)
+    if check is None and own is None:
+        return pick
+
+    def prepare(inputs: tuple) -> tuple:
+        scalars = pick(inputs)
+        if check is not None:
+            check(scalars)
+        return scalars if own is None else own(xp, *scalars)
+
+    return prepare
 
 
 def _scalar_check(node: KernelNode, names: list[str], positions: list[int]) -> Callable | None:

@@ -15,42 +15,42 @@ def gradient_descent(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """``var -= alpha * delta``"""
     var, delta = arrays
     (alpha,), (t,) = scalars, scratch
-    xp.multiply(delta, alpha, out=t)
-    xp.subtract(var, t, out=var)
+    xp.multiply(delta, alpha, t)
+    xp.subtract(var, t, var)
 
 
 def momentum(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """``accum = momentum * accum + grad; var -= lr * accum``"""
     var, accum, grad = arrays
     (lr, decay), (t,) = scalars, scratch
-    xp.multiply(accum, decay, out=accum)
-    xp.add(accum, grad, out=accum)
-    xp.multiply(accum, lr, out=t)
-    xp.subtract(var, t, out=var)
+    xp.multiply(accum, decay, accum)
+    xp.add(accum, grad, accum)
+    xp.multiply(accum, lr, t)
+    xp.subtract(var, t, var)
 
 
 def nesterov_momentum(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """``accum = momentum * accum + grad; var -= lr * grad + lr * momentum * accum``"""
     var, accum, grad = arrays
     (lr, decay), (t,) = scalars, scratch
-    xp.multiply(accum, decay, out=accum)
-    xp.add(accum, grad, out=accum)
-    xp.multiply(grad, lr, out=t)
-    xp.subtract(var, t, out=var)
-    xp.multiply(accum, decay * lr, out=t)
-    xp.subtract(var, t, out=var)
+    xp.multiply(accum, decay, accum)
+    xp.add(accum, grad, accum)
+    xp.multiply(grad, lr, t)
+    xp.subtract(var, t, var)
+    xp.multiply(accum, decay * lr, t)
+    xp.subtract(var, t, var)
 
 
 def adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """``accum += grad**2; var -= lr * grad / sqrt(accum)`` (Duchi et al., 2011)"""
     var, accum, grad = arrays
     (lr,), (t, u) = scalars, scratch
-    xp.multiply(grad, grad, out=t)
-    xp.add(accum, t, out=accum)
-    xp.sqrt(accum, out=t)
-    xp.multiply(grad, lr, out=u)
-    xp.divide(u, t, out=u)
-    xp.subtract(var, u, out=var)
+    xp.multiply(grad, grad, t)
+    xp.add(accum, t, accum)
+    xp.sqrt(accum, t)
+    xp.multiply(grad, lr, u)
+    xp.divide(u, t, u)
+    xp.subtract(var, u, var)
 
 
 def adagrad_da(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
@@ -62,14 +62,14 @@ def adagrad_da(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     var, total, squares, grad = arrays
     (lr, l1, l2, step), (t, u) = scalars, scratch
     step = lr.dtype.type(step) if lr.dtype != step.dtype else step
-    xp.add(total, grad, out=total)
-    xp.multiply(grad, grad, out=t)
-    xp.add(squares, t, out=squares)
+    xp.add(total, grad, total)
+    xp.multiply(grad, grad, t)
+    xp.add(squares, t, squares)
     shrink(xp, total, l1 * step, t, u)
-    xp.multiply(t, -lr, out=t)
-    xp.sqrt(squares, out=u)
-    xp.add(u, l2 * step * lr, out=u)
-    xp.divide(t, u, out=var)
+    xp.multiply(t, -lr, t)
+    xp.sqrt(squares, u)
+    xp.add(u, l2 * step * lr, u)
+    xp.divide(t, u, var)
 
 
 def shrink(xp: Any, x: Any, threshold: Any, out: Any, scratch: Any) -> None:
@@ -77,11 +77,11 @@ def shrink(xp: Any, x: Any, threshold: Any, out: Any, scratch: Any) -> None:
 
     `out` and `scratch` are not `x`; `threshold` is a number or an array, which may be `scratch`.
     """
-    xp.absolute(x, out=out)
-    xp.subtract(out, threshold, out=out)
-    xp.maximum(out, out.dtype.type(0), out=out)
-    xp.sign(x, out=scratch)
-    xp.multiply(out, scratch, out=out)
+    xp.absolute(x, out)
+    xp.subtract(out, threshold, out)
+    xp.maximum(out, out.dtype.type(0), out)
+    xp.sign(x, scratch)
+    xp.multiply(out, scratch, out)
 
 
 def proximal_gradient_descent(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
@@ -91,27 +91,27 @@ def proximal_gradient_descent(xp: Any, arrays: Any, scalars: Any, scratch: Any) 
     """
     var, delta = arrays
     (alpha, l1, l2), (t, u) = scalars, scratch
-    xp.multiply(delta, alpha, out=t)
-    xp.subtract(var, t, out=var)
+    xp.multiply(delta, alpha, t)
+    xp.subtract(var, t, var)
     shrink(xp, var, alpha * l1, t, u)
-    xp.divide(t, alpha * l2 + alpha.dtype.type(1), out=var)
+    xp.divide(t, alpha * l2 + alpha.dtype.type(1), var)
 
 
 def proximal_adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """``accum += grad**2; rate = lr / sqrt(accum)``, then as the proximal gradient step with it."""
     var, accum, grad = arrays
     (lr, l1, l2), (t, u, rate) = scalars, scratch
-    xp.multiply(grad, grad, out=t)
-    xp.add(accum, t, out=accum)
-    xp.sqrt(accum, out=rate)
-    xp.divide(lr, rate, out=rate)
-    xp.multiply(grad, rate, out=t)
-    xp.subtract(var, t, out=var)
-    xp.multiply(rate, l1, out=t)
+    xp.multiply(grad, grad, t)
+    xp.add(accum, t, accum)
+    xp.sqrt(accum, rate)
+    xp.divide(lr, rate, rate)
+    xp.multiply(grad, rate, t)
+    xp.subtract(var, t, var)
+    xp.multiply(rate, l1, t)
     shrink(xp, var, t, u, t)
-    xp.multiply(rate, l2, out=rate)
-    xp.add(rate, rate.dtype.type(1), out=rate)
-    xp.divide(u, rate, out=var)
+    xp.multiply(rate, l2, rate)
+    xp.add(rate, rate.dtype.type(1), rate)
+    xp.divide(u, rate, var)
 
 
 def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
@@ -125,27 +125,27 @@ def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     var, accum, linear, grad = arrays
     (lr, l1, l2, lr_power), (t, u) = scalars, scratch
     _power(xp, accum, lr_power, t)
-    xp.multiply(grad, grad, out=u)
-    xp.add(accum, u, out=accum)
+    xp.multiply(grad, grad, u)
+    xp.add(accum, u, accum)
     _power(xp, accum, lr_power, u)
-    xp.subtract(u, t, out=t)
-    xp.divide(t, lr, out=t)
-    xp.multiply(t, var, out=t)
-    xp.subtract(grad, t, out=t)
-    xp.add(linear, t, out=linear)
-    xp.divide(u, lr, out=u)
-    xp.add(u, l2 + l2, out=u)
+    xp.subtract(u, t, t)
+    xp.divide(t, lr, t)
+    xp.multiply(t, var, t)
+    xp.subtract(grad, t, t)
+    xp.add(linear, t, linear)
+    xp.divide(u, lr, u)
+    xp.add(u, l2 + l2, u)
     shrink(xp, linear, l1, t, var)
-    xp.divide(t, u, out=var)
-    xp.negative(var, out=var)
+    xp.divide(t, u, var)
+    xp.negative(var, var)
 
 
 def _power(xp: Any, accum: Any, lr_power: Any, out: Any) -> None:
     """``accum ** -lr_power``, by the square root where it is one."""
     if lr_power == -0.5:
-        xp.sqrt(accum, out=out)
+        xp.sqrt(accum, out)
     else:
-        xp.power(accum, -lr_power, out=out)
+        xp.power(accum, -lr_power, out)
 
 
 def adam_scalars(xp: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any,
@@ -165,18 +165,18 @@ def adam(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """
     var, m, v, grad = arrays
     (rate, gain1, gain2, epsilon), (t, u) = scalars, scratch
-    xp.subtract(grad, m, out=t)
-    xp.multiply(t, gain1, out=t)
-    xp.add(m, t, out=m)
-    xp.multiply(grad, grad, out=t)
-    xp.subtract(t, v, out=t)
-    xp.multiply(t, gain2, out=t)
-    xp.add(v, t, out=v)
-    xp.sqrt(v, out=t)
-    xp.add(t, epsilon, out=t)
-    xp.multiply(m, rate, out=u)
-    xp.divide(u, t, out=u)
-    xp.subtract(var, u, out=var)
+    xp.subtract(grad, m, t)
+    xp.multiply(t, gain1, t)
+    xp.add(m, t, m)
+    xp.multiply(grad, grad, t)
+    xp.subtract(t, v, t)
+    xp.multiply(t, gain2, t)
+    xp.add(v, t, v)
+    xp.sqrt(v, t)
+    xp.add(t, epsilon, t)
+    xp.multiply(m, rate, u)
+    xp.divide(u, t, u)
+    xp.subtract(var, u, var)
 
 
 def rms_prop(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
@@ -189,7 +189,7 @@ def rms_prop(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     var, ms, mom, grad = arrays
     (lr, rho, decay, epsilon), (t, u) = scalars, scratch
     _track_square(xp, ms, grad, rho, t)
-    xp.add(ms, epsilon, out=t)
+    xp.add(ms, epsilon, t)
     _rms_step(xp, var, mom, grad, lr, decay, t, u)
 
 
@@ -203,30 +203,30 @@ def centered_rms_prop(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     var, mg, ms, mom, grad = arrays
     (lr, rho, decay, epsilon), (t, u) = scalars, scratch
     _track_square(xp, ms, grad, rho, t)
-    xp.subtract(grad, mg, out=t)
-    xp.multiply(t, rho.dtype.type(1) - rho, out=t)
-    xp.add(mg, t, out=mg)
-    xp.multiply(mg, mg, out=t)
-    xp.subtract(ms, t, out=t)
-    xp.add(t, epsilon, out=t)
+    xp.subtract(grad, mg, t)
+    xp.multiply(t, rho.dtype.type(1) - rho, t)
+    xp.add(mg, t, mg)
+    xp.multiply(mg, mg, t)
+    xp.subtract(ms, t, t)
+    xp.add(t, epsilon, t)
     _rms_step(xp, var, mom, grad, lr, decay, t, u)
 
 
 def _track_square(xp: Any, ms: Any, grad: Any, rho: Any, t: Any) -> None:
-    xp.multiply(grad, grad, out=t)
-    xp.subtract(t, ms, out=t)
-    xp.multiply(t, rho.dtype.type(1) - rho, out=t)
-    xp.add(ms, t, out=ms)
+    xp.multiply(grad, grad, t)
+    xp.subtract(t, ms, t)
+    xp.multiply(t, rho.dtype.type(1) - rho, t)
+    xp.add(ms, t, ms)
 
 
 def _rms_step(xp: Any, var: Any, mom: Any, grad: Any, lr: Any, decay: Any, t: Any, u: Any) -> None:
     """``mom = decay * mom + lr * grad / sqrt(t); var -= mom``"""
-    xp.sqrt(t, out=t)
-    xp.multiply(grad, lr, out=u)
-    xp.divide(u, t, out=u)
-    xp.multiply(mom, decay, out=mom)
-    xp.add(mom, u, out=mom)
-    xp.subtract(var, mom, out=var)
+    xp.sqrt(t, t)
+    xp.multiply(grad, lr, u)
+    xp.divide(u, t, u)
+    xp.multiply(mom, decay, mom)
+    xp.add(mom, u, mom)
+    xp.subtract(var, mom, var)
 
 
 def adadelta(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
@@ -241,20 +241,20 @@ def adadelta(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     (lr, rho, epsilon), (t, u) = scalars, scratch
     gain = rho.dtype.type(1) - rho
     _decayed_square(xp, accum, grad, rho, gain, t)
-    xp.add(accum_update, epsilon, out=u)
-    xp.sqrt(u, out=u)
-    xp.add(accum, epsilon, out=t)
-    xp.sqrt(t, out=t)
-    xp.divide(u, t, out=u)
-    xp.multiply(u, grad, out=u)
+    xp.add(accum_update, epsilon, u)
+    xp.sqrt(u, u)
+    xp.add(accum, epsilon, t)
+    xp.sqrt(t, t)
+    xp.divide(u, t, u)
+    xp.multiply(u, grad, u)
     _decayed_square(xp, accum_update, u, rho, gain, t)
-    xp.multiply(u, lr, out=u)
-    xp.subtract(var, u, out=var)
+    xp.multiply(u, lr, u)
+    xp.subtract(var, u, var)
 
 
 def _decayed_square(xp: Any, accum: Any, x: Any, rho: Any, gain: Any, t: Any) -> None:
     """``accum = rho * accum + gain * x**2``"""
-    xp.multiply(x, x, out=t)
-    xp.multiply(t, gain, out=t)
-    xp.multiply(accum, rho, out=accum)
-    xp.add(accum, t, out=accum)
+    xp.multiply(x, x, t)
+    xp.multiply(t, gain, t)
+    xp.multiply(accum, rho, accum)
+    xp.add(accum, t, accum)

@@ -13,7 +13,6 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import constant_array
 from hpcflow.graph.graph import (
     colocate_with,
-    control_dependencies,
     get_collection,
     get_default_graph,
     name_scope,
@@ -125,13 +124,11 @@ def assert_variables_initialized(var_list: list | None = None) -> Any:
     variables = _variables_or_all(var_list)
     if not variables:
         return None
-    ranks = []
+    reads = []
     for variable in variables:
         with colocate_with(variable.op):
-            # A rank costs nothing to make, but it is of a value that must exist.
-            ranks.append(raw_ops.Rank(raw_ops.Identity(variable._ref())))
-    with control_dependencies(ranks):
-        return raw_ops.Pack([is_variable_initialized(v) for v in variables])
+            reads.append(raw_ops.Identity(getattr(variable, "_ref", lambda v=variable: v)()))
+    return group(*reads)
 
 
 def _variables_or_all(var_list: list | None) -> list:

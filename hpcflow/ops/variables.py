@@ -244,9 +244,9 @@ class Variable:
         proto.snapshot_name = strip_scope(self._snapshot.name, export_scope)
         proto.initial_value_name = strip_scope(self._initial_value.name, export_scope)
         proto.trainable = self in self.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES)
-        if self._save_slice_info is not None:
-            proto.save_slice_info_def.MergeFrom(
-                self._save_slice_info.to_proto(export_scope=export_scope))
+        info = self._save_slice_info and self._save_slice_info.to_proto(export_scope)
+        if info:
+            proto.save_slice_info_def.CopyFrom(info)
         return proto
 
     @staticmethod
