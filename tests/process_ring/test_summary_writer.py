@@ -20,7 +20,8 @@ def graph():
 def read(logdir):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
-    accumulator = EventAccumulator(str(logdir), size_guidance=dict.fromkeys(("tensors", "scalars", "histograms"), 0))
+    everything = dict.fromkeys(("tensors", "scalars", "histograms"), 0)
+    accumulator = EventAccumulator(str(logdir), size_guidance=everything)
     accumulator.Reload()
     return accumulator
 

@@ -1,0 +1,123 @@
+"""Tools on GraphDefs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import graph_util
+from hpcflow.graph.raw import raw_ops
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with hf.Graph().as_default() as g:
+        yield g
+
+
+def model():
+    x = hf.placeholder(hf.float32, [2], name="x")
+    v = hf.Variable([1.0, 2.0], name="v")
+    w = hf.Variable(10.0, name="w")
+    y = hf.check_numerics(hf.identity(x) + v, "bad", name="checked")
+    hf.identity(y * w, name="z")
+    hf.identity(x, name="unused")
+
+
+def names(graph_def):
+    return [node.name for node in graph_def.node]
+
+
+def test_a_part_of_a_graph(graph):
+    model()
+    graph_def = graph.as_graph_def()
+    part = graph_util.extract_sub_graph(graph_def, ["checked"])
+    assert names(part) == ["x", "v", "v/read", "Identity", "add", "checked"]
+    assert part.versions == graph_def.versions
+    with pytest.raises(ValueError, match="absent: not in the graph"):
+        graph_util.extract_sub_graph(graph_def, ["x", "absent"])
+    with pytest.raises(TypeError, match="list of names"):
+        graph_util.extract_sub_graph(graph_def, "x")
+
+
+def test_control_inputs_belong_to_the_part(graph):
+    with hf.control_dependencies([hf.no_op(name="first")]):
+        hf.no_op(name="second")
+    assert names(graph_util.extract_sub_graph(graph.as_graph_def(), ["second"])) == [
+        "first", "second"]
+
+
+def test_variables_become_constants(graph):
+    model()
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        frozen = graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["z"])
+    assert not any(node.op.startswith("Variable") for node in frozen.node)
+    with hf.Graph().as_default():
+        (z,) = hf.import_graph_def(frozen, return_elements=["z:0"], name="")
+        with hf.Session() as session:
+            assert session.run(z, {"x:0": [1.0, 1.0]}).tolist() == [20, 30]
+
+
+def test_some_variables_stay(graph):
+    model()
+    graph_def = graph.as_graph_def()
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+
+        def left(**options):
+            frozen = graph_util.convert_variables_to_constants(session, graph_def, ["z"], **options)
+            return [node.name for node in frozen.node if node.op == "VariableV2"]
+
+        assert left(variable_names_whitelist=["v"]) == ["w"]
+        assert left(variable_names_blacklist=["v"]) == ["v"]
+        assert left(variable_names_whitelist=[]) == ["v", "w"]
+
+
+def test_resource_variables_become_constants(graph):
+    handle = raw_ops.VarHandleOp(dtype=hf.float32, shape=[2], name="h")
+    assign = raw_ops.AssignVariableOp(resource=handle, value=[3.0, 4.0])
+    raw_ops.ReadVariableOp(resource=handle, dtype=hf.float32, name="read")
+    with hf.Session() as session:
+        session.run(assign)
+        frozen = graph_util.convert_variables_to_constants(session, graph.as_graph_def(), ["read"])
+    with hf.Graph().as_default(), hf.Session() as session:
+        (read,) = hf.import_graph_def(frozen, return_elements=["read:0"])
+        assert session.run(read).tolist() == [3, 4]
+
+
+def test_training_nodes_are_bypassed(graph):
+    model()
+    with hf.control_dependencies(["unused"]):
+        hf.no_op(name="last")
+    slim = graph_util.remove_training_nodes(graph.as_graph_def())
+    by_name = {node.name: node for node in slim.node}
+    assert "checked" not in by_name
+    assert "Identity" not in by_name
+    assert "v/read" not in by_name
+    assert list(by_name["add"].input) == ["x", "v"]
+    assert list(by_name["z"].input) == ["mul"]
+    assert "unused" in by_name
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.import_graph_def(slim, name="")
+        session.run(["v/Assign", "w/Assign"])
+        np.testing.assert_array_equal(session.run("z:0", {"x:0": [0.0, 0.0]}), [10, 20])
+
+
+def test_what_must_run_on_a_cpu(graph):
+    on_cpu = graph_util.must_run_on_cpu
+    assert on_cpu(hf.constant(1).op)
+    assert on_cpu(hf.constant("text").op.node_def)
+    assert not on_cpu(hf.constant(1.0).op)
+    assert on_cpu(hf.cast(hf.constant(1), hf.float32).op)
+    assert not on_cpu(hf.cast(hf.constant(1.0), hf.int32).op)
+    variable = hf.Variable(1.0).op
+    assert not on_cpu(variable)
+    assert on_cpu(variable, pin_variables_on_cpu=True)
+
+
+def test_the_shape_of_an_input(graph):
+    model()
+    assert graph_util.tensor_shape_from_node_def_name(graph, "v").as_list() == [2]
+    assert graph_util.tensor_shape_from_node_def_name(graph, "w:0").as_list() == []
