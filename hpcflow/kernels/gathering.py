@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.indices import check_rows
+from hpcflow.kernels.indices import check_rows, has_duplicates
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.segments import add_rows
 from hpcflow.kernels.strings import also_strings
 
 # ---------------------------------------------------------------- Gather
@@ -30,22 +31,36 @@ def _gather_rows(xp: Any) -> Callable:
             return params[indices]
 
         return run_anywhere
-    any_bits = np.bitwise_or.reduce
 
     def run(params: Any, indices: Any) -> Any:
-        # The sign bit of the union says whether any is negative; take() checks the upper bound.
-        if any_bits(indices, None) < 0:
-            check_rows(np, indices, len(params))
         try:
+            places = _without_negatives(indices)
             # take() would first copy parameters that do not lie in order.
             if params.flags.c_contiguous:
-                return params.take(indices, 0)
+                return params.take(places, 0)
             return params[indices].copy()
         except IndexError:
             check_rows(np, indices, len(params))
             raise
 
     return run
+
+
+_UNSIGNED = np.dtype(np.uint32)
+_any_bits = np.bitwise_or.reduce
+
+
+def _without_negatives(indices: Any) -> Any:
+    """`indices` in a form in which no negative number passes for one that counts from the end.
+
+    ``IndexError`` for negative ones. Those of int32 become too large when read as unsigned, which
+    NumPy's own check finds.
+    """
+    if indices.itemsize == 4:
+        return indices.view(_UNSIGNED)
+    if (_any_bits(indices, None) if indices.ndim else indices) < 0:  # the sign bit of any
+        raise IndexError
+    return indices
 
 
 @kernel("GatherV2", fresh=True, host_inputs=(2,))
@@ -85,27 +100,28 @@ def _gather_in_batches(xp: Any, params: Any, indices: Any, axis: int, batch: int
 # ---------------------------------------------------------------- GatherNd, ScatterNd
 
 
-def _coordinates(xp: Any, indices: Any, dims: tuple, what: str) -> tuple:
-    """The columns of `indices` as an index, checked against `dims`."""
+def _columns(indices: Any, rank: int, what: str) -> tuple:
+    """The coordinates along each of the first dimensions of an array of `rank`."""
     depth = indices.shape[-1]
-    if depth > len(dims):
+    if depth > rank:
         raise invalid(f"index innermost dimension length must be <= {what} rank; saw: {depth} vs. "
-                      f"{len(dims)}")
-    columns = tuple([indices[..., i] for i in range(depth)])
-    for column, size in zip(columns, dims):
-        outside = (column < 0) | (column >= size)
-        if outside.any():
-            raise _not_in(xp, indices, dims, what)
-    return columns
+                      f"{rank}")
+    return tuple([indices[..., i] for i in range(depth)])
 
 
-def _not_in(xp: Any, indices: Any, dims: tuple, what: str) -> Exception:
-    rows = indices.reshape(-1, indices.shape[-1])
-    limits = xp.asarray(dims[: indices.shape[-1]])
-    bad = int(xp.flatnonzero(((rows < 0) | (rows >= limits)).any(axis=1))[0])
+def _check_coordinates(xp: Any, indices: Any, dims: tuple, what: str) -> None:
+    """Raise for the first coordinates that do not lie within `dims`."""
+    depth = indices.shape[-1]
+    # As unsigned numbers the negative ones are the largest.
+    unsigned = indices.view(np.dtype(f"u{indices.itemsize}"))
+    if not indices.size or all(unsigned[..., i].max() < dims[i] for i in range(depth)):
+        return
+    rows = indices.reshape(-1, depth)
+    outside = ((rows < 0) | (rows >= xp.asarray(dims[:depth]))).any(axis=1)
+    bad = int(xp.flatnonzero(outside)[0])
     place = [int(i) for i in np.unravel_index(bad, indices.shape[:-1] or (1,))]
-    return invalid(f"indices{place} = {rows[bad].tolist()} does not index into {what} shape "
-                   f"{list(dims)}")
+    raise invalid(f"indices{place} = {rows[bad].tolist()} does not index into {what} shape "
+                  f"{list(dims)}")
 
 
 @kernel("GatherNd", fresh=True)
@@ -117,7 +133,14 @@ def gather_nd(node: KernelNode) -> Callable:
     def run(params: Any, indices: Any) -> Any:
         if not indices.shape[-1]:  # no coordinates: the whole, once for each
             return xp.broadcast_to(params, indices.shape[:-1] + params.shape).copy()
-        taken = params[_coordinates(xp, indices, params.shape, "param")]
+        columns = _columns(indices, params.ndim, "param")
+        try:
+            if xp is not np or _any_bits(indices, None) < 0:
+                _check_coordinates(xp, indices, params.shape, "param")
+            taken = params[columns]
+        except IndexError:
+            _check_coordinates(xp, indices, params.shape, "param")
+            raise
         # A single slice is a view, everything else a copy already.
         return taken.copy() if indices.ndim == 1 and len(indices) < params.ndim else taken
 
@@ -131,32 +154,35 @@ def scatter_nd(node: KernelNode) -> Callable:
 
     def run(indices: Any, updates: Any, dims: Any) -> Any:
         shape = tuple((dims if known is None else known).tolist())
-        depth = indices.shape[-1]
         _check_updates(indices, updates, shape)
-        out = xp.zeros(shape, dtype)
-        if not depth:
-            out += updates.reshape(-1, *shape).sum(0, dtype)
-            return out
-        columns = _coordinates(xp, indices, shape, "output")
-        rows = out.reshape((math.prod(shape[:depth]), *shape[depth:]))
-        number = np.ravel_multi_index if xp is np else _number
-        xp.add.at(rows, number(columns, shape[:depth]), updates)
-        return out
+        depth = indices.shape[-1]
+        out = xp.zeros((math.prod(shape[:depth]), math.prod(shape[depth:])), dtype)
+        _check_coordinates(xp, indices, shape, "output")
+        numbers = _row_numbers(xp, indices, shape[:depth])
+        rows = updates.reshape(numbers.size, out.shape[1])
+        if has_duplicates(xp, numbers):
+            add_rows(xp, xp.add, out, numbers, rows)
+        else:
+            out[numbers] = rows
+        return out.reshape(shape)
 
     return run
 
 
-def _number(columns: tuple, dims: tuple) -> Any:
-    """The row-major number of each place."""
-    number = 0
-    for column, size in zip(columns, dims):
-        number = number * size + column
-    return number
+def _row_numbers(xp: Any, indices: Any, dims: tuple) -> Any:
+    """The row-major number of each place in an array of shape `dims`."""
+    numbers = xp.zeros(math.prod(indices.shape[:-1]), np.int64)
+    for i, size in enumerate(dims):
+        numbers = numbers * size + indices[..., i].reshape(-1)
+    return numbers
 
 
 def _check_updates(indices: Any, updates: Any, shape: tuple) -> None:
-    wanted = indices.shape[:-1] + shape[indices.shape[-1] :]
-    if updates.shape != wanted:
+    depth = indices.shape[-1]
+    if depth > len(shape):
+        raise invalid(f"index innermost dimension length must be <= output rank; saw: {depth} vs. "
+                      f"{len(shape)}")
+    if updates.shape != indices.shape[:-1] + shape[depth:]:
         raise invalid(f"Must have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:], "
                       f"got updates.shape: {list(updates.shape)}, indices.shape: "
                       f"{list(indices.shape)}, shape: {list(shape)}")
@@ -168,12 +194,12 @@ def _check_updates(indices: Any, updates: Any, shape: tuple) -> None:
 @kernel("Where", fresh=True)
 def where(node: KernelNode) -> Callable:
     """The coordinates of the true elements, one row each."""
-    argwhere = node.xp.argwhere
+    array = node.xp.array
 
     def run(x: Any) -> Any:
         if not x.ndim:
             raise invalid("WhereOp : Unhandled input dimensions: 0")
-        return argwhere(x)
+        return array(x.nonzero()).T
 
     return run
 
@@ -185,21 +211,24 @@ def one_hot(node: KernelNode) -> Callable:
     xp, axis, dtype = node.xp, node.attr("axis"), node.np_dtype()
     depth, on, off = (node.constant(i) for i in (1, 2, 3))
     plain = dtype.kind in "fiu" and on is not None and off is not None and on == 1 and off == 0
-    dims = node.input_dims[0]
-    fixed = None if depth is None or dims is None else _steps(xp, int(depth), len(dims), axis)
+    dims, index_type = node.input_dims[0], node.input_dtypes[0].np
+    fixed = None if depth is None or dims is None else (
+        _steps(xp, int(depth), len(dims), axis, index_type))
 
     def run(indices: Any, depth: Any, on_value: Any, off_value: Any) -> Any:
-        steps, shape = fixed or _steps(xp, int(depth), indices.ndim, axis)
-        hit = indices.reshape(shape(indices.shape)) == steps
+        steps, place = fixed or _steps(xp, int(depth), indices.ndim, axis, index_type)
+        hit = indices[place] == steps
         return hit.astype(dtype) if plain else xp.where(hit, on_value, off_value)
 
     return run
 
 
-def _steps(xp: Any, depth: int, rank: int, axis: int) -> tuple[Any, Callable]:
-    """0, 1, ..., depth-1 along the new axis, and the function that inserts a 1 there."""
+def _steps(xp: Any, depth: int, rank: int, axis: int, dtype: Any) -> tuple[Any, tuple]:
+    """0, 1, ..., depth-1 along the new axis, and the index that inserts a 1 there."""
     if depth < 0:
         raise invalid(f"depth must be non-negative, got: {depth}")
+    fits = depth - 1 <= np.iinfo(dtype).max  # comparing equal types is quicker
     position = axis % (rank + 1)
-    steps = xp.arange(depth).reshape((-1,) + (1,) * (rank - position))
-    return steps, lambda dims: dims[:position] + (1,) + dims[position:]
+    steps = xp.arange(depth, dtype=dtype if fits else np.int64)
+    place = (slice(None),) * position + (None,)
+    return steps.reshape((-1,) + (1,) * (rank - position)), place

@@ -40,14 +40,14 @@ def occurrence_rounds(xp: Any, indices: Any) -> Iterator[Any]:
     if not has_duplicates(xp, indices):
         yield None
         return
-    order = _stable_order(xp, indices)
+    order = stable_order(xp, indices)
     ordered = indices[order]
     positions = xp.arange(ordered.size)
     starts = xp.concatenate([xp.zeros(1, positions.dtype),
                              xp.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
     group = xp.searchsorted(starts, positions, side="right") - 1
     occurrence = positions - starts[group]
-    by_round = _stable_order(xp, occurrence)
+    by_round = stable_order(xp, occurrence)
     counts = xp.bincount(occurrence)
     start = 0
     for count in counts.tolist():
@@ -56,7 +56,8 @@ def occurrence_rounds(xp: Any, indices: Any) -> Iterator[Any]:
         start += count
 
 
-def _stable_order(xp: Any, values: Any) -> Any:
+def stable_order(xp: Any, values: Any) -> Any:
+    """The positions of `values` in sorted order, those of equal values in their own."""
     if xp is np:
         return np.argsort(values, kind="stable")
     return xp.argsort(values)  # CuPy sorts stably

@@ -16,10 +16,27 @@ from hpcflow.kernels.strings import also_strings, box
 @kernel("Pack", fresh=True)
 def pack(node: KernelNode) -> Callable:
     """The inputs along a new dimension."""
-    array, axis, xp = node.xp.array, node.attr("axis"), node.xp
+    array, concatenate, axis = node.xp.array, node.xp.concatenate, node.attr("axis")
     if axis == 0 or node.output_dims[0] is not None and len(node.output_dims[0]) == 1:
         return lambda *values: _pack(array, values)
-    return lambda *values: xp.stack(_same_shapes(values), axis)
+    place = _new_axis(axis)
+
+    def run(*values: Any) -> Any:
+        try:
+            return concatenate([x[place] for x in values], axis)
+        except (ValueError, IndexError):
+            _same_shapes(values)
+            raise invalid(f"axis = {axis} not in [{-values[0].ndim - 1}, {values[0].ndim}]"
+                          ) from None
+
+    return run
+
+
+def _new_axis(axis: int) -> tuple:
+    """The index that inserts a dimension at `axis`, whatever the rank."""
+    if axis >= 0:
+        return (slice(None),) * axis + (None,)
+    return (Ellipsis, None) + (slice(None),) * (-axis - 1)
 
 
 @kernel("Pack", device="CPU", types={"T": ["string"]}, fresh=True)
@@ -51,18 +68,26 @@ def _same_shapes(values: tuple) -> tuple:
 @also_strings("Unpack")
 def unpack(node: KernelNode) -> Callable:
     """Views of the slices along a dimension."""
-    number, axis, moveaxis = node.attr("num"), node.attr("axis"), node.xp.moveaxis
+    number, axis = node.attr("num"), node.attr("axis")
+    if axis >= 0:
+        places = [(slice(None),) * axis + (i,) for i in range(number)]
+    else:
+        places = [(Ellipsis, i) + (slice(None),) * (-axis - 1) for i in range(number)]
+    along_rows = axis == 0
 
     def run(x: Any) -> Any:
-        if not -x.ndim <= axis < x.ndim:
-            raise invalid(f"axis = {axis} not in [{-x.ndim}, {x.ndim})")
-        if x.shape[axis] != number:
-            raise invalid(f"Input shape axis {axis} must equal {number}, got shape "
-                          f"{list(x.shape)}")
-        parts = tuple(x if axis == 0 else moveaxis(x, axis, 0))
+        _check_unpack(x, axis, number)
+        parts = tuple(x) if along_rows else tuple([x[place] for place in places])
         return parts[0] if number == 1 else parts
 
     return run
+
+
+def _check_unpack(x: Any, axis: int, number: int) -> None:
+    if not -x.ndim <= axis < x.ndim:
+        raise invalid(f"axis = {axis} not in [{-x.ndim}, {x.ndim})")
+    if x.shape[axis] != number:
+        raise invalid(f"Input shape axis {axis} must equal {number}, got shape {list(x.shape)}")
 
 
 # ---------------------------------------------------------------- Concat, ConcatV2, ConcatOffset
@@ -75,7 +100,14 @@ def concat_v2(node: KernelNode) -> Callable:
     if axis is None:
         return lambda *inputs, out=None: _concat(concatenate, inputs[:-1], int(inputs[-1]), out)
     position = int(axis)
-    return lambda *inputs, out=None: _concat(concatenate, inputs[:-1], position, out)
+
+    def run(*inputs: Any, out: Any = None) -> Any:
+        try:
+            return concatenate(inputs[:-1], position, out)
+        except (ValueError, IndexError):
+            raise _not_joinable(inputs[:-1], position) from None
+
+    return run
 
 
 @kernel("Concat", fresh=True, accepts_out=True, host_inputs=(0,))

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.indices import stable_order
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.strings import also_strings
 
@@ -22,23 +23,26 @@ def unique(node: KernelNode) -> Callable:
     def run(x: Any) -> tuple:
         if x.ndim != 1:
             raise invalid("unique expects a 1D vector.")
-        found, first, inverse, counts = _sorted_unique(xp, x)
+        first, group = _groups(xp, x)
         order = xp.argsort(first)
-        place = xp.empty_like(order)
-        place[order] = xp.arange(len(order))
-        outputs = found[order], place[inverse].astype(dtype)
-        return (*outputs, counts[order].astype(dtype)) if counted else outputs
+        place = xp.empty(len(order), dtype)
+        place[order] = xp.arange(len(order), dtype=dtype)
+        outputs = x[first[order]], place[group]
+        return (*outputs, xp.bincount(group)[order].astype(dtype)) if counted else outputs
 
     return run
 
 
-def _sorted_unique(xp: Any, x: Any) -> tuple:
-    """As ``unique`` of the array module, with every NaN an element of its own."""
-    options = {"return_index": True, "return_inverse": True, "return_counts": True}
-    if x.dtype.kind in "fc":
-        options["equal_nan"] = False
-    found, first, inverse, counts = xp.unique(x, **options)
-    return found, first, inverse.reshape(-1), counts
+def _groups(xp: Any, x: Any) -> tuple:
+    """The groups of equal elements in sorted order: the first position of each, and for each
+    element its group. Every NaN is a group of its own."""
+    order = stable_order(xp, x)
+    ordered = x[order]
+    starts = xp.ones(len(x), bool)
+    xp.not_equal(ordered[1:], ordered[:-1], out=starts[1:])
+    group = xp.empty(len(x), np.intp)
+    group[order] = xp.cumsum(starts) - 1
+    return order[starts], group
 
 
 @kernel("ListDiff", fresh=True)
@@ -76,9 +80,7 @@ def dynamic_partition(node: KernelNode) -> Callable:
         if data.shape[:rank] != partitions.shape:
             raise invalid("data.shape must start with partitions.shape, got data.shape = "
                           f"{list(data.shape)}, partitions.shape = {list(partitions.shape)}")
-        outside = (partitions < 0) | (partitions >= number)
-        if outside.any():
-            raise _bad_partition(xp, partitions, outside, number)
+        _check_partitions(xp, partitions, number)
         rows = data.reshape((partitions.size, *data.shape[rank:]))
         flat = partitions.reshape(-1)
         parts = tuple([rows[flat == i] for i in range(number)])
@@ -87,11 +89,14 @@ def dynamic_partition(node: KernelNode) -> Callable:
     return run
 
 
-def _bad_partition(xp: Any, partitions: Any, outside: Any, number: int) -> Exception:
+def _check_partitions(xp: Any, partitions: Any, number: int) -> None:
+    # As unsigned numbers the negative ones are the largest.
+    if not partitions.size or partitions.view(np.uint32).max() < number:
+        return
+    outside = (partitions < 0) | (partitions >= number)
     bad = int(xp.flatnonzero(outside)[0])
     place = [int(i) for i in np.unravel_index(bad, partitions.shape)] if partitions.ndim else ""
-    return invalid(f"partitions{place} = {int(partitions.reshape(-1)[bad])} is not in "
-                   f"[0, {number})")
+    raise invalid(f"partitions{place} = {int(partitions.reshape(-1)[bad])} is not in [0, {number})")
 
 
 # ---------------------------------------------------------------- DynamicStitch

@@ -61,10 +61,17 @@ def reshape(node: KernelNode) -> Callable:
     target = node.constant(1)
     if target is None:
         return lambda x, shape: _reshape(x, _requested(shape.tolist()))
-    dims = _requested(target.tolist())
+    dims = tuple(_requested(target.tolist()))
     if not dims:
-        return lambda x, _: _reshape(x, dims)[()]
-    return lambda x, _: _reshape(x, dims)
+        return lambda x, _: _reshape(x, [])[()]
+
+    def run(x: Any, _: Any) -> Any:
+        try:
+            return x.reshape(dims)
+        except ValueError:
+            return _reshape(x, list(dims))
+
+    return run
 
 
 def _requested(dims: Any) -> list:
@@ -105,8 +112,8 @@ def expand_dims(node: KernelNode) -> Callable:
     """A view with one more dimension."""
     axis, dims, xp = node.constant(1), node.input_dims[0], node.xp
     if axis is None or dims is None:
-        return lambda x, axis: _expand(x, int(np.reshape(axis, -1)[0]))
-    position = int(axis.reshape(-1)[0])
+        return lambda x, axis: _expand(x, axis.item())
+    position = axis.item()
     index = (slice(None),) * (position % (len(dims) + 1)) + (None,)
     if not dims:  # a NumPy scalar has no such index
         return lambda x, _: xp.asarray(x)[index]

@@ -62,6 +62,11 @@ def _index_maker(node: KernelNode, first: int) -> Callable:
         except ValueError as e:
             raise invalid(str(e)) from None
 
+    if node.input_dims[first] == (1,) and masks.kinds(1) == [SHRINK]:
+        # The common x[i]; what does not fit is left to the general rule.
+        return lambda begin, end, strides: (
+            (begin.item(),) if begin.size == 1 and strides.item() > 0 else
+            make(begin, end, strides))
     return make
 
 
