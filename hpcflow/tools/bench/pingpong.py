@@ -72,11 +72,9 @@ class BareTrips:
     """Round trips of a buffer by blocking calls."""
 
     def __init__(self, comm: Any, size: int) -> None:
-        from mpi4py import MPI
-
         self._comm = comm
-        self._out = (np.zeros(size, np.uint8), MPI.BYTE)
-        self._in = (np.zeros(size, np.uint8), MPI.BYTE)
+        self._out = np.zeros(size, np.uint8)
+        self._in = np.zeros(size, np.uint8)
 
     def step(self) -> None:
         """There and back."""
