@@ -97,7 +97,7 @@ def _truncate_mod_integers(node: KernelNode) -> Any:
     return _checked_division(node, node.xp.fmod)
 
 
-@kernel("Div", "TruncateDiv", "RealDiv", types={"T": _INTEGERS}, **_ELEMENTWISE)
+@kernel("Div", "TruncateDiv", types={"T": _INTEGERS}, **_ELEMENTWISE)
 def _truncate_divide_integers(node: KernelNode) -> Any:
     """Division as in C: what is left after taking the remainder away divides exactly."""
     xp = node.xp

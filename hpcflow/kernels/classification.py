@@ -102,7 +102,7 @@ def _log_softmax(node: KernelNode) -> Any:
 
 @kernel("SoftmaxCrossEntropyWithLogits", fresh=True)
 def _cross_entropy(node: KernelNode) -> Any:
-    """loss = Σ labels (log Σ exp(x) - x), and its gradient softmax - labels."""
+    """loss = log Σ exp(x) · Σ labels - Σ labels · x, and its gradient softmax - labels."""
     xp, rows = node.xp, _Rows(node.xp, _working_dtype(node))
 
     def compute(logits: Any, labels: Any) -> tuple:
@@ -114,22 +114,11 @@ def _cross_entropy(node: KernelNode) -> Any:
         total = rows.sums(grad)
         xp.true_divide(grad, total[:, None], out=grad)
         xp.subtract(grad, labels, out=grad)
-        loss = _expected(xp, rows, labels, shifted, xp.log(total))
+        loss = xp.multiply(xp.log(total), rows.sums(labels))
+        loss -= rows.sums(xp.multiply(shifted, labels, out=shifted))
         return loss, grad
 
     return _maybe_wide(node, compute, 2)
-
-
-def _expected(xp: Any, rows: _Rows, labels: Any, shifted: Any, log_total: Any) -> Any:
-    """Σ labels (log_total - shifted) of each row; a label of zero excludes its class.
-
-    So a logit of minus infinity, which masks a class, costs nothing.
-    """
-    cost = xp.subtract(log_total[:, None], shifted, out=shifted)
-    loss = rows.sums(xp.multiply(cost, labels))
-    if not xp.isfinite(loss).all():
-        loss = rows.sums(xp.where(labels == 0, labels.dtype.type(0), cost * labels))
-    return loss
 
 
 @kernel("SparseSoftmaxCrossEntropyWithLogits", fresh=True)
@@ -208,7 +197,7 @@ def _sorted_columns(xp: Any, x: Any, k: int) -> Any:
     """A stable sort of the reversed rows: descending order, ties by column."""
     width = x.shape[-1]
     flipped = x[..., ::-1]
-    if k * 8 < width and xp is np:
+    if 0 < k * 8 < width and xp is np:
         found = _candidates(x, k)
         if found is not None:
             return found
@@ -233,7 +222,7 @@ def _candidates(x: Any, k: int) -> Any:
 def _in_top_k(node: KernelNode) -> Any:
     """True where fewer than k classes score more than the target; ties count for the target.
 
-    A target out of range, or a score that is not finite, is never in the top k.
+    No target out of range, and none in a row with a score that is not finite, is in the top k.
     """
     xp, k = node.xp, node.attr("k")
 
@@ -247,9 +236,7 @@ def _in_top_k(node: KernelNode) -> Any:
         valid = (targets >= 0) & (targets < classes)
         safe = xp.where(valid, targets, 0)
         score = xp.take_along_axis(predictions, safe[:, None], 1)
-        valid &= xp.isfinite(score[:, 0])
-        # A row whose better scores are not all finite cannot be ranked.
-        better = (predictions > score) | ~xp.isfinite(predictions)
-        return valid & (better.sum(1) < k)
+        valid &= xp.isfinite(predictions).all(1)
+        return valid & ((predictions > score).sum(1) < k)
 
     return run

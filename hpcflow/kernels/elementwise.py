@@ -15,14 +15,14 @@ for _op_type, _name in (
         ("Exp", "exp"), ("Expm1", "expm1"), ("Log", "log"), ("Log1p", "log1p"), ("Tanh", "tanh"),
         ("Sin", "sin"), ("Cos", "cos"), ("IsNan", "isnan"), ("IsInf", "isinf"),
         ("IsFinite", "isfinite"), ("Floor", "floor"), ("Ceil", "ceil"), ("Rint", "rint"),
-        ("Conj", "conjugate"), ("ComplexAbs", "absolute"), ("Reciprocal", "reciprocal"),
-        ("Inv", "reciprocal")):
+        ("Conj", "conjugate"), ("ComplexAbs", "absolute")):
     ufunc(_op_type, _name)
 for _op_type, _name in (("Tan", "tan"), ("Asin", "arcsin"), ("Acos", "arccos"),
-                        ("Atan", "arctan")):
+                        ("Atan", "arctan"), ("Reciprocal", "reciprocal"),
+                        ("Inv", "reciprocal")):
     ufunc(_op_type, _name, types={"T": _FLOATS + _COMPLEX})
 ufunc("Sign", "sign", types={"T": (*_FLOATS, "int32", "int64")})
-ufunc("Round", "rint", types={"T": _FLOATS + _COMPLEX})
+ufunc("Round", "rint", types={"T": _FLOATS})
 ufunc("Round", "positive", types={"T": ("int32", "int64")})
 
 
@@ -101,6 +101,16 @@ def _sigmoid_grad(node: KernelNode) -> Any:
     return run
 
 
+# These three conjugate the output of a complex function themselves.
+
+
+def _conjugating(node: KernelNode, run: Any) -> Any:
+    """`run` over the conjugate of its first input if that is complex."""
+    if not node.output_dtypes[0].is_complex:
+        return run
+    return lambda y, dy, out=None: run(y.conj(), dy, out=out)
+
+
 @kernel("ReciprocalGrad", "InvGrad", **_ELEMENTWISE)
 def _reciprocal_grad(node: KernelNode) -> Any:
     """-dy y²."""
@@ -114,20 +124,26 @@ def _reciprocal_grad(node: KernelNode) -> Any:
         multiply(t, dy, out=t)
         return negative(t, out=t if out is None else out)
 
-    return run
+    return _conjugating(node, run)
 
 
 @kernel("SqrtGrad", **_ELEMENTWISE)
 def _sqrt_grad(node: KernelNode) -> Any:
-    """dy / (2 y)."""
+    """dy / (2 y); zero where dy is, also at y = 0."""
     xp, half = node.xp, node.np_dtype().type(0.5)
     divide, multiply = xp.true_divide, xp.multiply
 
     def run(y: Any, dy: Any, out: Any = None) -> Any:
         t = multiply(dy, half)
-        return divide(t, y, out=out if not t.ndim or out is not None else t)
+        if not t.ndim:
+            return divide(t, y) if t != 0 else t
+        still = None if y.all() else t == 0
+        result = divide(t, y, out=t if out is None else out)
+        if still is not None:
+            result[still] = 0
+        return result
 
-    return run
+    return _conjugating(node, run)
 
 
 @kernel("RsqrtGrad", **_ELEMENTWISE)
@@ -144,7 +160,7 @@ def _rsqrt_grad(node: KernelNode) -> Any:
         multiply(t, half, out=t)
         return multiply(t, dy, out=t if out is None else out)
 
-    return run
+    return _conjugating(node, run)
 
 
 # ---------------------------------------------------------------- complex numbers

@@ -99,7 +99,7 @@ _DIGAMMA = [b / (2 * n) for n, b in enumerate(_BERNOULLI[:9], 1)]
 
 
 def digamma(x: Any) -> Any:
-    """The derivative of log Γ of an array of doubles; NaN at the poles -1, -2, ..., -inf at 0."""
+    """The derivative of log Γ of an array of doubles; NaN at the poles 0, -1, -2, ..."""
     x = np.asarray(x, np.float64)
     with np.errstate(all="ignore"):
         y = np.where(x <= 0, 1 - x, x)
@@ -116,8 +116,7 @@ def digamma(x: Any) -> Any:
         fraction = x - np.floor(x)
         reflected = value - np.pi / np.tan(np.pi * fraction)
         reflected = np.where(fraction == 0, np.nan, reflected)
-        value = np.where(x <= 0, reflected, value)
-        return np.where(x == 0, -np.inf, value)
+        return np.where(x <= 0, reflected, value)
 
 
 def zeta(x: Any, q: Any) -> Any:

@@ -128,13 +128,14 @@ def _mean(node: KernelNode) -> Any:
 
 
 def _integer_mean(node: KernelNode) -> Callable[[Any, Any, bool], Any]:
-    total, dtype = _total(node, "add"), node.np_dtype()
+    """Summed in 64 bits, and rounded towards zero as integers divide in C."""
+    xp, dtype = node.xp, node.np_dtype()
+    wide = np.uint64 if dtype.kind == "u" else np.int64
 
     def mean(x: Any, axis: Any, keep: bool) -> Any:
-        y = total(x, axis, keep)
-        count = dtype.type(max(_count(x.shape, axis), 1))
-        # Rounded towards zero, as integers divide in C.
-        return node.xp.asarray((y - node.xp.fmod(y, count)) // count, dtype)[()]
+        y = xp.sum(x, axis=axis, dtype=wide, keepdims=keep)
+        count = wide(max(_count(x.shape, axis), 1))
+        return ((y - xp.fmod(y, count)) // count).astype(dtype)
 
     return mean
 

@@ -106,7 +106,7 @@ register_op("ComplexAbs", "x: T", "y: Tout", _COMPLEX_TO_REAL, shape=unchanged)
 not_differentiable("Floor", "Ceil", "Round", "Rint", "Sign", "IsNan", "IsInf", "IsFinite")
 
 
-def _conj(x: Tensor) -> Tensor:
+def _conj(x: Any) -> Any:
     return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
@@ -133,7 +133,10 @@ def _by_output(op_type: str, grad_op: str) -> None:
 
     @RegisterGradient(op_type)
     def gradient(op: Operation, grad: Any) -> Tensor:
-        return getattr(raw_ops, grad_op)(_conj(op.outputs[0]), grad)
+        output = op.outputs[0]
+        if grad_op in ("TanhGrad", "SigmoidGrad"):  # the others conjugate in their kernels
+            output = _conj(output)
+        return getattr(raw_ops, grad_op)(output, grad)
 
 
 for _op_type, _grad_op in (("Tanh", "TanhGrad"), ("Sigmoid", "SigmoidGrad"), ("Sqrt", "SqrtGrad"),
@@ -237,7 +240,7 @@ def _erfc_derivative(x: Tensor) -> Tensor:
 
 
 # The ops below are gradients themselves; theirs serve second derivatives. In each, x is the output
-# of the function and y the gradient that reached it.
+# of the function, y the gradient that reached it, and x* the conjugate.
 
 
 @RegisterGradient("TanhGrad")
@@ -259,27 +262,28 @@ def _sigmoid_grad_grad(op: Operation, grad: Any) -> tuple:
 
 @RegisterGradient("SqrtGrad")
 def _sqrt_grad_grad(op: Operation, grad: Any) -> tuple:
-    """z = y / (2 x)."""
-    x, z = _conj(op.inputs[0]), _conj(op.outputs[0])
+    """z = y / (2 x*)."""
+    x, z = op.inputs[0], op.outputs[0]
     scaled = raw_ops.RealDiv(grad, x)
-    return (raw_ops.Neg(raw_ops.Mul(scaled, z)),
+    return (raw_ops.Neg(raw_ops.Mul(_conj(scaled), z)),
             raw_ops.Mul(scaled, _number(x, 0.5)))
 
 
 @RegisterGradient("RsqrtGrad")
 def _rsqrt_grad_grad(op: Operation, grad: Any) -> tuple:
-    """z = -y x³ / 2."""
-    x, y = (_conj(t) for t in op.inputs)
-    slope = raw_ops.Mul(_number(x, -1.5), raw_ops.Square(x))
-    return (raw_ops.Mul(raw_ops.Mul(grad, y), slope),
-            raw_ops.RsqrtGrad(x, grad))
+    """z = -y x*³ / 2."""
+    x, y = op.inputs
+    slope = raw_ops.Mul(_number(x, -1.5), raw_ops.Square(_conj(x)))
+    return (raw_ops.Mul(raw_ops.Mul(_conj(grad), y), slope),
+            raw_ops.RsqrtGrad(_conj(x), grad))
 
 
 def _reciprocal_grad_grad(op: Operation, grad: Any) -> tuple:
-    """z = -y x²."""
-    x, y = (_conj(t) for t in op.inputs)
-    return (raw_ops.Mul(raw_ops.Mul(_number(x, -2), grad), raw_ops.Mul(y, x)),
-            raw_ops.ReciprocalGrad(x, grad))
+    """z = -y x*²."""
+    x, y = op.inputs
+    slope = raw_ops.Mul(_number(x, -2), _conj(x))
+    return (raw_ops.Mul(raw_ops.Mul(_conj(grad), y), slope),
+            raw_ops.ReciprocalGrad(_conj(x), grad))
 
 
 RegisterGradient("ReciprocalGrad")(_reciprocal_grad_grad)

@@ -333,7 +333,8 @@ def _make_arg(op_type: str, function: str, what: str) -> Callable:
     find.__name__ = find.__qualname__ = function
     find.__doc__ = f"""Return the index (int64) of the {what} along `axis` (0 when None).
 
-    The first of equal elements is taken. `dimension` is the old name of `axis`.
+    The first of equal elements is taken; a NaN comes before every number. `dimension` is the old
+    name of `axis`.
     """
     return find
 
