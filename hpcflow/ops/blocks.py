@@ -33,21 +33,20 @@ __all__ = [
 # ---------------------------------------------------------------- shapes
 
 
-def _block_arguments(op: Operation) -> tuple[Any, Any]:
-    """The block shape and the paddings or crops, None where they are not known."""
+def _block_arguments(op: Operation) -> tuple[Dims, Any, Any]:
+    """The input's shape, the block shape and the paddings or crops; None for what is unknown."""
     if "block_size" in op._attrs:
-        with_rank(op.input_dims(0), 4, "input")
         merge_dims(op.input_dims(1), (2, 2))
-        return np.array([op._attrs["block_size"]] * 2), constant_value(op.inputs[1])
+        return (with_rank(op.input_dims(0), 4, "input"), np.array([op._attrs["block_size"]] * 2),
+                constant_value(op.inputs[1]))
     blocks = with_rank(op.input_dims(1), 1, "block_shape")
     margins = with_rank(op.input_dims(2), 2, op.op_def.inputs[2].name)
     merge_dims(margins, (blocks[0], 2))
-    return constant_value(op.inputs[1]), constant_value(op.inputs[2])
+    return op.input_dims(0), constant_value(op.inputs[1]), constant_value(op.inputs[2])
 
 
 def _to_batch_shape(op: Operation) -> list[Dims]:
-    block, paddings = _block_arguments(op)
-    dims = op.input_dims(0)
+    dims, block, paddings = _block_arguments(op)
     if dims is None or block is None:
         return [None if dims is None else (None,) * len(dims)]
     count = len(block)
@@ -72,8 +71,7 @@ def _divided(size: int | None, block: int, padding: Any) -> int | None:
 
 
 def _from_batch_shape(op: Operation) -> list[Dims]:
-    block, crops = _block_arguments(op)
-    dims = op.input_dims(0)
+    dims, block, crops = _block_arguments(op)
     if dims is None or block is None:
         return [None if dims is None else (None,) * len(dims)]
     count = len(block)

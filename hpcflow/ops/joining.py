@@ -68,7 +68,7 @@ def _pack_value(op: Operation) -> np.ndarray | None:
 @register_constant_shape("Pack")
 def _pack_dims(op: Operation) -> Dims:
     """Scalars packed to a shape: those that are known."""
-    if any(t._dims != () for t in op.inputs):
+    if op.outputs[0]._dims != (len(op.inputs),):
         return None
     values = known_elements(op.outputs[0]) or []
     return tuple(None if v is None or v < 0 else v for v in values)

@@ -157,6 +157,8 @@ CASES = [
      (None, 2, None, 3)),
     (lambda: hf.batch_to_space_nd(p(8, 2, 3, 1), [2, 2], [[0, 1], [1, 1]]), (2, 3, 4, 1)),
     (lambda: hf.space_to_batch(p(2, 4, 4, 1), [[0, 0], [0, 0]], 2), (8, 2, 2, 1)),
+    (lambda: hf.space_to_batch(p(ANY), [[0, 0], [0, 0]], 2), (None, None, None, None)),
+    (lambda: hf.fill([2, p(ANY, dtype=i32)], 1.0), (2, None)),
     (lambda: hf.batch_to_space(p(None, 2, 2, 1), [[0, 0], [0, 0]], 2), (None, 4, 4, 1)),
     (lambda: hf.space_to_depth(p(None, 4, 6, 3), 2), (None, 2, 3, 12)),
     (lambda: hf.depth_to_space(p(None, 2, 3, None), 2), (None, 4, 6, None)),
