@@ -11,8 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.compiler.explain import explain, summary
-from hpcflow.compiler.ir import FETCH, Node
-from hpcflow.compiler.place import ref_inputs
+from hpcflow.compiler.ir import FETCH, Node, ref_inputs
 from hpcflow.kernels.registry import STEP, Kernel
 
 Port = tuple[Node, int]
@@ -338,9 +337,7 @@ def _is_array(node: Node) -> bool:
 def input_refs(node: Node) -> list[bool]:
     """For each input, whether the kernel wants the variable itself."""
     flags = ref_inputs(node)
-    if len(flags) < len(node.inputs):  # nodes that passes made
-        flags = flags + [False] * (len(node.inputs) - len(flags))
-    return flags
+    return flags + [False] * (len(node.inputs) - len(flags))
 
 
 def same_layout(node: Node, index: int) -> bool:

@@ -14,6 +14,7 @@ from hpcflow import config
 from hpcflow.compiler import codegen
 from hpcflow.compiler.bind import Binder
 from hpcflow.compiler.codegen import Bound, Port, RegionFunction
+from hpcflow.compiler.explain import node_error
 from hpcflow.compiler.frames import FrameInfo, assign_frames
 from hpcflow.compiler.ir import (
     CONTROL_FLOW_TYPES,
@@ -26,7 +27,7 @@ from hpcflow.compiler.ir import (
     writes_state,
 )
 from hpcflow.compiler.partition import task_of
-from hpcflow.errors import InvalidArgumentError, op_error
+from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.registry import ASYNC, STEP, Kernel
 
 # Always alive, so never part of a region that can be dead.
@@ -51,6 +52,8 @@ class Item:
         layout: the frame it runs in; `cell` is its place there, `slot` that of its first input.
         count: the number of inputs that arrive; ``pending`` adds the control inputs (for a Merge
             see the executor).
+        function: a region's function, an asynchronous kernel, or what brings the predicate of a
+            Switch to the host.
         fixed: input position -> value of the inputs that are the same in every step.
         targets: (output, slot, cell, index) of every reader that is not a Merge.
         merges: (output, slot, item) of the readers that are.
@@ -202,8 +205,10 @@ class Executable:
             edges.append(edge)
             if sending:
                 return Bound(node, _SEND_KERNEL, _sender(edge))
+            binder.follow(node)
             return Bound(node, None, None)
         if node.type in CONTROL_FLOW_TYPES or node.type == FEED:
+            binder.follow(node)
             return Bound(node, None, None)
         return binder.bind(node)
 
@@ -218,14 +223,14 @@ class Executable:
             if config.flags.print_source:
                 print(f"# {self.task} item {index}\n{region.source}", file=sys.stderr)
         else:
-            item = self._primitive(index, kind, group[0], binder.known)
+            item = self._primitive(index, kind, group[0], binder)
         if kind == SOURCE:
             self.feeds[nodes[0].attrs["index"]] = item
         self.items.append(item)
         return item
 
-    def _primitive(self, index: int, kind: int, b: Bound, known: dict) -> Item:
-        node = b.node
+    def _primitive(self, index: int, kind: int, b: Bound, binder: Binder) -> Item:
+        node, known = b.node, binder.known
         outputs = [(node, i) for i in range(len(node.dtypes))]
         if kind == RECEIVE:
             item = Item(index, kind, [node], [], outputs)
@@ -236,6 +241,8 @@ class Executable:
             item.function = _async_call(b, known)
         else:
             item.fixed = {i: known[p] for i, p in enumerate(node.inputs) if p in known}
+        if kind == SWITCH:
+            item.function = binder.to_host(node, 1)
         return item
 
     # ------------------------------------------------------------ frames
@@ -312,8 +319,8 @@ def _check_no_fetch(item: Item, info: FrameInfo) -> None:
     for node in item.nodes:
         if node.type in (FETCH, "_FetchOp"):
             name = node.name.partition("/")[2]
-            raise op_error(InvalidArgumentError, f"'{name}' cannot be fetched: it is inside the "
-                           f"loop '{info.name}'; fetch what leaves it through Exit", op=node)
+            raise node_error(InvalidArgumentError, f"'{name}' cannot be fetched: it is inside the "
+                             f"loop '{info.name}'; fetch what leaves it through Exit", node)
 
 
 def _control_sources(item: Item, by_node: dict[Node, Item]) -> list[Item]:
@@ -403,8 +410,13 @@ def _async_call(b: Bound, known: dict) -> Any:
     node, function = b.node, b.function
     refs = codegen.input_refs(node)
     moves = b.moves or (None,) * len(refs)
-    plan = [(known.get(p), p in known, p[0].dtypes[p[1]]._is_ref_dtype and not r, m)
-            for p, r, m in zip(node.inputs, refs, moves, strict=True)]
+    plan = []
+    for port, takes_reference, move in zip(node.inputs, refs, moves, strict=True):
+        value, fixed = known.get(port), port in known
+        read = port[0].dtypes[port[1]]._is_ref_dtype and not takes_reference
+        if fixed and move is not None and not read:
+            value, move = move(value), None
+        plan.append((value, fixed, read, move))
 
     def call(step: Any, done: Any, *values: Any) -> None:
         remaining = iter(values)

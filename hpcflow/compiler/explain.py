@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 from hpcflow import dtypes, errors
 from hpcflow.compiler.ir import Node
 from hpcflow.errors import OpError, op_error
+
+_E = TypeVar("_E", bound=OpError)
 
 
 class NodeAsOp:
     """The part of a node that messages show, under the names of an Operation."""
 
     def __init__(self, node: Node) -> None:
-        self.name = node.op.name if node.op is not None else node.name
-        self.type = node.type
+        named = node if node.op is None else node.op
+        self.name = named.name
+        self.type = named.type
         self.creation_site = node.creation_site
+
+
+def node_error(cls: Callable[[Any, Any, str], _E], message: str, node: Node,
+               device: str | None = None, inputs: Iterable[Any] | None = None,
+               rank: int | None = None) -> _E:
+    """An error about `node`; its ``op`` is the user's Operation, where there is one."""
+    error = op_error(cls, message, NodeAsOp(node), device, rank, inputs)
+    if node.op is not None:
+        error._op = node.op
+    return error
 
 
 def explain(error: BaseException, node: Node, inputs: list, where: str,
@@ -28,10 +42,7 @@ def explain(error: BaseException, node: Node, inputs: list, where: str,
     if not isinstance(error, Exception) or isinstance(error, OpError) and error.op is not None:
         return error
     kind, message = _classify(error)
-    explained = op_error(kind, message, op=NodeAsOp(node), device=where, rank=rank,
-                         input_shapes=[v for v in inputs if v is not None])
-    if node.op is not None:
-        explained._op = node.op
+    explained = node_error(kind, message, node, where, [v for v in inputs if v is not None], rank)
     explained.__cause__ = None if isinstance(error, OpError) else error
     return explained
 

@@ -68,7 +68,8 @@ def _evaluate(node: Node, values: list, instantiate: Callable) -> list | None:
     if kernel is None or kernel.mode != SYNC:
         return None
     try:
-        out = instantiate(node, values)(*values)
+        with np.errstate(all="ignore"):
+            out = instantiate(node, values)(*values)
     except Exception:  # noqa: BLE001  (reported when the node runs)
         return None
     out = np.asarray(out, dtype=object if node.dtypes[0].name == "string" else None)

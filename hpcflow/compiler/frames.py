@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from hpcflow.compiler.explain import node_error
 from hpcflow.compiler.ir import BACK_EDGE_TYPES, ENTER_TYPES, EXIT_TYPES, Node
-from hpcflow.errors import InvalidArgumentError, op_error
+from hpcflow.errors import InvalidArgumentError
 
 
 class FrameInfo:
@@ -63,15 +64,15 @@ def _frame_after(source: Node, frame: FrameInfo) -> FrameInfo:
         return frame.child(source)
     if source.type in EXIT_TYPES:
         if frame.parent is None:
-            raise op_error(InvalidArgumentError, "An Exit node outside every loop", op=source)
+            raise node_error(InvalidArgumentError, "An Exit node outside every loop", source)
         return frame.parent
     return frame
 
 
 def _mixed(node: Node, one: Node | None, a: FrameInfo, other: Node, b: FrameInfo) -> Exception:
     name = one.name if one is not None else ""
-    return op_error(
+    return node_error(
         InvalidArgumentError,
         f"The node '{node.name}' has inputs from different frames: '{name}' is in frame "
         f"'{a.name}', '{other.name}' in frame '{b.name}'; what a loop reads from outside must come "
-        "through Enter", op=node)
+        "through Enter", node)

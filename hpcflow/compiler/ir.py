@@ -12,7 +12,7 @@ from typing import Any
 
 from hpcflow.dtypes import DType
 from hpcflow.graph.opdef import OpDef, get_op_def
-from hpcflow.graph.operation import Operation, arg_types
+from hpcflow.graph.operation import Operation, arg_length, arg_types
 from hpcflow.kernels.registry import Kernel, find_kernel
 
 BACK_EDGE_TYPES = frozenset({"NextIteration", "RefNextIteration"})
@@ -92,6 +92,14 @@ def device_type(device: str) -> str:
 def kernel_of(node: Node) -> Kernel | None:
     """The kernel of a placed node, or None."""
     return find_kernel(node.type, device_type(node.device), node.attrs)
+
+
+def ref_inputs(node: Node) -> list[bool]:
+    """For each input of the definition, whether it takes a reference; empty if none does."""
+    args = node.op_def.inputs
+    if not any(a.is_ref for a in args):
+        return []
+    return [a.is_ref for a in args for _ in range(arg_length(a, node.attrs))]
 
 
 _WRITES_RESOURCE = re.compile(

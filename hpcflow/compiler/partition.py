@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.compiler.explain import node_error
 from hpcflow.compiler.ir import RECV, SEND, Node, StepGraph, new_node
-from hpcflow.errors import InvalidArgumentError, op_error
+from hpcflow.errors import InvalidArgumentError
 
 
 def task_of(device: str) -> str:
@@ -68,10 +69,10 @@ class _Partitioner:
     def _edge(self, node: Node, source: Node, index: int) -> Node:
         dtype = source.dtypes[index]
         if dtype.base_dtype.name in ("resource", "variant"):
-            raise op_error(
+            raise node_error(
                 InvalidArgumentError,
                 f"A {dtype.base_dtype.name} handle cannot leave its device: '{source.name}' is on "
-                f"{source.device}, its reader '{node.name}' on {node.device}", op=node)
+                f"{source.device}, its reader '{node.name}' on {node.device}", node)
         attrs = _edge_attrs(f"{source.name}:{index}", source.device, node.device)
         send = new_node(SEND, f"{source.name}/_send_{index}", {"T": dtype.base_dtype, **attrs},
                         [(source, index)], [], source.device, [], source.order + 0.25)

@@ -13,6 +13,7 @@ from hpcflow.compiler.ir import Node, StepGraph
 from hpcflow.compiler.partition import partition
 from hpcflow.compiler.place import Placer
 from hpcflow.compiler.prune import prune
+from hpcflow.compiler.reads import split_reads
 from hpcflow.compiler.regions import assign_regions
 from hpcflow.graph.operation import Operation, Tensor
 
@@ -37,6 +38,10 @@ def _place(graph: StepGraph, context: PassContext) -> None:
     context.placer.place(graph, context.remembered)
 
 
+def _reads(graph: StepGraph, context: PassContext) -> None:
+    split_reads(graph)
+
+
 def _regions(graph: StepGraph, context: PassContext) -> None:
     assign_regions(graph)
 
@@ -46,6 +51,7 @@ PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("fold", _fold, True),
     ("cse", _cse, True),
     ("place", _place, False),
+    ("reads", _reads, False),
     ("regions", _regions, False),
 ]
 

@@ -5,17 +5,23 @@ from __future__ import annotations
 import functools
 from typing import Any, NamedTuple
 
-from hpcflow.compiler.ir import CONTROL_FLOW_TYPES, FEED, FETCH, Node, StepGraph
+from hpcflow.compiler.explain import node_error
+from hpcflow.compiler.ir import CONTROL_FLOW_TYPES, FEED, FETCH, Node, StepGraph, ref_inputs
 from hpcflow.device_spec import DeviceSpec
-from hpcflow.errors import InvalidArgumentError, op_error
+from hpcflow.dtypes import DType, resource
+from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX
-from hpcflow.kernels.registry import describe_kernels, find_kernel
+from hpcflow.kernels.registry import describe_kernels, find_kernel, kernel_key
 
 # Ops that the executor itself runs, on any device.
 _EXECUTOR_TYPES = CONTROL_FLOW_TYPES | {
     FEED, FETCH, "_FetchOp", "NoOp", "ControlTrigger", "Const", "_SendControl", "_RecvControl",
     "_Send", "_Recv", "LoopCond",
 }  # fmt: skip
+_INTERNAL = frozenset({FEED, FETCH, "_FetchOp"})
+_TASK_FIELDS = ("job", "replica", "task")
+_FIELDS = (*_TASK_FIELDS, "device_type", "device_index")
+_SHOWN = 5  # members of a group that a message lists
 
 
 class DeviceInfo(NamedTuple):
@@ -34,12 +40,18 @@ def _parse(device: str) -> DeviceSpec:
 @functools.lru_cache(maxsize=65536)
 def _matches(partial: str, full: str) -> bool:
     want, have = _parse(partial), _parse(full)
-    return all(getattr(want, f) in (None, getattr(have, f))
-               for f in ("job", "replica", "task", "device_type", "device_index"))
+    return all(getattr(want, f) in (None, getattr(have, f)) for f in _FIELDS)
+
+
+def _task_part(device: str) -> str:
+    spec = _parse(device)
+    return DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string()
 
 
 class _Group:
-    """Nodes that share a device."""
+    """Nodes that share a device, and the constraint on it."""
+
+    __slots__ = ("nodes", "device", "owner")
 
     def __init__(self, node: Node) -> None:
         self.nodes = [node]
@@ -47,39 +59,45 @@ class _Group:
         self.owner = node  # the node whose request stands
 
     def merge(self, other: _Group, soft: bool) -> None:
-        self.device, self.owner = _merge(self, other, soft)
+        """Take in `other`; raises ``InvalidArgumentError`` if the constraints contradict."""
+        if not self.device:
+            self.device, self.owner = other.device, other.owner
+        elif other.device and other.device != self.device:
+            self.device = self._agreed(other, soft)
         self.nodes.extend(other.nodes)
 
+    def _agreed(self, other: _Group, soft: bool) -> str:
+        one, two = _parse(self.device), _parse(other.device)
+        merged = {}
+        for field in _FIELDS:
+            x, y = getattr(one, field), getattr(two, field)
+            if x is not None and y is not None and x != y:
+                if not (soft and field.startswith("device")):
+                    raise self._contradiction(other, field, x, y)
+                x = y = None
+            merged[field] = y if x is None else x
+        return DeviceSpec(**merged).to_string()
 
-def _merge(a: _Group, b: _Group, soft: bool) -> tuple[str, Node]:
-    if not a.device or a.device == b.device:
-        return (b.device, b.owner) if not a.device else (a.device, a.owner)
-    if not b.device:
-        return a.device, a.owner
-    one, two = _parse(a.device), _parse(b.device)
-    merged = {}
-    for field in ("job", "replica", "task", "device_type", "device_index"):
-        x, y = getattr(one, field), getattr(two, field)
-        if x is not None and y is not None and x != y:
-            if soft and field.startswith("device"):
-                x = None
-            else:
-                raise op_error(
-                    InvalidArgumentError,
-                    f"Cannot colocate nodes '{a.owner.name}' and '{b.owner.name}': their devices "
-                    f"'{a.device}' and '{b.device}' differ in {field} ({x} and {y})", op=b.owner)
-        merged[field] = y if x is None else x
-    return DeviceSpec(**merged).to_string(), a.owner
+    def _contradiction(self, other: _Group, field: str, x: Any, y: Any) -> Exception:
+        return node_error(
+            InvalidArgumentError,
+            f"Cannot colocate nodes '{self.owner.name}' and '{other.owner.name}' because their "
+            f"devices '{self.device}' and '{other.device}' differ in {field.replace('_', ' ')} "
+            f"({x} and {y}){_members(self.nodes + other.nodes)}", other.owner)
 
 
 class Placer:
-    """Assigns a canonical device name to every node of a step."""
+    """Assigns a canonical device name to every node of a step.
+
+    `devices` are all that exist, `default_device` is the partial name of the master's task, which
+    is preferred. With `soft`, a device that does not exist or has no kernel is replaced by another
+    of the same task. With `log`, the placement is printed.
+    """
 
     def __init__(self, devices: list[DeviceInfo], default_device: str, soft: bool = False,
                  log: bool = False) -> None:
         self.devices = devices
-        self.by_name = {d.name: d for d in devices}
-        self.default = default_device  # partial name of the master's task
+        self.default = default_device
         self.soft = soft
         self.log = log
         self._cache: dict[Any, str] = {}
@@ -93,38 +111,44 @@ class Placer:
         """
         remembered = colocated if colocated is not None else {}
         groups = self._groups(graph)
-        done: set[int] = set()
         for node in graph.nodes:
-            group = groups[node]
-            if id(group) in done:
-                continue
-            done.add(id(group))
-            device = self._choose(group, remembered)
-            for member in group.nodes:
-                member.device = device
-                if member.op_def.is_stateful:
-                    remembered[member.name] = device
+            group = groups.get(node)
+            if group is None:
+                node.device = self._device_of(node.device, [node], node, remembered)
+            elif group.nodes[0] is node:
+                device = self._device_of(group.device, group.nodes, group.owner, remembered)
+                for member in group.nodes:
+                    member.device = device
+        for node in graph.nodes:
+            if node.op_def.is_stateful and node.type not in _INTERNAL:
+                remembered[node.name] = node.device
         if self.log:
-            for node in graph.nodes:
-                print(f"{node.name}: ({node.type}) {node.device}")
+            self._print(graph)
+
+    # ------------------------------------------------------------ groups
 
     def _groups(self, graph: StepGraph) -> dict[Node, _Group]:
-        """Union of nodes by colocation attributes and by reference edges."""
-        groups = {n: _Group(n) for n in graph.nodes}
-        by_name = {n.name: n for n in graph.nodes}
+        """The nodes that do not stand alone: joined by colocation and by reference edges.
+
+        Nodes are colocated with an op also where the op is not part of the step: with each other.
+        """
+        groups: dict[Node, _Group] = {}
+        anchors: dict[bytes, Node] = {}
+        named: dict[bytes, Node] | None = None
         for node in graph.nodes:
-            for target in node.attrs.get(COLOCATION_ATTR, ()):
-                name = target[len(COLOCATION_PREFIX):].decode()
-                other = by_name.get(name)
-                if other is not None:
-                    self._union(groups, node, other)
-            for (source, index), is_ref in zip(node.inputs, _ref_inputs(node), strict=False):
-                if is_ref and source.dtypes[index]._is_ref_dtype:
-                    self._union(groups, source, node)
+            for name in node.attrs.get(COLOCATION_ATTR, ()):
+                if named is None:
+                    named = {COLOCATION_PREFIX + n.name.encode(): n for n in graph.nodes}
+                self._join(groups, node, anchors.setdefault(name, named.get(name, node)))
+            for (source, index), is_ref in zip(node.inputs, ref_inputs(node), strict=False):
+                dtype = source.dtypes[index]
+                if is_ref and dtype._is_ref_dtype or dtype is resource:
+                    self._join(groups, node, source)
         return groups
 
-    def _union(self, groups: dict[Node, _Group], a: Node, b: Node) -> None:
-        one, two = groups[a], groups[b]
+    def _join(self, groups: dict[Node, _Group], a: Node, b: Node) -> None:
+        one = groups.get(a) or groups.setdefault(a, _Group(a))
+        two = groups.get(b) or groups.setdefault(b, _Group(b))
         if one is two:
             return
         if len(one.nodes) < len(two.nodes):
@@ -133,90 +157,99 @@ class Placer:
         for node in two.nodes:
             groups[node] = one
 
-    def _choose(self, group: _Group, remembered: dict[str, str]) -> str:
-        for node in group.nodes:
-            if node.op_def.is_stateful and node.name in remembered:
-                return remembered[node.name]
-        key = (group.device, tuple(sorted({_kernel_key(n) for n in group.nodes})))
-        if key not in self._cache:
-            self._cache[key] = self._feasible(group)
-        return self._cache[key]
+    # ------------------------------------------------------------ choosing
 
-    def _feasible(self, group: _Group) -> str:
-        wanted = group.device or ""
+    def _device_of(self, wanted: str, nodes: list[Node], owner: Node,
+                   remembered: dict[str, str]) -> str:
+        for node in nodes:
+            if node.op_def.is_stateful and node.name in remembered:
+                device = remembered[node.name]
+                if not (self.soft or _matches(wanted, device)):
+                    raise _moved(node, device, wanted, nodes)
+                return device
+        kinds = {kernel_key(n.type, n.attrs) for n in nodes}
+        key = (wanted, kinds.pop() if len(kinds) == 1 else frozenset(kinds))
+        found = self._cache.get(key)
+        if found is None:
+            found = self._cache[key] = self._feasible(wanted, nodes, owner)
+        return found
+
+    def _feasible(self, wanted: str, nodes: list[Node], owner: Node) -> str:
         candidates = [d for d in self.devices if _matches(wanted, d.name)]
         if not candidates and self.soft:
-            spec = _parse(wanted)
-            wanted = DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string()
-            candidates = [d for d in self.devices if _matches(wanted, d.name)]
+            candidates = [d for d in self.devices if _matches(_task_part(wanted), d.name)]
         if not candidates:
-            raise self._unknown_device(group)
-        fits = [d for d in candidates if _all_have_kernels(group, d.type)]
+            raise self._unknown_device(wanted, nodes, owner)
+        fits = [d for d in candidates if _serves(d.type, nodes)]
         if not fits and self.soft:
-            spec = _parse(wanted)
-            task = DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string()
             fits = [d for d in self.devices
-                    if _matches(task, d.name) and _all_have_kernels(group, d.type)]
+                    if _matches(_task_part(wanted), d.name) and _serves(d.type, nodes)]
         if not fits:
-            raise self._no_kernel(group, candidates)
+            raise _no_kernel(wanted, nodes, candidates)
         return max(fits, key=self._preference).name
 
     def _preference(self, device: DeviceInfo) -> tuple:
         """The master's own task first, then accelerators, then the order of the list."""
         return (_matches(self.default, device.name), device.priority, -self.devices.index(device))
 
-    def _unknown_device(self, group: _Group) -> Exception:
+    def _unknown_device(self, wanted: str, nodes: list[Node], owner: Node) -> Exception:
         have = ", ".join(d.name for d in self.devices)
-        return op_error(
+        return node_error(
             InvalidArgumentError,
-            f"Cannot assign a device to node '{group.owner.name}': Could not satisfy explicit device "
-            f"specification '{group.device}'{_members(group)}; no such device is available. "
-            f"Available devices: {have}", op=group.owner)
+            f"Cannot assign a device to node '{owner.name}': Could not satisfy explicit device "
+            f"specification '{wanted}'{_members(nodes)}; no such device is available. "
+            f"Available devices: {have}", owner)
 
-    def _no_kernel(self, group: _Group, candidates: list[DeviceInfo]) -> Exception:
-        types = {d.type for d in candidates}
-        node = next((n for n in group.nodes if not any(_has_kernel(n, t) for t in types)),
-                    group.nodes[0])
-        attrs = ", ".join(f"{k}={v.name}" for k, v in node.attrs.items() if hasattr(v, "is_floating"))
-        return op_error(
-            InvalidArgumentError,
-            f"Cannot assign a device to node '{node.name}': {node.type}"
-            f"{f' with {attrs}' if attrs else ''} has no kernel for the device type(s) "
-            f"{', '.join(sorted(types))} that its constraint '{group.device}' allows"
-            f"{_members(group)}; {describe_kernels(node.type)}", op=node)
+    def _print(self, graph: StepGraph) -> None:
+        for node in graph.nodes:
+            if node.type not in _INTERNAL:
+                print(f"{node.name}: ({node.type}): {node.device}")
 
 
-def _members(group: _Group) -> str:
-    if len(group.nodes) == 1:
-        return ""
-    names = [n.name for n in group.nodes]
-    more = f" and {len(names) - 5} more" if len(names) > 5 else ""
-    return f" (colocation group: {', '.join(names[:5])}{more})"
-
-
-def _ref_inputs(node: Node) -> list[bool]:
-    """For each input, whether the definition takes a reference."""
-    from hpcflow.graph.operation import arg_length
-
-    flags: list[bool] = []
-    for arg in node.op_def.inputs:
-        flags.extend([arg.is_ref] * arg_length(arg, node.attrs))
-    return flags
-
-
-ref_inputs = _ref_inputs
-
-
-def _kernel_key(node: Node) -> tuple:
-    types = tuple(sorted((k, v.name) for k, v in node.attrs.items() if hasattr(v, "is_floating")))
-    return (node.type, types)
+def _serves(device_type: str, nodes: list[Node]) -> bool:
+    return all(_has_kernel(n, device_type) for n in nodes)
 
 
 def _has_kernel(node: Node, device_type: str) -> bool:
-    if node.type in _EXECUTOR_TYPES:
-        return True
-    return find_kernel(node.type, device_type, node.attrs) is not None
+    return (node.type in _EXECUTOR_TYPES
+            or find_kernel(node.type, device_type, node.attrs) is not None)
 
 
-def _all_have_kernels(group: _Group, device_type: str) -> bool:
-    return all(_has_kernel(n, device_type) for n in group.nodes)
+def _no_kernel(wanted: str, nodes: list[Node], candidates: list[DeviceInfo]) -> Exception:
+    """No candidate serves all: name the first node that none serves, or whom each fails."""
+    types = sorted({d.type for d in candidates})
+    node = next((n for n in nodes if not any(_has_kernel(n, t) for t in types)), None)
+    asked = f" that its constraint '{wanted}' allows" if wanted else ""
+    if node is not None:
+        return node_error(
+            InvalidArgumentError,
+            f"Cannot assign a device to node '{node.name}': {_typed(node)} has no kernel for the "
+            f"device type{'s' * (len(types) > 1)} {', '.join(types)}{asked}{_members(nodes)}; "
+            f"{describe_kernels(node.type)}", node)
+    lacking = "; ".join(
+        f"{t} has none for {', '.join(_typed(n) for n in nodes if not _has_kernel(n, t))}"
+        for t in types)
+    return node_error(
+        InvalidArgumentError,
+        f"Cannot assign a device to node '{nodes[0].name}': no device type{asked} has kernels for "
+        f"all of its group{_members(nodes)}: {lacking}", nodes[0])
+
+
+def _typed(node: Node) -> str:
+    types = ", ".join(f"{k}={v.name}" for k, v in node.attrs.items() if isinstance(v, DType))
+    return f"{node.type} with {types}" if types else node.type
+
+
+def _moved(node: Node, device: str, wanted: str, nodes: list[Node]) -> Exception:
+    return node_error(
+        InvalidArgumentError,
+        f"Cannot assign a device to node '{node.name}': an earlier step of this session put it on "
+        f"'{device}', but its group now asks for '{wanted}'{_members(nodes)}", node)
+
+
+def _members(nodes: list[Node]) -> str:
+    if len(nodes) == 1:
+        return ""
+    names = [n.name for n in nodes]
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f" (colocation group: {', '.join(names[:_SHOWN])}{more})"

@@ -175,9 +175,14 @@ def ufunc(op_type: str, name: str, **options: Any) -> None:
     kernel(op_type, **options)(lambda node: getattr(node.xp, name))
 
 
+def kernel_key(op_type: str, attrs: dict[str, Any]) -> tuple:
+    """What decides which kernels serve an op: equal keys are served alike on every device."""
+    return (op_type, *[attrs.get(name) for name in _TYPE_ATTRS.get(op_type, ())])
+
+
 def find_kernel(op_type: str, device_type: str, attrs: dict[str, Any]) -> Kernel | None:
     """Return the kernel for an op with `attrs` on a device type, or None."""
-    key = (op_type, device_type, *[attrs.get(name) for name in _TYPE_ATTRS.get(op_type, ())])
+    key = (device_type, kernel_key(op_type, attrs))
     try:
         return _FOUND[key]
     except KeyError:

@@ -18,6 +18,7 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor import Step, check_results
 from hpcflow.runtime.loop import EventLoop, event_loop
+from hpcflow.runtime.float_errors import restore, silence
 from hpcflow.runtime.task import KernelContext, Task
 
 
@@ -74,12 +75,15 @@ class LocalStep:
             item.outputs) == count
 
         def run(feeds: tuple) -> Any:
+            quiet = silence()
             try:
                 outputs = function(None, *feeds) if in_order else function(
                     None, *[feeds[i] for i in order])
             except BaseException as e:
                 error = item.region.explain(e, item.nodes[0].device, None)
                 raise error from error.__cause__
+            finally:
+                restore(quiet)
             if same:
                 return outputs
             values = [None] * count

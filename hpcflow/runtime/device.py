@@ -28,11 +28,11 @@ class Device:
         self.xp: Any = np
 
     def to_device(self, value: Any) -> Any:
-        """Return a host value as a value of this device."""
+        """Return a host value as a value of this device (one of the device as it is)."""
         return value
 
     def to_host(self, value: Any) -> Any:
-        """Return a value of this device as a host value."""
+        """Return a value of this device as a host value (one of the host as it is)."""
         return value
 
     def is_device_value(self, value: Any) -> bool:

@@ -29,6 +29,7 @@ from hpcflow.compiler.executable import (
 )
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, op_error
+from hpcflow.runtime.float_errors import restore, silence
 from hpcflow.runtime.iterations import DEAD, Frame, Iteration
 
 _POSITIONS = [np.int32(i) for i in range(16)]  # what a Merge says about which input came
@@ -94,6 +95,7 @@ class Step:
             # Whoever holds the lock will look into the inbox after it has released it.
             if not lock.acquire(blocking=first is not None):
                 return
+            quiet = silence()
             try:
                 if first is not None:
                     self._guarded(first)
@@ -107,6 +109,7 @@ class Step:
                     self.finished = True
             finally:
                 lock.release()
+                restore(quiet)
             if done:
                 self._finish_step()
             if not inbox:
@@ -318,6 +321,8 @@ class Step:
                 values.insert(position, item.fixed[position])
         if item.kind == SWITCH:
             value, taken = values
+            if item.function is not None:
+                taken = item.function(taken)
             self._complete(item, iteration, (DEAD, value) if taken else (value, DEAD), False)
         else:
             self._complete(item, iteration, (values[0],), False)

@@ -1,0 +1,35 @@
+"""Fixtures of the process ring."""
+
+from __future__ import annotations
+
+import pytest
+
+import hpcflow as hf
+from hpcflow import config
+
+
+@pytest.fixture(params=["compiled", "node by node"])
+def form(request, monkeypatch):
+    """Runs the test twice: with regions, and every node by itself."""
+    monkeypatch.setattr(config.flags, "compile", request.param == "compiled")
+    return request.param
+
+
+@pytest.fixture
+def graph():
+    """A graph of the test's own, the default one inside the test."""
+    with hf.Graph().as_default() as graph:
+        yield graph
+
+
+@pytest.fixture
+def session(graph):
+    """A session on `graph`."""
+    with hf.Session(graph=graph) as session:
+        yield session
+
+
+@pytest.fixture
+def checked(monkeypatch):
+    """The graph is checked after every pass, and every kernel at every call."""
+    monkeypatch.setattr(config.flags, "check_stages", True)
