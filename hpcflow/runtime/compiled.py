@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
 from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.place import DeviceInfo, Placer
-from hpcflow.errors import OpError
+from hpcflow.errors import DeadlineExceededError, OpError
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor import Step, check_results
@@ -48,6 +49,9 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
     passes = PassContext(placer, remembered, cpu_kernel)
     return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize)
 
+
+# Seconds that a cancelled step may take to drain.
+DRAIN_SECONDS = 10.0
 
 _step_ids = itertools.count(1)
 
@@ -113,6 +117,8 @@ class LocalStep:
             loop.run_until(lambda: step.finished, deadline, "a step")
         except BaseException as e:
             step.cancel(e if isinstance(e, OpError) else None)
+            with contextlib.suppress(DeadlineExceededError):
+                loop.run_until(lambda: step.finished, time.monotonic() + DRAIN_SECONDS)
             raise
 
 

@@ -14,15 +14,12 @@ from hpcflow.errors import AbortedError, DeadlineExceededError, OpError
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.kernels.registry import is_collective
 from hpcflow.runtime import wire
-from hpcflow.runtime.compiled import LocalStep, StepOptions, compiled_form, make_parts
+from hpcflow.runtime.compiled import DRAIN_SECONDS, LocalStep, StepOptions, compiled_form, make_parts
 from hpcflow.runtime.endpoint import Endpoint, Peers
 from hpcflow.runtime.executor import Step, check_results
 from hpcflow.runtime.lane import Lane
 from hpcflow.runtime.task import KernelContext
 from hpcflow.version import __version__
-
-# Seconds that a cancelled step may take to drain before its lane is given up.
-_DRAIN_SECONDS = 10.0
 
 
 class ClusterEngine:
@@ -206,7 +203,7 @@ class DistributedStep:
             execution.fail(e if isinstance(e, OpError) else AbortedError(
                 None, None, f"The step was interrupted ({type(e).__name__})"), None)
             try:
-                loop.run_until(execution.finished, time.monotonic() + _DRAIN_SECONDS)
+                loop.run_until(execution.finished, time.monotonic() + DRAIN_SECONDS)
             except DeadlineExceededError:
                 pass
             raise

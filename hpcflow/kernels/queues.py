@@ -1,0 +1,131 @@
+"""Kernels of queues: creation, and operations that wait without holding a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, kernel
+from hpcflow.resources.queues import (
+    Attempt,
+    PaddingFIFOQueue,
+    PriorityQueue,
+    Queue,
+    RandomShuffleQueue,
+)
+from hpcflow.shapes import TensorShape
+
+
+def _shared(node: KernelNode, make: Callable[[str], Queue]) -> Queue:
+    """The queue of this name in its container, made by the first op that asks for it."""
+    name = (node.attr("shared_name") or b"").decode() or node.name
+    container = (node.attr("container") or b"").decode()
+    queue = node.resources.lookup_or_create(container, "queue", name, lambda: make(name))
+    wanted = make(name)
+    same = (type(queue) is type(wanted) and queue.types == wanted.types
+            and queue.shapes == wanted.shapes and queue.capacity == wanted.capacity)
+    if not same:
+        raise InvalidArgumentError(
+            None, None, f"Shared queue '{name}' has type {queue.kind}, component types "
+            f"{[t.name for t in queue.types]}, shapes {queue.shapes}, capacity {queue.capacity}; "
+            f"this op asks for {wanted.kind}, {[t.name for t in wanted.types]}, {wanted.shapes}, "
+            f"{wanted.capacity}")
+    return queue
+
+
+@kernel("FIFOQueue", "FIFOQueueV2", device="CPU", mode=RESOURCE)
+def _fifo(node: KernelNode) -> Queue:
+    return _shared(node, lambda name: Queue(
+        name, node.attr("component_types"), node.attr("shapes"), node.attr("capacity")))
+
+
+@kernel("PaddingFIFOQueue", "PaddingFIFOQueueV2", device="CPU", mode=RESOURCE)
+def _padding(node: KernelNode) -> Queue:
+    return _shared(node, lambda name: PaddingFIFOQueue(
+        name, node.attr("component_types"), node.attr("shapes"), node.attr("capacity")))
+
+
+@kernel("RandomShuffleQueue", "RandomShuffleQueueV2", device="CPU", mode=RESOURCE)
+def _shuffling(node: KernelNode) -> Queue:
+    seeds = [node.attr("seed"), node.attr("seed2")]
+
+    def make(name: str) -> Queue:
+        generator = np.random.default_rng([s & 0xFFFFFFFF for s in seeds] if any(seeds) else None)
+        return RandomShuffleQueue(
+            name, node.attr("component_types"), node.attr("shapes"), node.attr("capacity"),
+            node.attr("min_after_dequeue"), generator)
+
+    return _shared(node, make)
+
+
+@kernel("PriorityQueue", "PriorityQueueV2", device="CPU", mode=RESOURCE)
+def _priority(node: KernelNode) -> Queue:
+    types = [dtypes.int64, *node.attr("component_types")]
+    shapes = [TensorShape([]), *node.attr("shapes")]
+    return _shared(node, lambda name: PriorityQueue(name, types, shapes, node.attr("capacity")))
+
+
+@kernel("FakeQueue", device="CPU")
+def _fake(node: KernelNode) -> Callable:
+    return lambda resource: resource
+
+
+def waiting(begin: Callable[..., tuple[Queue, Attempt]]) -> Callable[..., None]:
+    """The asynchronous kernel function of ``begin(done, *inputs) -> (queue, attempt)``.
+
+    When the step fails or is cancelled the attempt is taken back.
+    """
+
+    def run(step: Any, done: Callable[[Any], None], *inputs: Any) -> None:
+        take_back: list[Callable[[], None]] = []
+
+        def finished(outcome: Any) -> None:
+            for forget in take_back:
+                forget()
+            done(outcome)
+
+        queue, attempt = begin(finished, *inputs)
+        if not attempt.over:
+            take_back.append(step.when_cancelled(lambda: queue.cancel(attempt)))
+
+    return run
+
+
+@kernel("QueueEnqueue", "QueueEnqueueV2", device="CPU", mode=ASYNC)
+def _enqueue(node: KernelNode) -> Callable:
+    return waiting(lambda done, queue, *element: (queue, queue.enqueue(element, done)))
+
+
+@kernel("QueueEnqueueMany", "QueueEnqueueManyV2", device="CPU", mode=ASYNC)
+def _enqueue_many(node: KernelNode) -> Callable:
+    return waiting(lambda done, queue, *batch: (queue, queue.enqueue_many(batch, done)))
+
+
+@kernel("QueueDequeue", "QueueDequeueV2", device="CPU", mode=ASYNC)
+def _dequeue(node: KernelNode) -> Callable:
+    return waiting(lambda done, queue: (queue, queue.dequeue(done)))
+
+
+@kernel("QueueDequeueMany", "QueueDequeueManyV2", device="CPU", mode=ASYNC)
+def _dequeue_many(node: KernelNode) -> Callable:
+    return waiting(lambda done, queue, n: (queue, queue.dequeue_many(int(n), done)))
+
+
+@kernel("QueueDequeueUpTo", "QueueDequeueUpToV2", device="CPU", mode=ASYNC)
+def _dequeue_up_to(node: KernelNode) -> Callable:
+    return waiting(lambda done, queue, n: (queue, queue.dequeue_many(int(n), done, up_to=True)))
+
+
+@kernel("QueueClose", "QueueCloseV2", device="CPU")
+def _close(node: KernelNode) -> Callable:
+    cancel = node.attr("cancel_pending_enqueues")
+    return lambda queue: queue.close(cancel)
+
+
+@kernel("QueueSize", "QueueSizeV2", device="CPU")
+def _size(node: KernelNode) -> Callable:
+    return lambda queue: np.int32(queue.size())

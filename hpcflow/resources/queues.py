@@ -1,0 +1,344 @@
+"""Queues: bounded buffers of tuples of tensors whose operations wait without holding a thread.
+
+An operation that cannot finish stays behind as an *attempt*; whatever changes the queue lets the
+attempts at the front go on. Attempts of one kind are served in order. A dequeue of several
+elements takes them as they come and gives them back, in order, if it fails.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.dtypes import DType
+from hpcflow.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from hpcflow.shapes import TensorShape, format_shape
+
+Element = tuple
+Done = Callable[[Any], None]
+
+
+class Attempt:
+    """An enqueue or dequeue that is under way.
+
+    ``advance()`` does what is possible now and returns the outcome, or None to go on waiting.
+    ``give_up()`` undoes what a failing attempt has done so far.
+    """
+
+    __slots__ = ("advance", "give_up", "done", "over")
+
+    def __init__(self, advance: Callable[[], Any], done: Done,
+                 give_up: Callable[[], None] = lambda: None) -> None:
+        self.advance = advance
+        self.give_up = give_up
+        self.done = done
+        self.over = False
+
+
+FINISHED = object()  # the outcome of an attempt that has no values
+
+
+class Queue:
+    """First in, first out. Subclasses change which element goes next, and how batches are made.
+
+    Args:
+        name: for messages.
+        types: dtype of every component.
+        shapes: shape of every component, or empty where they may differ between elements.
+        capacity: how many elements fit; negative: any number.
+    """
+
+    kind = "FIFOQueue"
+
+    def __init__(self, name: str, types: list[DType], shapes: list[TensorShape],
+                 capacity: int) -> None:
+        self.name = name
+        self.types = list(types)
+        self.shapes = list(shapes)
+        self.capacity = capacity if capacity >= 0 else float("inf")
+        self.closed = False
+        self._cancelled = False  # closed, and enqueues that waited were cancelled
+        self._lock = threading.Lock()
+        self._enqueues: deque[Attempt] = deque()
+        self._dequeues: deque[Attempt] = deque()
+        self._make_store()
+
+    # ------------------------------------------------------------ the store
+
+    def _make_store(self) -> None:
+        self._elements: Any = deque()
+
+    def _add(self, element: Element) -> None:
+        self._elements.append(element)
+
+    def _take(self) -> Element:
+        return self._elements.popleft()
+
+    def _put_back(self, elements: list[Element]) -> None:
+        """Undo takes: `elements` in the order in which they were taken."""
+        self._elements.extendleft(reversed(elements))
+
+    def _available(self) -> int:
+        """How many elements may be taken now."""
+        return len(self._elements)
+
+    def size(self) -> int:
+        """The number of elements."""
+        with self._lock:
+            return len(self._elements)
+
+    # ------------------------------------------------------------ operations
+
+    def enqueue(self, element: Element, done: Done) -> Attempt:
+        """Add one element; ``done(())`` when it is in the queue."""
+        return self._enqueue([self._checked(element)], done)
+
+    def enqueue_many(self, batch: Element, done: Done) -> Attempt:
+        """Add the slices of `batch` along the first dimension, one by one."""
+        return self._enqueue(self._split(batch), done)
+
+    def _enqueue(self, elements: list[Element], done: Done) -> Attempt:
+        remaining = deque(elements)
+
+        def advance() -> Any:
+            if self._cancelled:
+                return self._closed_error()
+            while remaining and len(self._elements) < self.capacity:
+                self._add(remaining.popleft())
+            return None if remaining else FINISHED
+
+        attempt = Attempt(advance, done)
+        with self._lock:
+            attempt.over = self.closed
+            if not self.closed:
+                self._enqueues.append(attempt)
+        if attempt.over:
+            done(self._closed_error())
+        self._serve()
+        return attempt
+
+    def _closed_error(self) -> CancelledError:
+        return CancelledError(None, None, f"{self.kind} '{self.name}' is closed.")
+
+    def dequeue(self, done: Done) -> Attempt:
+        """Take one element; ``done(element)``."""
+        return self._dequeue(1, False, lambda elements: elements[0], done)
+
+    def dequeue_many(self, count: int, done: Done, up_to: bool = False) -> Attempt:
+        """Take `count` elements as one batch; with `up_to` fewer (at least one) of a closed queue.
+
+        Raises ``InvalidArgumentError`` for a negative count, or components of unknown shape.
+        """
+        if count < 0:
+            raise InvalidArgumentError(None, None, f"DequeueMany requested {count} < 0 elements")
+        self._check_can_batch(up_to)
+        return self._dequeue(count, up_to, self._batch, done)
+
+    def _dequeue(self, count: int, up_to: bool, combine: Callable[[list], Element],
+                 done: Done) -> Attempt:
+        taken: list[Element] = []
+
+        def advance() -> Any:
+            while len(taken) < count and self._available() > 0:
+                taken.append(self._take())
+            if len(taken) < count and self.closed and not self._enqueues:
+                if up_to and taken:
+                    return combine(taken)
+                return OutOfRangeError(
+                    None, None, f"{self.kind} '{self.name}' is closed and has insufficient elements "
+                    f"(requested {count}, current size {len(self._elements) + len(taken)})")
+            return combine(taken) if len(taken) == count else None
+
+        def give_up() -> None:
+            self._put_back(taken)
+            taken.clear()
+
+        attempt = Attempt(advance, done, give_up)
+        with self._lock:
+            self._dequeues.append(attempt)
+        self._serve()
+        return attempt
+
+    def cancel(self, attempt: Attempt, reason: BaseException | None = None) -> None:
+        """Stop an attempt, if it is not over; what it had taken goes back."""
+        with self._lock:
+            if attempt.over:
+                return
+            attempt.over = True
+            attempt.give_up()
+            for waiting in (self._enqueues, self._dequeues):
+                if attempt in waiting:
+                    waiting.remove(attempt)
+        attempt.done(reason or CancelledError(None, None, f"{self.kind} operation was cancelled"))
+        self._serve()
+
+    def close(self, cancel_pending: bool = False) -> None:
+        """Take no further elements; with `cancel_pending` not even those that wait for room."""
+        with self._lock:
+            self.closed = True
+            self._cancelled = self._cancelled or cancel_pending
+        self._serve()
+
+    def clear(self) -> None:
+        """The container is cleared: whoever waits is cancelled."""
+        for attempt in [*self._enqueues, *self._dequeues]:
+            self.cancel(attempt)
+
+    # ------------------------------------------------------------ progress
+
+    def _serve(self) -> None:
+        """Let attempts go on until none can; tell those that are over, with no lock held."""
+        over: list[tuple[Attempt, Any]] = []
+        with self._lock:
+            moved = True
+            while moved:
+                moved = self._front(self._enqueues, over) | self._front(self._dequeues, over)
+        for attempt, outcome in over:
+            attempt.done(() if outcome is FINISHED else outcome)
+
+    def _front(self, waiting: deque[Attempt], over: list) -> bool:
+        if not waiting:
+            return False
+        attempt = waiting[0]
+        before = len(self._elements)
+        outcome = attempt.advance()
+        if outcome is None:
+            return len(self._elements) != before
+        if isinstance(outcome, BaseException):
+            attempt.give_up()
+        attempt.over = True
+        waiting.popleft()
+        over.append((attempt, outcome))
+        return True
+
+    # ------------------------------------------------------------ elements
+
+    def _checked(self, element: Element) -> Element:
+        """A copy of `element` that is the queue's own, checked against the declared shapes."""
+        if len(element) != len(self.types):
+            raise InvalidArgumentError(None, None, f"Wrong number of components in tuple. Expected "
+                                       f"{len(self.types)}, got {len(element)}")
+        values = tuple([_own(v) for v in element])
+        for i, (value, shape) in enumerate(zip(values, self.shapes)):  # noqa: B905 (may be empty)
+            if not shape.is_compatible_with(np.shape(value)):
+                raise InvalidArgumentError(
+                    None, None, f"Shape mismatch in tuple component {i}. Expected "
+                    f"{format_shape(shape)}, got {format_shape(np.shape(value))}")
+        return values
+
+    def _split(self, batch: Element) -> list[Element]:
+        if len(batch) != len(self.types):
+            raise InvalidArgumentError(None, None, f"Wrong number of components in tuple. Expected "
+                                       f"{len(self.types)}, got {len(batch)}")
+        lengths = {np.shape(c)[0] if np.ndim(c) else -1 for c in batch}
+        if len(lengths) != 1 or -1 in lengths:
+            shapes = ", ".join(format_shape(np.shape(c)) for c in batch)
+            raise InvalidArgumentError(
+                None, None, "All components of an enqueue of many elements must have the same first "
+                f"dimension, got {shapes}")
+        owned = [_own(c) for c in batch]
+        return [self._checked(tuple([c[i] for c in owned])) for i in range(lengths.pop())]
+
+    def _check_can_batch(self, up_to: bool) -> None:
+        if len(self.shapes) != len(self.types) or not all(
+                s.is_fully_defined() for s in self.shapes):
+            raise InvalidArgumentError(
+                None, None, f"{self.kind}'s DequeueMany and DequeueUpTo require the components to "
+                "have specified shapes.")
+
+    def _batch(self, elements: list[Element]) -> Element:
+        if not elements:
+            return tuple([np.empty((0, *s.as_list()), t.np)
+                          for t, s in zip(self.types, self.shapes, strict=True)])
+        return tuple([_stack([e[i] for e in elements], t) for i, t in enumerate(self.types)])
+
+
+class RandomShuffleQueue(Queue):
+    """Elements leave in random order; at least `min_after_dequeue` stay behind until it is closed."""
+
+    kind = "RandomShuffleQueue"
+
+    def __init__(self, name: str, types: list, shapes: list, capacity: int,
+                 min_after_dequeue: int, generator: np.random.Generator) -> None:
+        self.min_after_dequeue = min_after_dequeue
+        self._generator = generator
+        super().__init__(name, types, shapes, capacity)
+
+    def _make_store(self) -> None:
+        self._elements = []
+
+    def _take(self) -> Element:
+        elements = self._elements
+        chosen = int(self._generator.integers(len(elements)))
+        elements[chosen], elements[-1] = elements[-1], elements[chosen]
+        return elements.pop()
+
+    def _put_back(self, elements: list[Element]) -> None:
+        self._elements.extend(elements)
+
+    def _available(self) -> int:
+        kept = 0 if self.closed else self.min_after_dequeue
+        return len(self._elements) - kept
+
+
+class PaddingFIFOQueue(Queue):
+    """Batches components of different sizes by padding them with zeros to the largest."""
+
+    kind = "PaddingFIFOQueue"
+
+    def _check_can_batch(self, up_to: bool) -> None:
+        """Every shape has a known rank, so every batch can be padded."""
+
+    def _batch(self, elements: list[Element]) -> Element:
+        if not elements:
+            return tuple([np.empty((0, *[d or 0 for d in s.as_list()]), t.np)
+                          for t, s in zip(self.types, self.shapes, strict=True)])
+        return tuple([_pad([e[i] for e in elements], t) for i, t in enumerate(self.types)])
+
+
+class PriorityQueue(Queue):
+    """The first component is an int64 priority; the lowest goes first, equal ones in order."""
+
+    kind = "PriorityQueue"
+
+    def _make_store(self) -> None:
+        self._elements = []
+        self._serial = 0
+
+    def _add(self, element: Element) -> None:
+        self._serial += 1
+        heapq.heappush(self._elements, (int(element[0]), self._serial, element))
+
+    def _take(self) -> Element:
+        return heapq.heappop(self._elements)[-1]
+
+    def _put_back(self, elements: list[Element]) -> None:
+        for back, element in enumerate(reversed(elements)):
+            heapq.heappush(self._elements, (int(element[0]), -1 - back, element))
+
+
+def _own(value: Any) -> Any:
+    """A value that stays as it is whatever happens to `value`."""
+    return value.copy() if isinstance(value, np.ndarray) and value.ndim else value
+
+
+def _stack(values: list, dtype: DType) -> np.ndarray:
+    out = np.empty((len(values), *np.shape(values[0])), dtype.np)
+    for i, value in enumerate(values):
+        out[i] = value
+    return out
+
+
+def _pad(values: list, dtype: DType) -> np.ndarray:
+    shapes = [np.shape(v) for v in values]
+    largest = tuple(max(sizes) for sizes in zip(*shapes, strict=True))
+    blank: Any = b"" if dtype.name == "string" else 0
+    out = np.full((len(values), *largest), blank, dtype.np)
+    for i, (value, shape) in enumerate(zip(values, shapes, strict=True)):
+        out[(i, *[slice(n) for n in shape])] = value
+    return out
