@@ -79,7 +79,7 @@ def shrink(xp: Any, x: Any, threshold: Any, out: Any, scratch: Any) -> None:
     """
     xp.absolute(x, out)
     xp.subtract(out, threshold, out)
-    xp.maximum(out, out.dtype.type(0), out)
+    xp.maximum(out, out.dtype.type(0), out=out)
     xp.sign(x, scratch)
     xp.multiply(out, scratch, out)
 
