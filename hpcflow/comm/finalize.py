@@ -9,7 +9,6 @@ from __future__ import annotations
 import atexit
 import sys
 import traceback
-import weakref
 from typing import Any, Protocol
 
 from hpcflow.comm import abort
@@ -28,17 +27,23 @@ class Closable(Protocol):
         """Release everything; a second call does nothing."""
 
 
-_open: weakref.WeakSet[Any] = weakref.WeakSet()
+# Strong references: MPI writes into the buffers of a transport until it is closed.
+_open: set[Closable] = set()
 _installed = False
 
 
 def at_exit(transport: Closable) -> None:
-    """Close `transport` when the process ends, if it still exists and MPI still runs."""
+    """Close `transport` when the process ends, unless it is `forget`-ed before."""
     global _installed
     _open.add(transport)
     if not _installed:
         _installed = True
         atexit.register(_close_all)
+
+
+def forget(transport: Closable) -> None:
+    """`transport` has been closed."""
+    _open.discard(transport)
 
 
 def _close_all() -> None:

@@ -371,6 +371,7 @@ class MpiTransport(Transport):
         finally:
             self.lock = self._refuse
             self.unlock(None)
+            finalize.forget(self)
 
     def _take_over(self) -> None:
         """Take the lock for good; from now on polls return False and operations are refused."""
