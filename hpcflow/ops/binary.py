@@ -161,9 +161,13 @@ def _logarithm(x: Tensor) -> Tensor | None:
 
 @RegisterGradient("SquaredDifference")
 def _squared_difference_grad(op: Operation, grad: Any) -> tuple:
+    """2 (x - y) times the gradient, of which only the real part counts: |x - y|² is real."""
     x, y = op.inputs
-    two = x.dtype.base_dtype.np.type(2)
-    grad_x = raw_ops.Mul(raw_ops.Mul(grad, two), raw_ops.Sub(x, y))
+    if x.dtype.is_complex:
+        twice = raw_ops.Add(grad, raw_ops.Conj(grad))
+    else:
+        twice = raw_ops.Mul(grad, x.dtype.base_dtype.np.type(2))
+    grad_x = raw_ops.Mul(twice, raw_ops.Sub(x, y))
     return unbroadcast(x, y, grad_x, raw_ops.Neg(grad_x))
 
 

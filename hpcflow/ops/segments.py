@@ -138,8 +138,10 @@ def _segment_mean_grad(op: Operation, grad: Any) -> tuple:
 def _shared_among_chosen(data: Tensor, output: Tensor, ids: Tensor, grad: Any,
                          total: Any) -> Tensor:
     """The gradient of an extremum: the elements equal to it share it; ``total`` sums by ids."""
+    kind = data.dtype.base_dtype
     chosen = raw_ops.Equal(data, raw_ops.Gather(output, ids))
-    count = total(raw_ops.Cast(chosen, DstT=data.dtype.base_dtype))
+    # A segment without rows is divided by one: nothing reads its gradient.
+    count = raw_ops.Maximum(total(raw_ops.Cast(chosen, DstT=kind)), np.ones((), kind.np))
     share = raw_ops.Gather(raw_ops.RealDiv(grad, count), ids)
     return raw_ops.Select(chosen, share, raw_ops.ZerosLike(share))
 
