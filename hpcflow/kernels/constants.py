@@ -45,7 +45,7 @@ def _show(dims: tuple) -> str:
 # ---------------------------------------------------------------- filled tensors
 
 
-@kernel("Fill", fresh=True, host_inputs=(0,))
+@kernel("Fill", fresh=True, host_inputs=(0, 1))
 @also_strings("Fill")
 def fill(node: KernelNode) -> Callable:
     """``full(dims, value)``."""

@@ -41,7 +41,6 @@ def check_numerics(node: KernelNode) -> Callable:
     xp, message = node.xp, node.attr("message").decode()
 
     def run(x: Any) -> Any:
-        # The sum of finite numbers is finite unless it overflows: the costly test is seldom made.
         if not xp.isfinite(x).all():
             kinds = [k for k, test in (("Inf", xp.isinf), ("NaN", xp.isnan)) if test(x).any()]
             raise invalid(f"{message} : Tensor had {' and '.join(kinds)} values")

@@ -98,7 +98,7 @@ def pad_strings(node: KernelNode) -> Callable:
     return _padder(node, lambda dims, dtype: full(dims, b"", dtype))
 
 
-@kernel("PadV2", fresh=True, host_inputs=(1,))
+@kernel("PadV2", fresh=True, host_inputs=(1, 2))
 @also_strings("PadV2")
 def pad_v2(node: KernelNode) -> Callable:
     """A given value around the input."""

@@ -67,7 +67,8 @@ def _gather_grad(op: Operation, grad: Tensor) -> list:
     return [_rows(op.inputs[0], op.inputs[1], grad), None]
 
 
-def _rows(params: Tensor, indices: Tensor, grad: Tensor) -> IndexedSlices:
+def _rows(params: Tensor, indices: Tensor, grad: Any) -> IndexedSlices:
+    grad = convert_to_tensor(grad)  # that of another gather is sparse itself
     with colocate_with(params):
         dense_shape = convert_to_tensor(shape_of(params))
     if indices._dims is not None and len(indices._dims) == 1:
