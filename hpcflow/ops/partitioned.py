@@ -14,7 +14,7 @@ from hpcflow.ops.slice_info import SaveSliceInfo
 from hpcflow.ops.variables import Variable
 from hpcflow.shapes import TensorShape, as_shape
 
-__all__ = ["create_partitioned_variables"]
+__all__: list[str] = []
 
 
 class PartitionInfo(NamedTuple):
@@ -189,36 +189,6 @@ def check_partitions(shape: Sequence[int], partitions: Sequence[int]) -> tuple[i
         raise ValueError(f"only one dimension can be cut, got partitions {list(partitions)}")
     axis = cut[0] if cut else 0
     return axis, partitions[axis]
-
-
-def create_partitioned_variables(shape: Any, slicing: Sequence[int], initializer: Any,
-                                 dtype: Any = "float32", trainable: bool = True,
-                                 collections: Any = None, name: str | None = None,
-                                 reuse: bool | None = None) -> list[Variable]:
-    """Return the slices of a new (or reused) partitioned variable.
-
-    Args:
-        shape: shape of the whole.
-        slicing: number of parts for each dimension, at most one above 1.
-        initializer: a function of shape and dtype, or a tensor of the whole initial value.
-        dtype: element type.
-        trainable: whether optimizers change it.
-        collections: collections to add to.
-        name: name; "PartitionedVariable" made unique if None.
-        reuse: as in ``variable_scope``.
-
-    Raises ``ValueError`` if shape and slicing do not fit.
-    """
-    from hpcflow.ops import variable_scope
-
-    if len(as_shape(shape).as_list()) != len(slicing):
-        raise ValueError(f"The slicing must have one number per dimension: {list(slicing)} for "
-                         f"shape {as_shape(shape)}")
-    with variable_scope.variable_scope(name, "PartitionedVariable", reuse=reuse):
-        whole = variable_scope.get_partitioned_variable(
-            name=None, shape=shape, dtype=dtype, initializer=initializer, trainable=trainable,
-            collections=collections, partitioner=lambda **unused: list(slicing))
-        return list(whole)
 
 
 def slice_info(name: str, shape: Sequence[int], offset: Sequence[int],

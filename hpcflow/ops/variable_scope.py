@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hpcflow import dtypes
@@ -13,9 +13,12 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_collection, get_default_graph, graph_of, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.ops.variable_store import VariableStore
+from hpcflow.ops.variables import Variable
+from hpcflow.shapes import as_shape
 
 __all__ = [
     "VariableScope",
+    "create_partitioned_variables",
     "get_local_variable",
     "get_variable",
     "get_variable_scope",
@@ -248,15 +251,6 @@ def get_local_variable(*args: Any, **keywords: Any) -> Any:
     return get_variable(*args, **keywords)
 
 
-def get_partitioned_variable(name: str | None, shape: Any, dtype: Any, initializer: Any,
-                             trainable: bool, collections: Any, partitioner: Callable) -> Any:
-    """A partitioned variable of the current scope; `name` None: called like the scope."""
-    scopes = _scopes()
-    return scopes.current.get_variable(
-        scopes.store, name, shape, dtype, initializer, trainable=trainable,
-        collections=collections, partitioner=partitioner)
-
-
 def unique_scope_name(prefix: str) -> str:
     """`prefix`, with a number if a variable scope of that name was opened before."""
     scopes = _scopes()
@@ -383,3 +377,35 @@ def variable_op_scope(values: list, name_or_scope: Any, default_name: str | None
     """The old argument order of :func:`variable_scope`."""
     return variable_scope(name_or_scope, default_name, values, initializer, regularizer,
                           caching_device, partitioner, custom_getter, reuse, dtype)
+
+
+# ---------------------------------------------------------------- partitioned
+
+
+def create_partitioned_variables(shape: Any, slicing: Sequence[int], initializer: Any,
+                                 dtype: Any = "float32", trainable: bool = True,
+                                 collections: Any = None, name: str | None = None,
+                                 reuse: bool | None = None) -> list[Variable]:
+    """Return the slices of a new (or reused) partitioned variable.
+
+    Args:
+        shape: shape of the whole.
+        slicing: number of parts for each dimension, at most one above 1.
+        initializer: a function of shape and dtype, or a tensor of the whole initial value.
+        dtype: element type.
+        trainable: whether optimizers change it.
+        collections: collections to add to.
+        name: name; "PartitionedVariable" made unique if None.
+        reuse: as in ``variable_scope``.
+
+    Raises ``ValueError`` if shape and slicing do not fit.
+    """
+    if len(as_shape(shape).as_list()) != len(slicing):
+        raise ValueError(f"The slicing must have one number per dimension: {list(slicing)} for "
+                         f"shape {as_shape(shape)}")
+    scopes = _scopes()
+    with variable_scope(name, "PartitionedVariable", reuse=reuse) as scope:
+        # Without a name of its own the variable is called like the scope.
+        return list(scope.get_variable(
+            scopes.store, None, shape, dtype, initializer, trainable=trainable,
+            collections=collections, partitioner=lambda **unused: list(slicing)))

@@ -253,7 +253,7 @@ def test_bad_arguments():
         optimizer.apply_gradients([])
     with pytest.raises(ValueError, match="No gradients"):
         optimizer.apply_gradients([(None, v)])
-    with pytest.raises(TypeError, match="not a hf.Variable"):
+    with pytest.raises(TypeError, match=r"not a hf\.Variable"):
         optimizer.compute_gradients(loss, var_list=[hf.constant(1.0)])
     with pytest.raises(ValueError, match="Invalid type int32"):
         optimizer.compute_gradients(hf.reduce_sum(i))
@@ -265,7 +265,7 @@ def test_bad_arguments():
                  lambda: train.FtrlOptimizer(0.1, l1_regularization_strength=-1.0),
                  lambda: train.AdagradDAOptimizer(0.1, v, 0.0),
                  lambda: train.ProximalAdagradOptimizer(0.1, -1.0)):
-        with pytest.raises(ValueError, match="positive|negative"):
+        with pytest.raises(ValueError, match=r"positive|negative"):
             make()
 
 

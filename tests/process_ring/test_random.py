@@ -1,0 +1,271 @@
+"""Random ops: distributions by their moments, seeds by repetition, bad parameters."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+N = 20000
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with hf.Graph().as_default() as graph:
+        yield graph
+
+
+def run(fetches, feeds=None):
+    with hf.Session() as session:
+        return session.run(fetches, feeds)
+
+
+def standard_error(values):
+    return np.std(values) / math.sqrt(values.size)
+
+
+def assert_mean(values, expected, factor=5.0):
+    values = np.asarray(values, np.float64)
+    assert abs(values.mean() - expected) < factor * standard_error(values) + 1e-12
+
+
+def normal_cdf(x):
+    return 0.5 * (1 + math.erf(x / math.sqrt(2)))
+
+
+# ---------------------------------------------------------------- distributions
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_uniform(dtype):
+    x = run(hf.random_uniform([N], -1.0, 3.0, dtype, seed=1))
+    assert x.dtype == hf.as_dtype(dtype).np and x.shape == (N,)
+    assert x.min() >= -1 and x.max() <= 3
+    assert_mean(x, 1.0)
+    assert abs(x.astype(np.float64).var() - 16 / 12) < 0.05
+    raw = run(hf.raw_ops.RandomUniform([N], dtype=dtype, seed=2, seed2=3))
+    assert raw.min() >= 0 and raw.max() < 1
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_uniform_integers(dtype):
+    x = run(hf.random_uniform([N], -3, 4, dtype, seed=1))
+    assert x.dtype == hf.as_dtype(dtype).np
+    values, counts = np.unique(x, return_counts=True)
+    np.testing.assert_array_equal(values, np.arange(-3, 4))
+    assert abs(counts / N - 1 / 7).max() < 0.02
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_normal(dtype):
+    x = run(hf.random_normal([100, N // 100], 2.0, 3.0, dtype, seed=1))
+    assert x.dtype == hf.as_dtype(dtype).np
+    assert_mean(x, 2.0)
+    assert abs(x.astype(np.float64).std() - 3) < 0.1
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_truncated_normal(dtype):
+    x = run(hf.truncated_normal([N], 1.0, 0.5, dtype, seed=1)).astype(np.float64)
+    assert x.min() >= 0 and x.max() <= 2
+    assert_mean(x, 1.0)
+    # The variance of a normal distribution cut at two standard deviations.
+    density = math.exp(-2) / math.sqrt(2 * math.pi)
+    assert abs(x.var() - 0.25 * (1 - 4 * density / (2 * normal_cdf(2) - 1))) < 0.01
+
+
+@pytest.mark.parametrize("low, high", [(-2, 2), (0.5, 0.6), (1, 30), (-0.1, 40), (-40, -3),
+                                       (4, 4.5), (5, math.inf), (-math.inf, 1), (-9, 0.01)])
+def test_parameterized_truncated_normal(low, high):
+    bounds = np.float64(3 + 2 * low), np.float64(3 + 2 * high)
+    x = run(hf.raw_ops.ParameterizedTruncatedNormal(
+        [2, N], np.float64([3, 3]), np.float64(2), *bounds, seed=1, seed2=2))
+    z = (x - 3) / 2
+    assert z.min() >= low - 1e-9 and z.max() <= high + 1e-9
+
+    def density(t):
+        return math.exp(-t * t / 2) / math.sqrt(2 * math.pi) if math.isfinite(t) else 0.0
+
+    mass = normal_cdf(high) - normal_cdf(low) if high < 4 else normal_cdf(-low) - normal_cdf(-high)
+    assert_mean(z, (density(low) - density(high)) / mass)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_gamma(dtype):
+    alpha = np.array([0.5, 1.0, 4.0])
+    x = run(hf.random_gamma([N], hf.constant(alpha, dtype), hf.constant(2.0, dtype), dtype, seed=1))
+    assert x.shape == (N, 3) and x.dtype == hf.as_dtype(dtype).np
+    for column, a in zip(x.T, alpha):
+        assert_mean(column, a / 2, 6.0)
+    grid = run(hf.random_gamma([5], alpha, np.ones((2, 1)), hf.float64, seed=1))
+    assert grid.shape == (5, 2, 3)
+
+
+def test_poisson():
+    rate = np.array([0.0, 0.5, 12.0], np.float32)
+    x = run(hf.random_poisson(rate, [N], seed=1))
+    assert x.shape == (N, 3)
+    for column, r in zip(x.T, rate):
+        assert_mean(column, r)
+        assert abs(column.var() - r) < 0.1 * r + 1e-9
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+def test_multinomial(dtype):
+    logits = np.array([[0, 0, 0], [3, 0, -50], [-1000, -1001, -1000]]).astype(hf.as_dtype(dtype).np)
+    x = run(hf.multinomial(logits, N, seed=1))
+    assert x.shape == (3, N) and x.dtype == np.int64
+    for row, values in zip(x, logits.astype(np.float64)):
+        expected = np.exp(values - values.max())
+        frequencies = np.bincount(row, minlength=3) / N
+        assert abs(frequencies - expected / expected.sum()).max() < 0.02
+    impossible = np.array([[0.0, -np.inf, 0.0]])
+    assert 1 not in run(hf.multinomial(impossible, N, seed=1))
+    assert run(hf.multinomial(np.zeros((0, 3)), 5)).shape == (0, 5)
+    assert run(hf.multinomial(np.zeros((2, 3)), 0)).shape == (2, 0)
+
+
+def test_shuffle():
+    value = np.arange(30).reshape(10, 3)
+    x = run(hf.random_shuffle(value, seed=1))
+    assert not np.array_equal(x, value)
+    np.testing.assert_array_equal(x[np.argsort(x[:, 0])], value)
+    assert run(hf.random_shuffle(np.zeros((0, 3)))).shape == (0, 3)
+    assert sorted(run(hf.random_shuffle(["a", "b", "c"]))) == [b"a", b"b", b"c"]
+    first = [run(hf.random_shuffle([0, 1, 2], seed=s))[0] for s in range(60)]
+    assert set(first) == {0, 1, 2}
+
+
+def test_crop():
+    image = np.arange(5 * 6 * 2).reshape(5, 6, 2)
+    seen = set()
+    with hf.Session() as session:
+        for crop in (hf.random_crop(image, [2, 3, 2], seed=1),
+                     hf.raw_ops.RandomCrop(image, np.int64([2, 3]), seed=1, seed2=2)):
+            assert crop.shape.as_list() == [2, 3, 2]
+            for _ in range(20):
+                x = session.run(crop)
+                top, left = divmod(int(x[0, 0, 0]) // 2, 6)
+                np.testing.assert_array_equal(x, image[top : top + 2, left : left + 3])
+                seen.add((top, left))
+    assert len(seen) > 5
+    whole = run(hf.random_crop(image, image.shape))
+    np.testing.assert_array_equal(whole, image)
+
+
+def test_shapes():
+    assert run(hf.random_uniform([])).shape == ()
+    assert run(hf.random_normal([0, 3])).shape == (0, 3)
+    assert run(hf.truncated_normal([])).shape == ()
+    assert run(hf.random_uniform([2, 3], maxval=5, dtype=hf.int32)).shape == (2, 3)
+    shape = hf.placeholder(hf.int64, [2])
+    x = hf.random_normal(shape)
+    assert x.shape.as_list() == [None, None]
+    assert run(x, {shape: [3, 4]}).shape == (3, 4)
+    with pytest.raises(hf.errors.InvalidArgumentError, match="negative"):
+        run(x, {shape: [3, -4]})
+    with pytest.raises(ValueError, match="negative"):
+        hf.random_uniform([-1])
+
+
+# ---------------------------------------------------------------- seeds
+
+DRAWS = {
+    "uniform": lambda seed: hf.random_uniform([4], seed=seed),
+    "integers": lambda seed: hf.random_uniform([4], maxval=1 << 30, dtype=hf.int32, seed=seed),
+    "normal": lambda seed: hf.random_normal([4], seed=seed),
+    "truncated": lambda seed: hf.truncated_normal([4], seed=seed),
+    "gamma": lambda seed: hf.random_gamma([4], [1.5], seed=seed),
+    "poisson": lambda seed: hf.random_poisson([1000.0], [4], seed=seed),
+    "multinomial": lambda seed: hf.multinomial(np.zeros((1, 1000)), 4, seed=seed),
+    "shuffle": lambda seed: hf.random_shuffle(np.arange(100), seed=seed),
+    "crop": lambda seed: hf.random_crop(np.arange(10000), [4], seed=seed),
+}
+
+
+def sequence(draw, graph_seed, op_seed, steps=3):
+    with hf.Graph().as_default(), hf.Session() as session:
+        if graph_seed is not None:
+            hf.set_random_seed(graph_seed)
+        x = draw(op_seed)
+        return np.stack([session.run(x) for _ in range(steps)])
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_seeds(name):
+    draw = DRAWS[name]
+    for graph_seed, op_seed in ((None, 5), (7, None), (7, 5), (0, 0)):
+        first = sequence(draw, graph_seed, op_seed)
+        np.testing.assert_array_equal(first, sequence(draw, graph_seed, op_seed))
+        assert not np.array_equal(first[0], first[1])
+    assert not np.array_equal(sequence(draw, None, 5), sequence(draw, None, 6))
+    assert not np.array_equal(sequence(draw, 7, 5), sequence(draw, 8, 5))
+    assert not np.array_equal(sequence(draw, None, None), sequence(draw, None, None))
+
+
+def test_sequence_goes_on_over_other_steps():
+    """Different fetches compile different steps, which share the op's generator."""
+    x = hf.random_uniform([3], seed=1)
+    y = x * 2.0
+    with hf.Session() as session:
+        alternating = [session.run(x), session.run(y) / 2, session.run([x, y])[0], session.run(x)]
+    with hf.Session() as session:
+        np.testing.assert_array_equal(alternating, [session.run(x) for _ in range(4)])
+
+
+def test_equal_ops_draw_apart():
+    """Neither folded nor merged: each op has its own numbers, and new ones in every step."""
+    a, b = hf.random_uniform([3]), hf.random_uniform([3])
+    hf.set_random_seed(3)
+    c, d = hf.random_uniform([3]), hf.random_uniform([3])
+    with hf.Session() as session:
+        values = session.run([a, b, c, d])
+        values += session.run([a, b, c, d])
+    assert len({v.tobytes() for v in values}) == 8
+
+
+def test_the_numbers_are_those_of_philox():
+    """The sequence is part of the contract: it follows from the two seeds alone."""
+    x = hf.raw_ops.RandomUniform([5], dtype=hf.float32, seed=11, seed2=22)
+    rng = np.random.Generator(np.random.Philox(key=np.array([11, 22], np.uint64)))
+    np.testing.assert_array_equal(run(x), rng.random(5, np.float32))
+
+
+def test_get_seed():
+    assert hf.get_seed(None) == (None, None)
+    assert hf.get_seed(5) == (87654321, 5)
+    hf.constant(1)
+    hf.set_random_seed(9)
+    assert hf.get_seed(None) == (9, 1)
+    assert hf.get_seed(4) == (9, 4)
+    hf.set_random_seed(0)
+    assert hf.get_seed(0) == (0, 2**31 - 1)
+
+
+# ---------------------------------------------------------------- bad parameters
+
+
+def test_bad_parameters():
+    with pytest.raises(ValueError, match="maxval"):
+        hf.random_uniform([1], dtype=hf.int32)
+    with pytest.raises(ValueError):
+        hf.random_uniform([[1]])
+    with pytest.raises(TypeError):
+        hf.random_normal([1], dtype=hf.int32)
+    ops = hf.raw_ops
+    for op, message in (
+        (hf.random_uniform([1], 5, 5, hf.int32), "minval < maxval"),
+        (ops.RandomGamma([1], [-1.0]), "negative"),
+        (hf.random_poisson([-1.0], [1]), "negative"),
+        (hf.multinomial(np.zeros((1, 2)), -1), "negative"),
+        (hf.multinomial(np.zeros((1, 0)), 1), "num_classes"),
+        (ops.ParameterizedTruncatedNormal([1, 2], 0.0, -1.0, 0.0, 1.0), "stdevs"),
+        (ops.ParameterizedTruncatedNormal([1, 2], 0.0, 1.0, 1.0, 0.0), "minvals"),
+        (hf.random_crop(np.zeros((2, 2)), [3, 1]), "value.shape >= size"),
+        (ops.RandomCrop(np.zeros((2, 2, 1)), np.int64([3, 1])), "smaller than the crop"),
+    ):
+        with pytest.raises((hf.errors.InvalidArgumentError, ValueError), match=message):
+            run(op)
