@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.compiler.ir import CONTROL_FLOW_TYPES, FEED, FETCH, Node, StepGraph
+from hpcflow.compiler.ir import Node, StepGraph
+from hpcflow.compiler.unused import is_pure
 
 _SMALL = 1024  # bytes of a constant that are compared by content
 
@@ -16,7 +17,7 @@ def eliminate_common_subexpressions(graph: StepGraph) -> None:
     seen: dict[Any, Node] = {}
     merged: dict[Node, Node] = {}
     for node in graph.nodes:
-        if not _mergeable(node):
+        if not is_pure(node):
             continue
         key = _key(node, merged)
         if key is None:
@@ -25,12 +26,6 @@ def eliminate_common_subexpressions(graph: StepGraph) -> None:
         if first is not node:
             merged[node] = first
     graph.replace(merged)
-
-
-def _mergeable(node: Node) -> bool:
-    return not (node.op_def.is_stateful or node.type in CONTROL_FLOW_TYPES
-                or node.type in (FEED, FETCH, "_FetchOp") or node.type.startswith("Placeholder")
-                or any(t._is_ref_dtype for t in node.dtypes) or not node.dtypes)
 
 
 def _key(node: Node, merged: dict[Node, Node]) -> Any:

@@ -15,6 +15,7 @@ from hpcflow.compiler.place import Placer
 from hpcflow.compiler.prune import prune
 from hpcflow.compiler.reads import split_reads
 from hpcflow.compiler.regions import assign_regions
+from hpcflow.compiler.unused import drop_unread
 from hpcflow.graph.operation import Operation, Tensor
 
 
@@ -34,6 +35,10 @@ def _cse(graph: StepGraph, context: PassContext) -> None:
     eliminate_common_subexpressions(graph)
 
 
+def _unused(graph: StepGraph, context: PassContext) -> None:
+    drop_unread(graph)
+
+
 def _place(graph: StepGraph, context: PassContext) -> None:
     context.placer.place(graph, context.remembered)
 
@@ -50,6 +55,7 @@ def _regions(graph: StepGraph, context: PassContext) -> None:
 PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("fold", _fold, True),
     ("cse", _cse, True),
+    ("unused", _unused, True),
     ("place", _place, False),
     ("reads", _reads, False),
     ("regions", _regions, False),

@@ -116,21 +116,24 @@ def _holds_text(values: Any) -> bool:
 
 
 def _encode(array: np.ndarray) -> np.ndarray:
-    return _encode_nested(array.tolist() if array.ndim else array.item())
+    """An array of str or bytes as an array of bytes objects of the same shape."""
+    out = np.empty(array.shape, dtype=object)
+    flat = out.reshape(-1)
+    for i, item in enumerate(array.reshape(-1).tolist()):
+        flat[i] = _as_bytes(item)
+    return out
 
 
 def _encode_nested(values: Any) -> np.ndarray:
-    probe = np.array(values, dtype=object)
-    out = np.empty(probe.shape, dtype=object)
-    flat = out.reshape(-1)
-    for i, item in enumerate(probe.reshape(-1)):
-        if isinstance(item, str):
-            item = item.encode()
-        if not isinstance(item, bytes):
-            raise TypeError(f"Expected string, got {item!r} of type '{type(item).__name__}' "
-                            "instead.")
-        flat[i] = item
-    return out
+    return _encode(np.array(values, dtype=object))
+
+
+def _as_bytes(item: Any) -> bytes:
+    if isinstance(item, str):
+        return item.encode()
+    if not isinstance(item, bytes):
+        raise TypeError(f"Expected string, got {item!r} of type '{type(item).__name__}' instead.")
+    return item
 
 
 def _not_a_tensor(values: Any) -> str:

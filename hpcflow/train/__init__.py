@@ -16,8 +16,10 @@ from hpcflow.train.checkpoint_state import (
     update_checkpoint_state,
 )
 from hpcflow.train.cluster_spec import ClusterSpec
+from hpcflow.train.coordinator import Coordinator, LooperThread
 from hpcflow.train.device_setter import replica_device_setter
 from hpcflow.train.meta_graph import export_meta_graph
+from hpcflow.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from hpcflow.train.saver import Saver, import_meta_graph
 from hpcflow.train.server import Server
 from hpcflow.train.training_util import summary_iterator, write_graph

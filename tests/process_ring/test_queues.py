@@ -1,0 +1,337 @@
+"""Queues: order, blocking, closing, cancellation, batches, and the threads that fill them."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with hf.Graph().as_default():
+        yield
+
+
+def in_thread(call):
+    """Start `call` in a thread; returns (thread, results, errors)."""
+    results, errors = [], []
+
+    def run():
+        try:
+            results.append(call())
+        except Exception as e:  # noqa: BLE001
+            errors.append(e)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread, results, errors
+
+
+def still_waits(thread):
+    thread.join(0.1)
+    return thread.is_alive()
+
+
+def test_first_in_first_out():
+    q = hf.FIFOQueue(10, [hf.int32, hf.string], [[], []])
+    x, s = hf.placeholder(hf.int32, []), hf.placeholder(hf.string, [])
+    put, take, size = q.enqueue([x, s]), q.dequeue(), q.size()
+    with hf.Session() as session:
+        for i in range(3):
+            session.run(put, {x: i, s: str(i)})
+        assert session.run(size) == 3
+        for i in range(3):
+            assert session.run(take) == [i, str(i).encode()]
+
+
+def test_static_shapes_and_names():
+    q = hf.FIFOQueue(5, [hf.float32, hf.int32], [[2, 3], []], names=["image", "label"], name="q")
+    out = q.dequeue_many(4)
+    assert sorted(out) == ["image", "label"]
+    assert out["image"].shape.as_list() == [4, 2, 3]
+    assert q.dequeue_up_to(4)["image"].shape.as_list() == [None, 2, 3]
+    with pytest.raises(ValueError, match="names"):
+        q.enqueue([np.zeros((2, 3)), 1])
+    with pytest.raises(ValueError, match="do not match"):
+        q.enqueue({"image": np.zeros((2, 3)), "other": 1})
+
+
+def test_dequeue_waits_for_an_element():
+    q = hf.FIFOQueue(2, hf.int32, [[]])
+    x = hf.placeholder(hf.int32, [])
+    put, take = q.enqueue(x), q.dequeue()
+    with hf.Session() as session:
+        thread, results, errors = in_thread(lambda: session.run(take))
+        assert still_waits(thread)
+        session.run(put, {x: 5})
+        thread.join(10)
+        assert results == [5] and not errors
+
+
+def test_enqueue_waits_for_room():
+    q = hf.FIFOQueue(1, hf.int32, [[]])
+    x = hf.placeholder(hf.int32, [])
+    put, take = q.enqueue(x), q.dequeue()
+    with hf.Session() as session:
+        session.run(put, {x: 1})
+        thread, _, errors = in_thread(lambda: session.run(put, {x: 2}))
+        assert still_waits(thread)
+        assert session.run(take) == 1
+        thread.join(10)
+        assert session.run(take) == 2 and not errors
+
+
+def test_batches_larger_than_the_capacity():
+    q = hf.FIFOQueue(2, hf.float32, [[]])
+    put, take = q.enqueue_many([[1.0, 2.0, 3.0, 4.0, 5.0]]), q.dequeue_many(5)
+    with hf.Session() as session:
+        thread, _, errors = in_thread(lambda: session.run(put))
+        np.testing.assert_array_equal(session.run(take), [1, 2, 3, 4, 5])
+        thread.join(10)
+        assert not errors
+
+
+def test_dequeue_many_needs_shapes():
+    q = hf.FIFOQueue(2, hf.float32)
+    with hf.Session() as session:
+        with pytest.raises(hf.errors.InvalidArgumentError, match="specified shapes"):
+            session.run(q.dequeue_many(1))
+
+
+def test_zero_elements():
+    q = hf.FIFOQueue(2, hf.float32, [[3]])
+    with hf.Session() as session:
+        assert session.run(q.dequeue_many(0)).shape == (0, 3)
+        with pytest.raises(hf.errors.InvalidArgumentError, match="-1"):
+            session.run(q.dequeue_many(hf.placeholder_with_default(-1, [])))
+
+
+def test_closed_queue():
+    q = hf.FIFOQueue(5, hf.int32, [[]])
+    x = hf.placeholder(hf.int32, [])
+    put, take, many, up_to = q.enqueue(x), q.dequeue(), q.dequeue_many(3), q.dequeue_up_to(3)
+    with hf.Session() as session:
+        for i in range(5):
+            session.run(put, {x: i})
+        session.run(q.close())
+        with pytest.raises(hf.errors.CancelledError, match="is closed"):
+            session.run(put, {x: 9})
+        np.testing.assert_array_equal(session.run(many), [0, 1, 2])
+        with pytest.raises(hf.errors.OutOfRangeError, match="requested 3, current size 2"):
+            session.run(many)
+        np.testing.assert_array_equal(session.run(up_to), [3, 4])  # the failure took nothing
+        for op in (take, up_to):
+            with pytest.raises(hf.errors.OutOfRangeError):
+                session.run(op)
+
+
+def test_closing_releases_waiting_dequeues():
+    q = hf.FIFOQueue(5, hf.int32, [[]])
+    take, close = q.dequeue(), q.close()
+    with hf.Session() as session:
+        thread, _, errors = in_thread(lambda: session.run(take))
+        assert still_waits(thread)
+        session.run(close)
+        thread.join(10)
+        assert isinstance(errors[0], hf.errors.OutOfRangeError)
+
+
+def test_waiting_enqueues_survive_a_close_unless_cancelled():
+    for cancel in (False, True):
+        q = hf.FIFOQueue(1, hf.int32, [[]], name=f"q_{cancel}")
+        put, take = q.enqueue(1), q.dequeue()
+        close = q.close(cancel_pending_enqueues=cancel)
+        with hf.Session() as session:
+            session.run(put)
+            thread, _, errors = in_thread(lambda s=session, p=put: s.run(p))
+            assert still_waits(thread)
+            session.run(close)
+            if cancel:
+                thread.join(10)
+                assert isinstance(errors[0], hf.errors.CancelledError)
+                assert session.run(take) == 1
+            else:
+                assert still_waits(thread)
+                assert [session.run(take), session.run(take)] == [1, 1]
+                thread.join(10)
+                assert not errors
+
+
+def test_a_timeout_leaves_the_queue_usable():
+    q = hf.FIFOQueue(10, hf.int32, [[]])
+    x = hf.placeholder(hf.int32, [])
+    put, many, take = q.enqueue(x), q.dequeue_many(3), q.dequeue()
+    with hf.Session(config=hf.ConfigProto(operation_timeout_in_ms=150)) as session:
+        session.run(put, {x: 1})
+        session.run(put, {x: 2})
+        with pytest.raises(hf.errors.DeadlineExceededError):
+            session.run(many)
+        assert session.run(q.size()) == 2
+        session.run(put, {x: 3})
+        assert [session.run(take) for _ in range(3)] == [1, 2, 3]  # in order
+
+
+def test_closing_the_session_cancels_what_waits():
+    q = hf.FIFOQueue(1, hf.int32, [[]])
+    take = q.dequeue()
+    session = hf.Session()
+    thread, _, errors = in_thread(lambda: session.run(take))
+    assert still_waits(thread)
+    session.close()
+    thread.join(10)
+    assert isinstance(errors[0], hf.errors.CancelledError)
+
+
+def test_waiting_holds_no_thread():
+    q = hf.FIFOQueue(10, hf.int32, [[]])
+    takes = [q.dequeue() for _ in range(20)]
+    with hf.Session() as session:
+        thread, results, errors = in_thread(lambda: session.run(takes))
+        assert still_waits(thread)
+        assert threading.active_count() < 8
+        session.run(q.enqueue_many([list(range(10))]))
+        session.run(q.enqueue_many([list(range(10, 20))]))
+        thread.join(10)
+        assert sorted(results[0]) == list(range(20)) and not errors
+
+
+def test_shuffling():
+    q = hf.RandomShuffleQueue(100, 5, hf.int32, [[]], seed=3)
+    put, take, size = q.enqueue_many([list(range(40))]), q.dequeue(), q.size()
+    with hf.Session() as session:
+        session.run(put)
+        got = [session.run(take) for _ in range(35)]
+        assert got != sorted(got)
+        thread, results, _ = in_thread(lambda: session.run(take))
+        assert still_waits(thread)  # five stay behind ...
+        session.run(q.close())  # ... until the queue is closed
+        thread.join(10)
+        rest = [session.run(take) for _ in range(4)]
+        assert sorted([*got, *results, *rest]) == list(range(40))
+        assert session.run(size) == 0
+
+
+def test_padding():
+    q = hf.PaddingFIFOQueue(10, [hf.int32, hf.string], [[None], [None, 2]])
+    a, b = hf.placeholder(hf.int32, [None]), hf.placeholder(hf.string, [None, 2])
+    put, many = q.enqueue([a, b]), q.dequeue_many(2)
+    assert many[1].shape.as_list() == [2, None, 2]
+    with hf.Session() as session:
+        session.run(put, {a: [1], b: [["x", "y"]]})
+        session.run(put, {a: [2, 3, 4], b: np.empty((0, 2), object)})
+        numbers, texts = session.run(many)
+        np.testing.assert_array_equal(numbers, [[1, 0, 0], [2, 3, 4]])
+        assert texts.tolist() == [[[b"x", b"y"]], [[b"", b""]]]
+
+
+def test_priorities():
+    q = hf.PriorityQueue(10, [hf.string], [[]])
+    p, s = hf.placeholder(hf.int64, []), hf.placeholder(hf.string, [])
+    put, take = q.enqueue([p, s]), q.dequeue()
+    with hf.Session() as session:
+        for priority, text in [(3, "c"), (1, "a"), (2, "b"), (1, "aa")]:
+            session.run(put, {p: priority, s: text})
+        assert [session.run(take)[1] for _ in range(4)] == [b"a", b"aa", b"b", b"c"]
+
+
+def test_shared_names_between_graphs_of_a_server():
+    server = hf.train.Server.create_local_server()
+    try:
+        with hf.Graph().as_default(), hf.Session(server.target) as session:
+            session.run(hf.FIFOQueue(5, hf.int32, [[]], shared_name="s").enqueue(7))
+        with hf.Graph().as_default(), hf.Session(server.target) as session:
+            q = hf.FIFOQueue(5, hf.int32, [[]], shared_name="s", name="other")
+            assert session.run(q.dequeue()) == 7
+            with pytest.raises(hf.errors.InvalidArgumentError, match="Shared queue 's'"):
+                session.run(hf.FIFOQueue(6, hf.float32, shared_name="s").size())
+    finally:
+        server._server.close()
+
+
+def test_elements_keep_their_values():
+    q = hf.FIFOQueue(5, hf.float32, [[3]])
+    x = hf.placeholder(hf.float32, [3])
+    v = hf.Variable([1.0, 1.0, 1.0])
+    put, put_variable, take = q.enqueue(x), q.enqueue(v), q.dequeue()
+    with hf.Session() as session:
+        session.run(v.initializer)
+        fed = np.ones(3, np.float32)
+        session.run(put, {x: fed})
+        session.run(put_variable)
+        fed[:] = 9.0
+        session.run(hf.assign_add(v, [1.0, 1.0, 1.0]))
+        for _ in range(2):
+            np.testing.assert_array_equal(session.run(take), [1, 1, 1])
+
+
+def test_wrong_elements():
+    q = hf.FIFOQueue(5, [hf.float32], [[3]])
+    with pytest.raises(ValueError):
+        q.enqueue(np.zeros(4, np.float32))
+    with hf.Session() as session:
+        x = hf.placeholder(hf.float32)
+        with pytest.raises(hf.errors.InvalidArgumentError, match="Expected \\[3\\]"):
+            session.run(q.enqueue(x), {x: np.zeros(4)})
+
+
+def test_queue_runners_and_coordinator():
+    counter = hf.Variable(0, name="counter")
+    q = hf.FIFOQueue(5, hf.int32, [[]])
+    with hf.control_dependencies([hf.assign_add(counter, 1)]):
+        put = q.enqueue(hf.identity(counter))
+    limited = hf.train.QueueRunner(q, [put])
+    hf.train.add_queue_runner(limited)
+    take = q.dequeue()
+    with hf.Session() as session:
+        session.run(counter.initializer)
+        coordinator = hf.train.Coordinator()
+        threads = hf.train.start_queue_runners(session, coordinator)
+        got = [session.run(take) for _ in range(30)]
+        assert got == sorted(got)
+        coordinator.request_stop()
+        coordinator.join(threads, stop_grace_period_secs=10)
+        assert coordinator.joined
+        assert not any(t.is_alive() for t in threads)
+
+
+def test_a_failing_runner_reports_to_the_coordinator():
+    q = hf.FIFOQueue(5, hf.float32, [[]])
+    put = q.enqueue(hf.check_numerics(hf.placeholder_with_default(np.nan, []), "deliberate"))
+    hf.train.add_queue_runner(hf.train.QueueRunner(q, [put]))
+    with hf.Session() as session:
+        coordinator = hf.train.Coordinator()
+        threads = hf.train.start_queue_runners(session, coordinator)
+        assert coordinator.wait_for_stop(10)
+        with pytest.raises(hf.errors.InvalidArgumentError, match="deliberate"):
+            coordinator.join(threads, stop_grace_period_secs=10)
+
+
+def test_a_runner_closes_its_queue_at_the_end_of_its_data():
+    source = hf.FIFOQueue(5, hf.int32, [[]], name="source")
+    sink = hf.FIFOQueue(50, hf.int32, [[]], name="sink")
+    hf.train.add_queue_runner(hf.train.QueueRunner(sink, [sink.enqueue(source.dequeue())] * 2))
+    take = sink.dequeue()
+    with hf.Session() as session:
+        session.run(source.enqueue_many([[1, 2, 3]]))
+        session.run(source.close())
+        hf.train.start_queue_runners(session)
+        assert sorted(session.run(take) for _ in range(3)) == [1, 2, 3]
+        deadline = time.monotonic() + 10
+        with pytest.raises(hf.errors.OutOfRangeError):
+            session.run(take)
+        assert time.monotonic() < deadline
+
+
+def test_looper():
+    calls = []
+    coordinator = hf.train.Coordinator()
+    looper = hf.train.LooperThread.loop(coordinator, 0.01, lambda: calls.append(1))
+    while len(calls) < 3:
+        time.sleep(0.01)
+    coordinator.request_stop()
+    coordinator.join([looper])
