@@ -86,7 +86,7 @@ def _check_value(value: Any, index: int, node: Node) -> None:
     if dtype._is_ref_dtype or dtype.name in ("resource", "variant"):
         return
     if dtype.name == "string":
-        good = isinstance(value, bytes) or getattr(value, "dtype", None) == object
+        good = isinstance(value, bytes) or getattr(value, "dtype", None) == np.object_
     else:
         good = isinstance(value, (np.ndarray, np.generic)) and value.dtype == dtype.np
     if not good:

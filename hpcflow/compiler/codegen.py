@@ -11,10 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.compiler.explain import explain, summary
-from hpcflow.compiler.ir import FETCH, Node, ref_inputs
+from hpcflow.compiler.ir import FETCH, Node, Port, ref_inputs
 from hpcflow.kernels.registry import STEP, Kernel
-
-Port = tuple[Node, int]
 
 # Ops whose output is their first input.
 ALIASES = frozenset({"Identity", "StopGradient", "PreventGradient", "_Send", "RefIdentity",

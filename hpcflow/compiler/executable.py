@@ -13,7 +13,7 @@ from typing import Any
 from hpcflow import config
 from hpcflow.compiler import codegen
 from hpcflow.compiler.bind import Binder
-from hpcflow.compiler.codegen import Bound, Port, RegionFunction
+from hpcflow.compiler.codegen import Bound, RegionFunction
 from hpcflow.compiler.explain import node_error
 from hpcflow.compiler.frames import FrameInfo, assign_frames
 from hpcflow.compiler.ir import (
@@ -23,6 +23,7 @@ from hpcflow.compiler.ir import (
     RECV,
     SEND,
     Node,
+    Port,
     topological,
     writes_state,
 )

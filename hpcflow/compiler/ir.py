@@ -27,6 +27,9 @@ FEED, FETCH = "_Feed", "_Fetch"
 SEND, RECV = "_Send", "_Recv"
 
 
+Port = tuple["Node", int]  # one output of a node
+
+
 class Node:
     """One operation of the step being compiled.
 
@@ -47,7 +50,8 @@ class Node:
 
     def __init__(self, type: str, name: str, op_def: OpDef, attrs: dict[str, Any],
                  inputs: list[tuple[Node, int]], controls: list[Node], device: str,
-                 dtypes: list[DType], dims: list, order: float, op: Operation | None = None) -> None:
+                 dtypes: list[DType], dims: list, order: float,
+                 op: Operation | None = None) -> None:
         self.type = type
         self.name = name
         self.op_def = op_def

@@ -66,8 +66,8 @@ def _source(tensor: Tensor, fed: dict, nodes: dict[Operation, Node]) -> tuple[No
 
 
 def _feed(tensor: Tensor, index: int, device: str) -> Node:
-    node = new_node(FEED, f"_feed/{tensor.name}", {"dtype": tensor.dtype.base_dtype, "index": index},
-                    [], [], device, [tensor._dims], -1)
+    attrs = {"dtype": tensor.dtype.base_dtype, "index": index}
+    node = new_node(FEED, f"_feed/{tensor.name}", attrs, [], [], device, [tensor._dims], -1)
     node.op = tensor.op
     return node
 

@@ -83,7 +83,7 @@ class LocalStep:
             try:
                 outputs = function(None, *feeds) if in_order else function(
                     None, *[feeds[i] for i in order])
-            except BaseException as e:
+            except BaseException as e:  # noqa: BLE001  (raised again, explained)
                 error = item.region.explain(e, item.nodes[0].device, None)
                 raise error from error.__cause__
             finally:

@@ -65,21 +65,26 @@ class CupyDevice(Device):
         self._device = cupy.cuda.Device(index)
 
     def to_device(self, value: Any) -> Any:
+        """The value as a CuPy array; strings stay."""
         if isinstance(value, self.xp.ndarray) or _is_host_only(value):
             return value
         with self._device:
             return self.xp.asarray(value)
 
     def to_host(self, value: Any) -> Any:
+        """The value as a NumPy array, once it is complete."""
         return self.xp.asnumpy(value) if isinstance(value, self.xp.ndarray) else value
 
     def is_device_value(self, value: Any) -> bool:
+        """True for CuPy arrays."""
         return isinstance(value, self.xp.ndarray)
 
     def synchronize(self) -> None:
+        """Wait for all streams of the GPU."""
         self._device.synchronize()
 
     def memory_limit(self) -> int:
+        """Bytes of memory of the GPU."""
         return int(self._device.mem_info[1])
 
 
