@@ -71,11 +71,12 @@ def _uniform(rng: np.random.Generator, dtype: np.dtype) -> Callable:
 
 def _half_uniform(rng: np.random.Generator, dims: tuple[int, ...]) -> np.ndarray:
     """Multiples of 2**-11, which float16 holds exactly: rounding finer numbers could give 1."""
-    return rng.integers(0, 1 << 11, dims, np.int16).astype(np.float16) * np.float16(2.0**-11)
+    steps = np.asarray(rng.integers(0, 1 << 11, dims, np.int16))
+    return steps.astype(np.float16) * np.float16(2.0**-11)
 
 
 def _standard_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
-    draw = rng.standard_normal
+    draw: Callable = rng.standard_normal
     if dtype == np.float16:
         return lambda dims, out=None: _store(draw(dims, np.float32).astype(np.float16), out)
     return lambda dims, out=None: draw(dims, dtype, out)

@@ -188,6 +188,7 @@ def _resource_gather(node: KernelNode) -> Callable:
             return value[indices]
         leading = xp.ogrid[tuple(slice(n) for n in value.shape[:batch_dims])]
         tail = (1,) * (indices.ndim - batch_dims)
-        return value[(*(a.reshape(a.shape + tail) for a in leading), indices)]
+        position = (*(a.reshape(a.shape + tail) for a in leading), indices)
+        return value[position]
 
     return gather

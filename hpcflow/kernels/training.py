@@ -8,7 +8,7 @@ the rows, apply the same rule to them and put them back.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -144,7 +144,7 @@ def _register_form(update: Update, names: list[str], sparse: bool) -> None:
         return lambda *inputs: apply(*inputs) and None  # forms on handles have no output
 
     base = f"{'Sparse' if sparse else ''}Apply{update.name}"
-    types = {"T": update.types} if update.types else {}
+    types: dict[str, Iterable] = {"T": update.types} if update.types else {}
     kernel(base, f"Resource{base}", types=types,
            host_inputs=tuple(scalars_at) if update.on_host else ())(factory)
 

@@ -56,7 +56,7 @@ def _operation(item: Any) -> Operation:
 
 
 def _no_op(where: str | None, ops: Sequence[Operation], name: str | None) -> Operation:
-    with control_dependencies(ops):
+    with control_dependencies(list(ops)):
         if not where:
             return raw_ops.NoOp(name=name)
         with device(where):
@@ -68,7 +68,7 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: Any,
     """Return `output_tensor` (a tensor or IndexedSlices), available after `dependencies`."""
     values = [*dependencies, output_tensor]
     with name_scope(name, "control_dependency", values) as scope:
-        with colocate_with(_operation(output_tensor)), control_dependencies(dependencies):
+        with colocate_with(_operation(output_tensor)), control_dependencies(list(dependencies)):
             if isinstance(output_tensor, IndexedSlices):
                 return IndexedSlices(raw_ops.Identity(output_tensor.values, name=scope),
                                      output_tensor.indices, output_tensor.dense_shape)

@@ -91,7 +91,7 @@ _LARGE = 1000  # elements; above, the graph holds one of them
 
 
 def _is_large(shape: Any) -> bool:
-    return math.prod(TensorShape(shape).as_list()) > _LARGE
+    return math.prod(_known_dims(shape)) > _LARGE
 
 
 class RandomUniform(Initializer):
@@ -204,7 +204,7 @@ class Orthogonal(Initializer):
         self.seed = seed
 
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
-        dims = TensorShape(shape).as_list()
+        dims = _known_dims(shape)
         if len(dims) < 2:
             raise ValueError(f"orthogonal_initializer needs at least two dimensions, got {dims}")
         wanted = self.dtype if dtype is None else dtypes.as_dtype(dtype)
@@ -233,7 +233,12 @@ def glorot_normal_initializer(seed: int | None = None,
 
 def _whole_shape(shape: Any, partition_info: Any) -> list[int]:
     whole = shape if partition_info is None else partition_info.full_shape
-    return TensorShape(whole).as_list()
+    return _known_dims(whole)
+
+
+def _known_dims(shape: Any) -> list[int]:
+    dims: Any = TensorShape(shape).as_list()
+    return dims
 
 
 def _fans(shape: Sequence[int]) -> tuple[float, float]:

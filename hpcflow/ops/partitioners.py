@@ -27,7 +27,7 @@ def fixed_size_partitioner(num_shards: int, axis: int = 0) -> Callable:
     """
 
     def partitioner(shape: Any, **unused: Any) -> list[int]:
-        dims = as_shape(shape).as_list()
+        dims: list[Any] = as_shape(shape).as_list()
         parts = [1] * len(dims)
         parts[axis] = min(num_shards, dims[axis])
         return parts
@@ -91,7 +91,7 @@ def min_max_variable_partitioner(max_partitions: int = 1, axis: int = 0,
     return partitioner
 
 
-def _known(shape: Any, axis: int) -> list[int]:
+def _known(shape: Any, axis: int) -> list:
     shape = shape if isinstance(shape, TensorShape) else as_shape(shape)
     if not shape.is_fully_defined():
         raise ValueError(f"only a variable of known shape can be partitioned, got {shape}")

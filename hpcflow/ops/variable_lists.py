@@ -127,7 +127,9 @@ def assert_variables_initialized(var_list: list | None = None) -> Any:
     reads = []
     for variable in variables:
         with colocate_with(variable.op):
-            reads.append(raw_ops.Identity(getattr(variable, "_ref", lambda v=variable: v)()))
+            ref = variable._ref() if hasattr(variable, "_ref") else variable
+            # A read that is kept although nobody uses its value.
+            reads.append(raw_ops.PreventGradient(ref))
     return group(*reads)
 
 

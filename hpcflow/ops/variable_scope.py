@@ -268,7 +268,7 @@ def unique_scope_name(prefix: str) -> str:
 
 
 @contextlib.contextmanager
-def variable_scope(name_or_scope: str | VariableScope | None, default_name: str | None = None,
+def variable_scope(name_or_scope: Any, default_name: str | None = None,
                    values: list | None = None, initializer: Any = None,
                    regularizer: Callable | None = None, caching_device: Any = None,
                    partitioner: Callable | None = None, custom_getter: Callable | None = None,
@@ -303,15 +303,15 @@ def variable_scope(name_or_scope: str | VariableScope | None, default_name: str 
                 with pure_variable_scope(unique, scope, **options) as entered:
                     yield entered
             return
-        is_scope = isinstance(name_or_scope, VariableScope)
-        last = name_or_scope.name.split("/")[-1] if is_scope else name_or_scope
+        last: Any = name_or_scope
+        if isinstance(name_or_scope, VariableScope):
+            last = name_or_scope.name.split("/")[-1]
         if not last:  # the root scope
             with pure_variable_scope(name_or_scope, None, **options) as entered:
                 yield entered
             return
         with name_scope(last) as scope:
-            original = name_or_scope.original_name_scope if is_scope else scope
-            with pure_variable_scope(name_or_scope, original, **options) as entered:
+            with pure_variable_scope(name_or_scope, scope, **options) as entered:
                 yield entered
 
 
@@ -322,9 +322,12 @@ def pure_variable_scope(name_or_scope: str | VariableScope, original_name_scope:
     scopes = _scopes()
     outer, store = scopes.current, scopes.store
     jumped = isinstance(name_or_scope, VariableScope)
-    base = name_or_scope if jumped else outer
-    name = name_or_scope.name if jumped else outer._full_name(name_or_scope)
-    entered = _derived(base, name, jumped, original_name_scope, options)
+    if isinstance(name_or_scope, VariableScope):
+        entered = _derived(name_or_scope, name_or_scope.name, True, None, options)
+    else:
+        entered = _derived(outer, outer._full_name(name_or_scope), False, original_name_scope,
+                           options)
+    name = entered.name
     store.open_scope(name)
     counts = store.scope_counts.copy() if jumped else None
     scopes.current = entered

@@ -21,8 +21,8 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops import state
-from hpcflow.ops.slice_info import SaveSliceInfo, prepend_scope, strip_scope
+from hpcflow.ops import slice_info, state
+from hpcflow.ops.slice_info import prepend_scope, strip_scope
 from hpcflow.ops.slicing import slice_tensor
 from hpcflow.shapes import TensorShape, as_shape
 
@@ -54,14 +54,14 @@ class Variable:
         for collections that are not a list.
     """
 
-    SaveSliceInfo = SaveSliceInfo
+    SaveSliceInfo = slice_info.SaveSliceInfo
     __array_priority__ = 100
 
     def __init__(self, initial_value: Any = None, trainable: bool = True,
                  collections: Any = None, validate_shape: bool = True, caching_device: Any = None,
                  name: str | None = None, variable_def: Any = None, dtype: Any = None,
                  expected_shape: Any = None, import_scope: str | None = None) -> None:
-        self._save_slice_info: SaveSliceInfo | None = None
+        self._save_slice_info: slice_info.SaveSliceInfo | None = None
         self._caching_device: Any = None
         if variable_def is not None:
             self._init_from_proto(variable_def, import_scope)
@@ -113,7 +113,7 @@ class Variable:
         self._initial_value = element(named) if named else self._initializer_op.inputs[1]
         self._snapshot = element(proto.snapshot_name)
         if proto.HasField("save_slice_info_def"):
-            self._save_slice_info = SaveSliceInfo(
+            self._save_slice_info = slice_info.SaveSliceInfo(
                 save_slice_info_def=proto.save_slice_info_def, import_scope=import_scope)
 
     # ------------------------------------------------------------ facts
@@ -254,10 +254,10 @@ class Variable:
         """Return the variable that `variable_def` describes in the default graph."""
         return Variable(variable_def=variable_def, import_scope=import_scope)
 
-    def _set_save_slice_info(self, save_slice_info: SaveSliceInfo) -> None:
-        self._save_slice_info = save_slice_info
+    def _set_save_slice_info(self, info: slice_info.SaveSliceInfo) -> None:
+        self._save_slice_info = info
 
-    def _get_save_slice_info(self) -> SaveSliceInfo | None:
+    def _get_save_slice_info(self) -> slice_info.SaveSliceInfo | None:
         return self._save_slice_info
 
     # ------------------------------------------------------------ standing for a tensor

@@ -40,8 +40,8 @@ class AdamOptimizer(Optimizer):
         super().__init__(use_locking, name)
         self._hyperparameters = {"learning_rate": learning_rate, "beta1": beta1, "beta2": beta2,
                                  "epsilon": epsilon}
-        self._beta1_power: Variable | None = None
-        self._beta2_power: Variable | None = None
+        self._beta1_power: Any = None
+        self._beta2_power: Any = None
 
     def _create_slots(self, var_list: list[Variable]) -> None:
         first = var_list[0]
@@ -63,7 +63,7 @@ class AdamOptimizer(Optimizer):
         self._rate, self._beta1, self._beta2, self._epsilon = (
             convert_to_tensor(value, name=name) for name, value in self._hyperparameters.items())
 
-    def _scalars(self, var: Variable) -> list[Tensor]:
+    def _scalars(self, var: Variable) -> list[Any]:
         """beta1_power, beta2_power, learning rate, beta1, beta2 and epsilon in the var's type."""
         return [cast(x, var.dtype) for x in (self._beta1_power, self._beta2_power, self._rate,
                                              self._beta1, self._beta2, self._epsilon)]
@@ -74,18 +74,19 @@ class AdamOptimizer(Optimizer):
             use_locking=self._use_locking).op
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
+        values: Any = grad.values
         power1, power2, rate, beta1, beta2, epsilon = self._scalars(var)
         corrected = rate * raw_ops.Sqrt(1 - power2) / (1 - power1)
-        m = self._decayed(var, "m", beta1, grad.indices, grad.values * (1 - beta1))
-        v = self._decayed(var, "v", beta2, grad.indices, grad.values * grad.values * (1 - beta2))
+        m = self._decayed(var, "m", beta1, grad.indices, values * (1 - beta1))
+        v = self._decayed(var, "v", beta2, grad.indices, values * values * (1 - beta2))
         step = assign_sub(var, corrected * m / (raw_ops.Sqrt(v) + epsilon),
                           use_locking=self._use_locking)
         return group(step, m, v)
 
     def _decayed(self, var: Variable, slot: str, decay: Tensor, indices: Tensor,
-                 values: Tensor) -> Tensor:
+                 values: Tensor) -> Any:
         """The slot after decaying all of it and adding `values` to the rows `indices`."""
-        moment = self.get_slot(var, slot)
+        moment: Any = self.get_slot(var, slot)
         decayed = assign(moment, moment * decay, use_locking=self._use_locking)
         return scatter_add(decayed, indices, values, use_locking=self._use_locking)
 

@@ -86,7 +86,7 @@ class ExponentialMovingAverage:
         decay = convert_to_tensor(self._decay, name="decay")
         if self._num_updates is None:
             return decay
-        made = cast(self._num_updates, dtypes.float32)
+        made: Any = cast(self._num_updates, dtypes.float32)
         return raw_ops.Minimum(decay, raw_ops.RealDiv(made + 1.0, made + 10.0))
 
     def average(self, var: Any) -> Variable | None:
@@ -116,7 +116,7 @@ class ExponentialMovingAverage:
         return names
 
 
-def assign_moving_average(variable: Variable, value: Any, decay: Any, zero_debias: bool = True,
+def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bool = True,
                           name: str | None = None) -> Tensor:
     """Return the update ``variable -= (1 - decay) * (variable - value)``.
 
@@ -126,7 +126,7 @@ def assign_moving_average(variable: Variable, value: Any, decay: Any, zero_debia
     with name_scope(name, "AssignMovingAvg", [variable, value]) as scope:
         with colocate_with(variable):
             dtype = variable.dtype.base_dtype
-            gain = cast(1.0 - decay, dtype)
+            gain: Any = cast(1.0 - decay, dtype)
             if zero_debias:
                 delta = _debiased_delta(variable, value, gain)
             else:
@@ -134,7 +134,7 @@ def assign_moving_average(variable: Variable, value: Any, decay: Any, zero_debia
             return assign_sub(variable, delta, name=scope)
 
 
-def _debiased_delta(unbiased: Variable, value: Any, gain: Tensor) -> Tensor:
+def _debiased_delta(unbiased: Any, value: Any, gain: Any) -> Tensor:
     dtype = unbiased.dtype.base_dtype
     with variable_scope(unbiased.op.name, values=[unbiased, value, gain]):
         with control_dependencies(None):
