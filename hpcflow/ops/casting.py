@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
@@ -38,7 +40,10 @@ def _cast_value(op: Operation) -> Any:
     target = op.attr("DstT")
     if value is None or value.dtype.kind == "O" or not target.is_numpy_compatible:
         return None
-    return value.astype(target.np)
+    if value.dtype.kind == "c" and not target.is_complex:
+        value = value.real
+    with np.errstate(all="ignore"):
+        return value.astype(target.np)
 
 
 @register_constant_shape("Cast")

@@ -1,0 +1,40 @@
+"""Every op type with a gradient function is gone through by some gradient check of this ring.
+
+The checks note what they go through while they run, so this file comes last in the ring, and is
+skipped unless the whole ring was collected.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import gradcheck
+import pytest
+
+import hpcflow as hf
+from hpcflow.graph import opdef
+
+# Op types whose gradient cannot be held against difference quotients, and why.
+EXCEPTIONS = {
+    "PreventGradient": "raises by definition",
+    "Print": "the identity, with output",
+    "ReadVariableOp": "the identity of a variable's value, which cannot be fed",
+    "CheckNumerics": "the identity; its check of the gradient is tested with the op",
+    "Copy": "the identity, under a debugger's name",
+    "CopyHost": "the identity, under a debugger's name",
+    "DebugIdentity": "the identity, under a debugger's name",
+}
+
+
+def test_every_gradient_is_checked(request: pytest.FixtureRequest) -> None:
+    folder = Path(__file__).parent
+    checking = {p.name for p in folder.glob("test_*.py") if "check_gradient" in p.read_text()}
+    ran = {Path(item.path).name for item in request.session.items}
+    if not checking <= ran:
+        pytest.skip(f"needs the whole ring; not collected: {', '.join(sorted(checking - ran))}")
+    assert hf.Graph  # importing the package registers every op
+    registered = {t for t in opdef.registered_ops() if opdef.has_gradient(t)}
+    missing = sorted(registered - gradcheck.CHECKED - set(EXCEPTIONS))
+    assert not missing, f"no gradient check goes through {', '.join(missing)}"
+    stale = sorted(set(EXCEPTIONS) - registered | set(EXCEPTIONS) & gradcheck.CHECKED)
+    assert not stale, f"no exception is needed for {', '.join(stale)}"
