@@ -6,14 +6,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from hpcflow.train.cluster_spec import ClusterSpec
 
 __all__ = ["Task", "network", "rank", "size", "task"]
 
 
-class Task(NamedTuple):
+@dataclass(frozen=True)
+class Task:
     """This rank's place in a cluster.
 
     Attributes:
@@ -80,8 +82,8 @@ def layout_of(counts: dict[str, int], ranks: int, rest: str) -> dict[str, list[i
     if needed >= ranks:
         asked = ", ".join(f"{n} for {j!r}" for j, n in counts.items())
         raise InvalidArgumentError(
-            None, None, f"The jobs ask for {needed} ranks ({asked}) and at least one rank is needed "
-            f"for {rest!r}, but only {ranks} ranks run: start more ranks or ask for fewer tasks")
+            None, None, f"The jobs ask for {needed} ranks ({asked}) and at least one rank is "
+            f"needed for {rest!r}, but only {ranks} ranks run: start more ranks or ask for fewer tasks")
     layout: dict[str, list[int]] = {}
     start = 0
     for job, number in counts.items():

@@ -141,9 +141,9 @@ class Edge:
         self.peer = task_of(other)
         self.is_control = node.type.endswith("Control")
         self.index = index
-        self.dtype = None if self.is_control else (
+        self.dtype: Any = None if self.is_control else (
             node.attrs["T"] if sending else node.attrs["tensor_type"])
-        self.dims = None
+        self.dims: Any = None
         if not self.is_control:
             source, port = node.inputs[0] if sending else (node, 0)
             dims = source.dims[port]

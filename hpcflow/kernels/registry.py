@@ -18,7 +18,7 @@ and returns the output (a tuple of outputs if there are several, None if there a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -133,7 +133,7 @@ _FOUND: dict[tuple, Kernel | None] = {}
 
 
 def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
-           types: dict[str, Iterable] | None = None, fresh: bool = False,
+           types: Mapping[str, Iterable] | None = None, fresh: bool = False,
            accepts_out: bool = False, elementwise: bool = False,
            host_inputs: tuple[int, ...] = (), host_outputs: tuple[int, ...] = (),
            priority: int = 0) -> Callable:

@@ -246,10 +246,11 @@ class QueueBase:
 def _most_specific(shapes: tuple[TensorShape, ...]) -> TensorShape:
     """What all `shapes` have in common."""
     known = [s._dims for s in shapes]
-    if None in known or len({len(d) for d in known}) > 1:
+    ranks = {None if d is None else len(d) for d in known}
+    if None in ranks or len(ranks) > 1:
         return TensorShape(None)
     return TensorShape([column[0] if len(set(column)) == 1 else None
-                        for column in zip(*known, strict=True)])
+                        for column in zip(*(d or () for d in known), strict=True)])
 
 
 def _lists(dtypes: Any, shapes: Any, names: Any) -> tuple[list, list | None, list | None]:

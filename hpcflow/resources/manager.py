@@ -50,7 +50,7 @@ class ResourceManager:
     def clear(self, containers: list[str] | None = None) -> None:
         """Empty the named containers (all when None), closing what can be closed."""
         with self._lock:
-            names = list(self._containers) if not containers else containers
+            names = containers or list(self._containers)
             dropped = [self._containers.pop(n, {}) for n in names]
             self.version += 1
         for items in dropped:

@@ -150,8 +150,8 @@ class Queue:
                 if up_to and taken:
                     return combine(taken)
                 return OutOfRangeError(
-                    None, None, f"{self.kind} '{self.name}' is closed and has insufficient elements "
-                    f"(requested {count}, current size {len(self._elements) + len(taken)})")
+                    None, None, f"{self.kind} '{self.name}' is closed and has insufficient "
+                    f"elements (requested {count}, current size {len(self._elements) + len(taken)})")
             return combine(taken) if len(taken) == count else None
 
         def give_up() -> None:
@@ -224,7 +224,7 @@ class Queue:
             raise InvalidArgumentError(None, None, f"Wrong number of components in tuple. Expected "
                                        f"{len(self.types)}, got {len(element)}")
         values = tuple([_own(v) for v in element])
-        for i, (value, shape) in enumerate(zip(values, self.shapes)):  # noqa: B905 (may be empty)
+        for i, (value, shape) in enumerate(zip(values, self.shapes, strict=False)):
             if not shape.is_compatible_with(np.shape(value)):
                 raise InvalidArgumentError(
                     None, None, f"Shape mismatch in tuple component {i}. Expected "
@@ -239,8 +239,8 @@ class Queue:
         if len(lengths) != 1 or -1 in lengths:
             shapes = ", ".join(format_shape(np.shape(c)) for c in batch)
             raise InvalidArgumentError(
-                None, None, "All components of an enqueue of many elements must have the same first "
-                f"dimension, got {shapes}")
+                None, None, "All components of an enqueue of many elements must have the same "
+                f"first dimension, got {shapes}")
         owned = [_own(c) for c in batch]
         return [self._checked(tuple([c[i] for c in owned])) for i in range(lengths.pop())]
 
@@ -259,7 +259,7 @@ class Queue:
 
 
 class RandomShuffleQueue(Queue):
-    """Elements leave in random order; at least `min_after_dequeue` stay behind until it is closed."""
+    """Elements leave in random order; `min_after_dequeue` stay behind until it is closed."""
 
     kind = "RandomShuffleQueue"
 
@@ -340,5 +340,6 @@ def _pad(values: list, dtype: DType) -> np.ndarray:
     blank: Any = b"" if dtype.name == "string" else 0
     out = np.full((len(values), *largest), blank, dtype.np)
     for i, (value, shape) in enumerate(zip(values, shapes, strict=True)):
-        out[(i, *[slice(n) for n in shape])] = value
+        part = tuple([slice(n) for n in shape])
+        out[i][part] = value
     return out

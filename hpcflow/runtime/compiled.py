@@ -18,8 +18,8 @@ from hpcflow.errors import DeadlineExceededError, OpError
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor import Step, check_results
-from hpcflow.runtime.loop import EventLoop, event_loop
 from hpcflow.runtime.float_errors import restore, silence
+from hpcflow.runtime.loop import EventLoop, event_loop
 from hpcflow.runtime.task import KernelContext, Task
 
 
@@ -44,6 +44,7 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
 
     def cpu_kernel(node: Node, values: list) -> Any:
         kernel = find_kernel(node.type, "CPU", node.attrs)
+        assert kernel is not None  # folding looked it up
         return instantiate(node, kernel, task.cpu, context, values)
 
     passes = PassContext(placer, remembered, cpu_kernel)
@@ -72,7 +73,7 @@ class LocalStep:
         function, order, results = self.executable.direct
         if function is None:
             return self._executed if self.executable.feeds else self._nothing
-        item = next(i for i in self.executable.items if i.region is not None)
+        item: Any = next(i for i in self.executable.items if i.region is not None)
         count = max(len(self.names), 1)
         in_order = order == tuple(range(self.feed_count))
         same = list(results.items()) == [(i, i) for i in range(count)] and len(

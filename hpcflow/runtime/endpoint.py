@@ -216,7 +216,8 @@ class Endpoint:
     def _plan(self, source: int, number: int) -> Plan:
         plan = self.plans.get((source, number))
         if plan is None:
-            raise InternalError(None, None, f"Rank {source} has no plan {number} at rank {self.rank}")
+            raise InternalError(None, None,
+                                f"Rank {source} has no plan {number} at rank {self.rank}")
         return plan
 
     def _on_lane_open(self, source: int, payload: bytes) -> None:

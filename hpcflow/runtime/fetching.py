@@ -77,8 +77,8 @@ class FetchMap:
         for kind, expand, _ in _composites:
             if isinstance(fetch, kind):
                 tensors, rebuild = expand(fetch)
-                parts = [self._map(t) for t in tensors]
-                return lambda values: rebuild([r(values) for r in parts])
+                tensor_parts = [self._map(t) for t in tensors]
+                return lambda values: rebuild([r(values) for r in tensor_parts])
         return self._map_element(fetch)
 
     def _map_sequence(self, fetch: Any) -> Rebuild:

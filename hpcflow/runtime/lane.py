@@ -78,7 +78,7 @@ class Lane:
         self._sent = [False] * len(executable.sends)
         self._by_node = {e.node: e.index for e in executable.sends}
         self._sent_done = self._send_completed
-        self.step: Step | None = None
+        self.step: Any = None  # the Step that uses this lane, or used it last
 
     def open_sends(self, tags: dict[str, int]) -> None:
         """Take the tags that the receivers gave to this lane's edges (by edge name)."""
@@ -144,7 +144,7 @@ class Lane:
         return _Slot(slot, partial(arrived, index, item))
 
     def _deliver(self, index: int, item: Item, value: Any) -> None:
-        step = self.step
+        step: Step = self.step
         device = self._recv_devices[index]
         if device is not None and value is not DEAD:
             value = device.to_device(value)
@@ -215,10 +215,10 @@ class Lane:
 
     def _send_dynamic(self, step: Step, index: int, edge: Edge, value: Any) -> None:
         payload, dims = _encode(value, edge)
-        header = _HEADER.pack(edge.dtype.enum, len(dims), 0, len(payload)) + struct.pack(
+        header = _HEADER.pack(edge.dtype.enum, len(dims), 0, _length(payload)) + struct.pack(
             f"<{len(dims)}q", *dims)
         self._sent[index] = True
-        if len(header) + len(payload) <= _INLINE:
+        if len(header) + _length(payload) <= _INLINE:
             self._post(step, index, header + bytes(payload))
             return
         self._post(step, index, header)
@@ -259,6 +259,10 @@ def _own_memory(devices: dict[str, Any], name: str) -> Any:
     return device if device.has_own_memory else None
 
 
+def _length(payload: Any) -> int:
+    return payload.nbytes if isinstance(payload, np.ndarray) else len(payload)
+
+
 def _encode(value: Any, edge: Edge) -> tuple[Any, tuple]:
     """The bytes and the dims of a value."""
     if edge.dtype is dtypes.string:
@@ -271,7 +275,7 @@ def _encode(value: Any, edge: Edge) -> tuple[Any, tuple]:
         raise op_error(InternalError, f"A {edge.dtype.name} value cannot be sent", op=edge.node)
     array = np.ascontiguousarray(array)
     shape = np.shape(value)  # ascontiguousarray makes rank 0 rank 1
-    return memoryview(array.reshape(-1).view(np.uint8)), shape
+    return array.reshape(-1).view(np.uint8), shape
 
 
 def _decode(data: Any, dtype: Any, dims: tuple) -> Any:

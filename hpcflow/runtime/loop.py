@@ -44,7 +44,8 @@ class EventLoop:
         self._endpoints = (*self._endpoints, transport)
         self._backoff = Backoff(oversubscribed)
         if self._thread is None:
-            self._thread = threading.Thread(target=self._cover, name="hpcflow-progress", daemon=True)
+            self._thread = threading.Thread(target=self._cover, daemon=True,
+                                            name="hpcflow-progress")
             self._thread.start()
 
     def remove(self, transport: Any) -> None:

@@ -14,7 +14,13 @@ from hpcflow.errors import AbortedError, DeadlineExceededError, OpError
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.kernels.registry import is_collective
 from hpcflow.runtime import wire
-from hpcflow.runtime.compiled import DRAIN_SECONDS, LocalStep, StepOptions, compiled_form, make_parts
+from hpcflow.runtime.compiled import (
+    DRAIN_SECONDS,
+    LocalStep,
+    StepOptions,
+    compiled_form,
+    make_parts,
+)
 from hpcflow.runtime.endpoint import Endpoint, Peers
 from hpcflow.runtime.executor import Step, check_results
 from hpcflow.runtime.lane import Lane

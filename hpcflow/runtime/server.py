@@ -36,6 +36,7 @@ class TaskServer:
             have = ", ".join(f"/job:{j}/task:{i}" for j, i in sorted(addresses))
             raise InvalidArgumentError(
                 None, None, f"Task /job:{job}/task:{index} is not in the cluster: it has {have}")
+        self.endpoint: Endpoint
         self.address = addresses[(job, index)]
         self.names = {f"/job:{j}/replica:0/task:{i}": a for (j, i), a in addresses.items()}
         self.network = network or _network_for(addresses)

@@ -87,7 +87,8 @@ def decode_nodes(data: bytes) -> list[Node]:
     missing = sorted({n.op for n in proto.node if not has_op(n.op)})
     if missing:
         raise InvalidArgumentError(None, None, "This task does not know the op types "
-                                   f"{', '.join(missing)}: import what registers them on every rank")
+                                   f"{', '.join(missing)}: import what registers them on every "
+                                   "rank")
     nodes: dict[str, Node] = {}
     for item in proto.node:
         nodes[item.name] = _decode(item)

@@ -19,7 +19,8 @@ class Coordinator:
     :meth:`should_stop`. :meth:`join` waits for them and raises what was reported first.
 
     Args:
-        clean_stop_exception_types: exceptions that only ask to stop; ``OutOfRangeError`` by default.
+        clean_stop_exception_types: exceptions that only ask to stop, by default
+            ``OutOfRangeError``.
     """
 
     def __init__(self, clean_stop_exception_types: tuple | None = None) -> None:
@@ -123,7 +124,7 @@ class LooperThread(threading.Thread):
                  target: Callable | None = None, args: Any = None,
                  kwargs: dict | None = None) -> None:
         if not isinstance(coord, Coordinator):
-            raise ValueError("'coord' argument must be a Coordinator: %s" % coord)
+            raise ValueError(f"'coord' argument must be a Coordinator: {coord}")
         super().__init__(daemon=True)
         self._coord = coord
         self._interval = timer_interval_secs

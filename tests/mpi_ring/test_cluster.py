@@ -60,7 +60,7 @@ def wait_for_value(session, variable, value) -> None:
 
 
 def test_task_layout():
-    with cluster() as (task, server):
+    with cluster() as (task, _):
         size = world.world().size
         assert task.size == size
         if size == 1:
@@ -166,7 +166,7 @@ def test_uninitialized_variable_is_named():
 
 
 def test_unserved_task_is_unavailable():
-    with cluster() as (task, server):
+    with cluster() as (task, _):
         if task.job == "ps" or task.index:
             return
         config.flags.reload({"HPCFLOW_CONNECT_TIMEOUT": "0.5"})
@@ -178,7 +178,7 @@ def test_unserved_task_is_unavailable():
             with hf.device("/job:ps/task:0"):
                 c = hf.identity(hf.constant(1.0))
             start = time.monotonic()
-            with pytest.raises(hf.errors.UnavailableError, match="ps.*nowhere:2"):
+            with pytest.raises(hf.errors.UnavailableError, match=r"ps.*nowhere:2"):
                 hf.Session(lonely.target).run(c)
             assert time.monotonic() - start < 5
         finally:
