@@ -95,7 +95,8 @@ def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None,
             if not keep_dims:
                 mean = raw_ops.Reshape(mean, _shape_of(variance))
         else:
-            shift = convert_to_tensor(shift)
+            shift = convert_to_tensor(shift, None if isinstance(shift, Tensor) else
+                                      x.dtype.base_dtype)
             shift = raw_ops.Cast(shift, DstT="float32") if half else shift
             statistics = sufficient_statistics(y, axes, shift, keep_dims)
             mean, variance = normalize_moments(*statistics[:3], _fitting(shift, statistics[1]))
