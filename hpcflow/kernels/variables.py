@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.errors import InvalidArgumentError, OutOfRangeError
+from hpcflow.errors import InvalidArgumentError, NotFoundError, OutOfRangeError
 from hpcflow.kernels.registry import RESOURCE, KernelNode, invalid, kernel
 from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape
@@ -65,13 +65,14 @@ def _variable_shape(node: KernelNode) -> Callable:
 
 @kernel("DestroyResourceOp")
 def _destroy(node: KernelNode) -> Callable:
-    resources = node.resources
+    must_exist = not node.attr("ignore_lookup_error", True)
 
-    def destroy(state: Any) -> None:
-        for container, name, found in resources.items("variable"):
-            if found is state:
-                resources.delete(container, "variable", name)
-        state.clear()
+    def destroy(state: VariableState) -> None:
+        # The variable stays known, without a value: other compiled steps hold it too.
+        with state.lock:
+            if must_exist and not state.initialized:
+                raise NotFoundError(None, None, f"Resource {state.name} does not exist.")
+            state.clear()
 
     return destroy
 

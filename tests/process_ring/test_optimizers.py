@@ -208,6 +208,30 @@ def test_minimize_reduces_a_loss(name):
         np.testing.assert_array_equal(session.run(table)[[0, 2, 4]], np.ones((3, 2)))
 
 
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_steps_update_in_place(name):
+    """A training step copies neither variables nor slots, though it read them before."""
+    step = train.create_global_step()
+    dense = hf.Variable(np.ones((30, 20), np.float32), name="dense")
+    table = hf.Variable(np.ones((50, 20), np.float32), name="table")
+    product = hf.matmul(hf.gather(table, [3, 1, 3]), dense, transpose_b=True)
+    loss = hf.reduce_sum(hf.square(product)) + hf.reduce_sum(dense * dense)
+    update = OPTIMIZERS[name][0]().minimize(loss, global_step=step)
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        session.run([update, loss])
+        before = addresses(session)
+        for _ in range(3):
+            session.run([update, loss])
+        assert len(before) >= 2 and addresses(session) == before
+
+
+def addresses(session):
+    """Where the values of the session's variables are, scalars left out."""
+    states = [state for _, _, state in session._engine.task.resources.items("variable")]
+    return {s.name: s.value.__array_interface__["data"][0] for s in states if s.shape}
+
+
 # ---------------------------------------------------------------- parts of minimize
 
 

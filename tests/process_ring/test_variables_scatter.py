@@ -172,5 +172,9 @@ def test_resource_variables():
         session.run(ops.DestroyResourceOp(handle))
         with pytest.raises(hf.errors.FailedPreconditionError):
             session.run(read)
+        with pytest.raises(hf.errors.NotFoundError):
+            session.run(ops.DestroyResourceOp(handle, ignore_lookup_error=False))
+        session.run(ops.AssignVariableOp(handle, np.ones((3, 2), np.float32)))
+        np.testing.assert_array_equal(session.run(read), np.ones((3, 2)))
         with pytest.raises(ValueError, match=r"\[3,2\].*\[2,2\]"):
             ops.AssignVariableOp(handle, np.ones((2, 2), np.float32))
