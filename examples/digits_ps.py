@@ -134,56 +134,130 @@ def on_terminal(task: hf.mpi.Task) -> bool:
     return launcher_output.startswith(("/dev/pts/", "/dev/tty"))
 
 
-class Progress:
-    """A bar on a terminal, otherwise now and then a line."""
+class News(NamedTuple):
+    """What the first worker tells about training."""
 
-    def __init__(self, first: int, last: int, bar: bool) -> None:
-        self.interval = max((last - first) // REPORTS, 1)
-        self.next_report = first + self.interval
-        self.bar = None
-        if bar:
-            # The terminal that mpirun gives its ranks has no size of its own.
-            columns, rows = shutil.get_terminal_size()
-            self.bar = tqdm(total=last, initial=first, unit="step", ncols=min(columns, 100),
-                            nrows=rows, file=sys.stdout)
+    step: int
+    last: int
+    loss: float
+    accuracy: float  # of the test set; negative between tests
+    text: bytes
 
-    def reached(self, step: int, loss: float) -> bool:
-        """Show where training is; True if it is time for a report."""
-        if self.bar is not None:
-            self.bar.set_postfix_str(f"loss {loss:.3f}", refresh=False)
-            self.bar.update(step - self.bar.n)
-        due = step >= self.next_report
-        while step >= self.next_report:
-            self.next_report += self.interval
-        return due
 
-    def report(self, step: int, loss: float, accuracy: float) -> None:
-        """Show the result of a test."""
-        if self.bar is None:
-            print(f"step {step:6d}   loss {loss:.3f}   test accuracy {accuracy:.3f}", flush=True)
+class Display:
+    """Shows news: a bar on a terminal, otherwise lines."""
+
+    def __init__(self, bar: bool) -> None:
+        self.with_bar = bar
+        self.bar: tqdm | None = None
+
+    def show(self, news: News) -> None:
+        if news.text:
+            self.close()
+            print(news.text.decode(), flush=True)
+        elif self.with_bar:
+            self.bar = self.bar or self.make_bar(news)
+            self.bar.set_postfix_str(f"loss {news.loss:.3f}", refresh=False)
+            self.bar.update(news.step - self.bar.n)
+        elif news.accuracy >= 0:
+            print(f"step {news.step:6d}   loss {news.loss:.3f}   "
+                  f"test accuracy {news.accuracy:.3f}", flush=True)
+
+    def make_bar(self, news: News) -> tqdm:
+        # The terminal that mpirun gives its ranks has no size of its own.
+        columns, rows = shutil.get_terminal_size()
+        return tqdm(total=news.last, initial=news.step, unit="step", ncols=min(columns, 100),
+                    nrows=rows, file=sys.stdout)
 
     def close(self) -> None:
         """Leave the terminal to others."""
         if self.bar is not None:
             self.bar.close()
+            self.bar = None
+
+
+class Wire:
+    """A queue of news on the first parameter server, from the first worker to rank 0."""
+
+    TYPES = (hf.int64, hf.int64, hf.float32, hf.float32, hf.string)
+
+    def __init__(self) -> None:
+        with hf.device("/job:ps/task:0"):
+            queue = hf.FIFOQueue(100, self.TYPES, [[]] * len(self.TYPES), shared_name="news")
+        self.fields = [hf.placeholder(t, []) for t in self.TYPES]
+        self.put, self.take, self.end = queue.enqueue(self.fields), queue.dequeue(), queue.close()
+
+    def tell(self, session: hf.Session, news: News) -> None:
+        """Send news."""
+        session.run(self.put, dict(zip(self.fields, news, strict=True)))
+
+    def show_all(self, session: hf.Session, display: Display) -> None:
+        """Show what comes, until the end."""
+        while True:
+            try:
+                display.show(News(*session.run(self.take)))
+            except hf.errors.OutOfRangeError:
+                display.close()
+                return
+
+
+class Reporter:
+    """Where the first worker's news go: over the wire, or straight to the display."""
+
+    def __init__(self, session: hf.Session, wire: Wire | None, display: Display) -> None:
+        self.session, self.wire, self.display = session, wire, display
+        self.step = self.last = self.interval = self.next_test = 0
+
+    def plan(self, first: int, last: int) -> None:
+        """Training goes from step `first` to `last`."""
+        self.last, self.interval = last, max((last - first) // REPORTS, 1)
+        self.next_test = first + self.interval
+
+    def test_is_due(self, step: int) -> bool:
+        """True when it is time to test and save."""
+        due = step >= self.next_test
+        while step >= self.next_test:
+            self.next_test += self.interval
+        return due
+
+    def reached(self, step: int, loss: float, accuracy: float = -1.0) -> None:
+        """Training is at `step`."""
+        self.send(News(step, self.last, loss, accuracy, b""))
+
+    def say(self, text: str) -> None:
+        """Show a line of text."""
+        self.send(News(0, 0, 0.0, -1.0, text.encode()))
+
+    def send(self, news: News) -> None:
+        if self.wire is None:
+            self.display.show(news)
+        else:
+            self.wire.tell(self.session, news)
+
+    def close(self) -> None:
+        """Nothing more will come."""
+        self.display.close()
+        if self.wire is not None:
+            self.session.run(self.wire.end)
 
 
 def begin(session: hf.Session, model: Model, saver: hf.train.Saver, args: argparse.Namespace,
-          ) -> tuple[int, int]:
-    """Give the variables their first values and let the other workers begin; return the first and
-    the last step of this run."""
+          reporter: Reporter) -> int:
+    """Give the variables their first values and let the other workers begin; return the first
+    step of this run."""
     checkpoint = None if args.fresh else hf.train.latest_checkpoint(args.logdir)
     if checkpoint is None:
         session.run(hf.global_variables_initializer())
-        print("starting from random weights", flush=True)
+        reporter.say("starting from random weights")
     else:
         saver.restore(session, checkpoint)
         state = hf.train.get_checkpoint_state(args.logdir)
         saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
-        print(f"resuming from {checkpoint}", flush=True)
+        reporter.say(f"resuming from {checkpoint}")
     first = int(session.run(model.global_step))
-    model.last_step.load(first + args.steps, session)
-    return first, first + args.steps
+    reporter.plan(first, first + args.steps)
+    model.last_step.load(reporter.last, session)
+    return first
 
 
 def wait_to_begin(session: hf.Session, model: Model) -> int:
@@ -204,16 +278,15 @@ def work(session: hf.Session, model: Model, digits: Digits, batch: int) -> None:
 
 
 def lead(session: hf.Session, model: Model, digits: Digits, args: argparse.Namespace,
-         bar: bool) -> None:
-    """Train as the other workers do, and besides show, test and save."""
+         reporter: Reporter) -> None:
+    """Train as the other workers do, and besides report, test and save."""
     saver = hf.train.Saver()
     path = os.path.join(args.logdir, "model.ckpt")
     test = {model.images: digits.test_images, model.labels: digits.test_labels}
-    step, last = begin(session, model, saver, args)
-    progress = Progress(step, last, bar)
+    step = begin(session, model, saver, args, reporter)
     turn = 0
     with hf.summary.FileWriter(args.logdir, hf.get_default_graph()) as writer:
-        while step < last:
+        while step < reporter.last:
             images, labels = digits.batch(args.batch)
             fetches = [model.train, model.loss]
             if turn % SUMMARY_STEPS == 0:
@@ -222,17 +295,27 @@ def lead(session: hf.Session, model: Model, digits: Digits, args: argparse.Names
                 fetches, {model.images: images, model.labels: labels})
             for summary in summaries:
                 writer.add_summary(summary, step)
+                reporter.reached(step, loss)
             turn += 1
-            if progress.reached(step, loss):
+            if reporter.test_is_due(step):
                 accuracy = session.run(model.accuracy, test)
-                progress.report(step, loss, accuracy)
+                reporter.reached(step, loss, accuracy)
                 value = hf.Summary.Value(tag="test_accuracy", simple_value=accuracy)
                 writer.add_summary(hf.Summary(value=[value]), step)
-                if step < last:
+                if step < reporter.last:
                     saver.save(session, path, global_step=step)
-        progress.close()
-        print(f"saved {saver.save(session, path, global_step=model.global_step)}", flush=True)
-    print(f"test accuracy: {session.run(model.accuracy, test):.3f}", flush=True)
+        saved = saver.save(session, path, global_step=model.global_step)
+    reporter.say(f"saved {saved}")
+    reporter.say(f"test accuracy: {session.run(model.accuracy, test):.3f}")
+    reporter.close()
+
+
+def serve(server: hf.train.Server, task: hf.mpi.Task) -> None:
+    """Hold variables until the workers are done; rank 0 shows the news meanwhile."""
+    if task.rank == 0:
+        with hf.Session(server.target) as session:
+            Wire().show_all(session, Display(on_terminal(task)))
+    server.join()
 
 
 def main() -> None:
@@ -242,7 +325,7 @@ def main() -> None:
     task = hf.mpi.task(jobs={"ps": servers})
     server = hf.train.Server(task.cluster, job_name=task.job, task_index=task.index)
     if task.job == "ps":
-        server.join()
+        serve(server, task)
         return
     device = hf.train.replica_device_setter(
         cluster=task.cluster, worker_device=f"/job:worker/task:{task.index}")
@@ -250,15 +333,17 @@ def main() -> None:
     with hf.device(device):
         model = build(args.lr, args.steps)
     digits = Digits(seed=task.index)
+    wire = Wire() if task.index == 0 and task.rank > 0 else None
     with hf.Session(server.target) as session:
         if task.index > 0:
             work(session, model, digits, args.batch)
             return
         os.makedirs(args.logdir, exist_ok=True)
+        reporter = Reporter(session, wire, Display(on_terminal(task)))
         workers = task.cluster.num_tasks("worker")
-        print(f"{task.size} ranks: {task.size - workers} parameter servers, {workers} workers"
-              if task.size > 1 else "one process", flush=True)
-        lead(session, model, digits, args, on_terminal(task))
+        reporter.say(f"{task.size} ranks: {task.size - workers} parameter servers, "
+                     f"{workers} workers" if task.size > 1 else "one process")
+        lead(session, model, digits, args, reporter)
 
 
 if __name__ == "__main__":

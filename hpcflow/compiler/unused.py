@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from hpcflow.compiler.ir import CONTROL_FLOW_TYPES, FEED, FETCH, Node, StepGraph, ref_inputs
+from hpcflow.compiler.ir import (
+    CONTROL_FLOW_TYPES,
+    FEED,
+    FETCH,
+    SWITCH_TYPES,
+    Node,
+    StepGraph,
+    ref_inputs,
+)
 
 # Nodes that are there for the error they may raise.
 _CHECKS = frozenset({"CheckNumerics", "PreventGradient"})
@@ -20,6 +28,11 @@ def is_pure(node: Node) -> bool:
             and not any(s.dtypes[i].name in ("resource", "variant") for s, i in node.inputs))
 
 
+def _is_pivot(node: Node) -> bool:
+    """True if `node` stands for one branch: a Switch as a whole is alive whichever it takes."""
+    return any(s.type in SWITCH_TYPES for s, _ in node.inputs)
+
+
 def drop_unread(graph: StepGraph) -> None:
     """Drop pure nodes whose outputs are not read.
 
@@ -35,7 +48,7 @@ def drop_unread(graph: StepGraph) -> None:
             waiting.setdefault(control, []).append(node)
     dropped: set[Node] = set()
     for node in reversed(graph.nodes):
-        if reads[node] or node.type in _CHECKS or not is_pure(node):
+        if reads[node] or node.type in _CHECKS or not is_pure(node) or _is_pivot(node):
             continue
         dropped.add(node)
         sources = [s for s, _ in node.inputs]
