@@ -10,16 +10,18 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import control_dependencies, get_default_graph, name_scope
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, unchanged, with_rank
+from hpcflow.ops.grouping import group
 from hpcflow.ops.variables import Variable
 
 __all__ = [
     "Assert",
     "Print",
+    "add_check_numerics_ops",
     "assert_equal",
     "assert_greater",
     "assert_greater_equal",
@@ -94,6 +96,21 @@ def Print(input_: Any, data: Sequence[Any], message: str | None = None,
     """
     return raw_ops.Print(input=input_, data=list(data), message=message, first_n=first_n,
                          summarize=summarize, name=name)
+
+
+def add_check_numerics_ops() -> Operation:
+    """Return an operation that checks every floating point tensor of the graph so far.
+
+    They are checked in the order in which they were made, so that the error names the first op
+    whose output is not finite. Raises (when run) ``InvalidArgumentError``.
+    """
+    checks: list[Tensor] = []
+    for op in get_default_graph().get_operations():
+        for output in op.outputs:
+            if output.dtype.base_dtype in (dtypes.float16, dtypes.float32, dtypes.float64):
+                with control_dependencies(checks[-1:]):
+                    checks.append(raw_ops.CheckNumerics(output, message=output.name))
+    return group(*checks[-1:])
 
 
 # ---------------------------------------------------------------- comparisons

@@ -56,6 +56,17 @@ def test_print(capfd):
         np.testing.assert_array_equal(session.run(grad), [[2, 4], [6, 8]])
 
 
+def test_check_numerics_everywhere():
+    x = hf.placeholder(hf.float32, [2], name="x")
+    y = hf.divide(1.0, x, name="inverse")
+    hf.multiply(y, 2.0, name="later")
+    hf.constant(3)
+    check = hf.add_check_numerics_ops()
+    run(check, {x: [1.0, 2.0]})
+    with pytest.raises(Failed, match="inverse:0"):
+        run(check, {x: [1.0, 0.0]})
+
+
 # ---------------------------------------------------------------- comparisons
 
 HOLDS = {
