@@ -10,6 +10,9 @@ from typing import Any
 
 from hpcflow import dtypes
 
+# Attributes that never change a result: which operands of a product are gradients.
+_HINTS = frozenset(("grad_a", "grad_b", "grad_x", "grad_y"))
+
 # Attribute -> the values that ask for what the op type has always done.
 _NEUTRAL: dict[str, tuple] = {
     "axis": (-1,),
@@ -39,9 +42,11 @@ _NEUTRAL: dict[str, tuple] = {
 def says_nothing(attr: str, value: Any) -> bool:
     """True if an attribute that an op type lacks here may be dropped.
 
-    That holds for empty and false values, windows of ones, the neutral values above, and types:
-    a type that matters disagrees with the inputs, which are checked.
+    That holds for hints, for empty and false values, for windows of ones, for the neutral values
+    above, and for types: a type that matters disagrees with the inputs, which are checked.
     """
+    if attr in _HINTS:
+        return True
     if attr in _NEUTRAL:
         return value in _NEUTRAL[attr] or value in (None, [], b"")
     if isinstance(value, dtypes.DType):

@@ -75,7 +75,10 @@ def _store(prefix: str, pieces: list[_Piece]) -> None:
 
 
 def _write_file(prefix: str, entries: Iterable[tuple], writes: Iterable[tuple]) -> None:
-    layout = storage.create(checkpoint_path(prefix), entries)
+    path = checkpoint_path(prefix)
+    with suppress(OSError):  # what is wrong with the directory shows in a moment
+        os.mkdir(os.path.dirname(path))
+    layout = storage.create(path, entries)
     try:
         records = [storage.write(layout, [piece]) for piece in writes]
         storage.commit(layout, records)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from hpcflow import dtypes
 from hpcflow.graph.graph import colocate_with, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
@@ -62,38 +63,46 @@ class SaveableObject:
 
 
 class VariableSaveable(SaveableObject):
-    """A variable, or the slice of a partitioned one."""
+    """A variable, or the slice of a partitioned one; held by reference or by handle."""
 
     def __init__(self, variable: Any, slice_spec: str, name: str) -> None:
-        self.variable = variable
-        with colocate_with(variable.op):
+        self.reference = reference_of(variable)
+        with colocate_with(self.reference.op):
             # One read, so that the shape laid out and the data written belong together.
-            value = raw_ops.Identity(variable, name="read")
-        value.set_shape(variable.get_shape())
-        super().__init__(variable.op, [SaveSpec(value, slice_spec, name)], name)
+            self.value = _read(self.reference)
+        super().__init__(self.reference.op, [SaveSpec(self.value, slice_spec, name)], name)
 
     @property
     def dtype(self) -> Any:
         """The element type."""
-        return self.variable.dtype.base_dtype
+        return self.value.dtype
 
     def restore(self, restored_tensors: list[Tensor], restored_shapes: list | None) -> Operation:
         """Return the assignment of the one restored tensor."""
-        known = self.variable.get_shape().is_fully_defined()
-        with colocate_with(self.variable.op):
-            return raw_ops.Assign(ref=reference_of(self.variable), value=restored_tensors[0],
+        known = self.value.shape.is_fully_defined()
+        with colocate_with(self.reference.op):
+            if self.reference.dtype is dtypes.resource:
+                return raw_ops.AssignVariableOp(resource=self.reference, value=restored_tensors[0])
+            return raw_ops.Assign(ref=self.reference, value=restored_tensors[0],
                                   validate_shape=known).op
 
 
+def _read(reference: Tensor) -> Tensor:
+    if reference.dtype is dtypes.resource:
+        dtype, _ = reference._handle_data
+        return raw_ops.ReadVariableOp(resource=reference, dtype=dtype, name="read")
+    return raw_ops.Identity(reference, name="read")
+
+
 def is_variable(value: Any) -> bool:
-    """True for a variable of any kind, and for the reference of one."""
+    """True for a variable of any kind, and for the reference or handle of one."""
     if isinstance(value, Tensor):
-        return value.dtype._is_ref_dtype
+        return value.dtype._is_ref_dtype or value._handle_data is not None
     return hasattr(value, "_ref")
 
 
 def reference_of(variable: Any) -> Tensor:
-    """The reference to a variable."""
+    """The reference to a variable, or its handle."""
     return variable if isinstance(variable, Tensor) else variable._ref()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import storage
+from hpcflow.graph.raw import raw_ops
 
 
 @pytest.fixture(autouse=True)
@@ -162,6 +163,19 @@ def test_slices_by_name(tmp_path):
     second, _ = partitioned(2, name="second")
     with pytest.raises(ValueError, match="from the same tensor: table, second"):
         hf.train.Saver({"x": [*table, *second]})
+
+
+def test_variables_by_handle(tmp_path):
+    handle = raw_ops.VarHandleOp(dtype=hf.float32, shape=[2], name="h")
+    saver = hf.train.Saver({"value": handle})
+    path = str(tmp_path / "m")
+    with hf.Session() as session:
+        session.run(raw_ops.AssignVariableOp(resource=handle, value=[1.0, 2.0]))
+        saver.save(session, path)
+        session.run(raw_ops.AssignVariableOp(resource=handle, value=[0.0, 0.0]))
+        saver.restore(session, path)
+        value = raw_ops.ReadVariableOp(resource=handle, dtype=hf.float32)
+        assert session.run(value).tolist() == [1, 2]
 
 
 # ---------------------------------------------------------------- shapes and types

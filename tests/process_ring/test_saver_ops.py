@@ -73,7 +73,6 @@ def test_shards_are_merged(tmp_path, session):
     """The operations of a sharded save: each shard has some variables and a slice of another."""
     whole = np.arange(6, dtype=np.float32).reshape(3, 2)
     base = hf.constant(str(tmp_path / "m_temp/part"))
-    os.mkdir(tmp_path / "m_temp")
     names = [raw_ops.ShardedFilename(basename=base, shard=i, num_shards=2) for i in range(2)]
     slices = ["3 2 0,2:-", "3 2 2,1:-"]
     saves = [raw_ops.SaveV2(prefix=names[i], tensor_names=["w", f"only{i}"],
