@@ -1,5 +1,6 @@
 """Derivatives of graphs: `gradients`, `hessians` and how gradients are summed."""
 
+import hpcflow.autodiff.control_flow
 from hpcflow.autodiff.aggregation import AggregationMethod
 from hpcflow.autodiff.gradients import gradients, hessians
 

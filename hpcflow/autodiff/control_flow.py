@@ -1,68 +1,143 @@
-"""How loops and conditionals take part in building gradients.
+"""Gradients of conditionals, and of single operations of loops.
 
-:func:`hpcflow.autodiff.gradients.gradients` walks the graph backwards and tells a
-:class:`ControlFlowGradients` what it does. The base class is the behaviour of a graph without
-loops; the control-flow ops install a maker of their own with :func:`set_maker`.
+The gradient goes back through the branch that was taken: a Merge sends it there by a Switch on the
+same predicate, and the Switch that brought a value into the branch merges it with zeros from the
+branch that was not taken. Whole loops are the matter of :mod:`hpcflow.autodiff.loops`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from hpcflow.autodiff.zeros import is_trainable, zeros_like
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.opdef import RegisterGradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.cond_context import CondContext
+from hpcflow.ops.control_flow_context import is_invariant, loop_of, switch
+
+# ---------------------------------------------------------------- Switch
 
 
-class ControlFlowGradients:
-    """The part of control flow in one backward walk; every method may be overridden.
-
-    Args:
-        between: the operations on paths from xs to ys, in graph order.
-        pending: for each of them, how many of its consumers are still to be walked.
-    """
-
-    def __init__(self, between: list[Operation], pending: dict[Operation, int]) -> None:
-        self.between = between
-        self.pending = pending
-
-    def start(self, targets: set[Operation]) -> Iterable[Operation]:
-        """Operations to walk from besides the `targets` (exits of loops that nobody uses).
-
-        Called once, before the walk; may change ``pending``.
-        """
-        return ()
-
-    def ready(self, op: Operation, has_gradient: bool) -> Iterable[Operation]:
-        """The operations that become ready when one consumer of `op` was walked.
-
-        ``pending[op]`` was decremented; `has_gradient` says whether a gradient reached `op`.
-        """
-        return (op,) if self.pending[op] == 0 else ()
-
-    def gradient_context(self, op: Operation) -> AbstractContextManager:
-        """The context in which the gradient function of `op` runs."""
-        return nullcontext()
-
-    def zeros_like(self, op: Operation, index: int) -> Tensor | None:
-        """The gradient of output `index` of `op`, which no path reached."""
-        return raw_ops.ZerosLike(op.outputs[index])
-
-    def finish(self) -> None:
-        """Called once after the walk (to connect loop variables left open)."""
+@RegisterGradient("Switch")
+def _switch_grad(op: Operation, *grads: Any) -> tuple:
+    """The gradient from the side that is alive."""
+    context = op._control_flow_context
+    if context is not None and context.is_loop:
+        raise _not_by_itself(op)
+    sides = list(grads)
+    if not is_trainable(op.inputs[0].dtype):
+        return None, None
+    if context is None:  # what arrives here may be alive on both sides
+        sides = [g if g is None else switch_any(g, op.inputs[1])[i] for i, g in enumerate(sides)]
+    for i, grad in enumerate(sides):
+        if grad is None:
+            sides[i] = _nothing(op, i, sides[1 - i])
+    return _merge(sides), None
 
 
-_maker: Callable[[list[Operation], dict[Operation, int]], ControlFlowGradients] = (
-    ControlFlowGradients)
+def _nothing(op: Operation, side: int, other: Any) -> Any:
+    """Zeros in the form of `other`, alive only if output `side` of the Switch `op` is."""
+    data, pred = op.inputs
+    if not isinstance(other, IndexedSlices):
+        if _in_loop(op):
+            return switch(zeros_like(data), pred)[side]
+        return raw_ops.ZerosLike(op.outputs[side])
+    shape = (switch(raw_ops.Shape(data), pred)[side] if _in_loop(op)
+             else raw_ops.Shape(op.outputs[side]))
+    row = raw_ops.Slice(shape, [1], [-1])
+    zero = other.values.dtype.base_dtype.np.type(0)
+    values = raw_ops.Fill(raw_ops.ConcatV2([[0], row], 0), zero)
+    indices = raw_ops.Cast(raw_ops.Slice(shape, [0], [0]), DstT=other.indices.dtype.base_dtype)
+    dense = other.dense_shape
+    return IndexedSlices(values, indices, None if dense is None else raw_ops.Cast(
+        shape, DstT=dense.dtype.base_dtype))
 
 
-def set_maker(maker: Callable[..., ControlFlowGradients]) -> None:
-    """Let ``maker(between, pending)`` make the object that walks with the next gradients."""
-    global _maker
-    _maker = maker
+def _in_loop(op: Operation) -> bool:
+    """True if gradients are being built inside a loop, where forward values have to be kept."""
+    return loop_of(op.graph._control_flow_context) is not None
 
 
-def make(between: list[Operation], pending: dict[Operation, int]) -> Any:
-    """The control-flow part of a walk over `between`."""
-    return _maker(between, pending)
+def _merge(sides: list) -> Any:
+    if not any(isinstance(s, IndexedSlices) for s in sides):
+        return raw_ops.Merge(sides)[0]
+    if not all(isinstance(s, IndexedSlices) for s in sides):
+        return raw_ops.Merge([convert_to_tensor(s) for s in sides])[0]
+    indices = [s.indices for s in sides]
+    if indices[0].dtype.base_dtype is not indices[1].dtype.base_dtype:
+        indices = [raw_ops.Cast(i, DstT="int64") for i in indices]
+    shapes = [s.dense_shape for s in sides]
+    known = all(s is not None for s in shapes)
+    return IndexedSlices(raw_ops.Merge([s.values for s in sides])[0], raw_ops.Merge(indices)[0],
+                         raw_ops.Merge(shapes)[0] if known else None)
+
+
+def switch_any(value: Any, pred: Tensor) -> list:
+    """(false side, true side) of a tensor or of IndexedSlices."""
+    if not isinstance(value, IndexedSlices):
+        return switch(value, pred)
+    parts = [switch(p, pred) for p in (value.values, value.indices)]
+    shapes = ([None, None] if value.dense_shape is None else switch(value.dense_shape, pred))
+    return [IndexedSlices(parts[0][i], parts[1][i], shapes[i]) for i in (0, 1)]
+
+
+# ---------------------------------------------------------------- Merge
+
+
+@RegisterGradient("Merge")
+def _merge_grad(op: Operation, grad: Any, index_grad: Any) -> list:
+    """The gradient goes to the input that was alive."""
+    context = op._control_flow_context
+    if context is not None and context.is_loop:
+        raise _not_by_itself(op)
+    branches = [t.op._control_flow_context for t in op.inputs]
+    if _are_branches(branches):
+        sides = switch_any(grad, branches[0].pred)
+        return [sides[b.branch] for b in branches]
+    taken = op.outputs[1]
+    return [switch_any(grad, raw_ops.Equal(taken, i))[1] for i in range(len(op.inputs))]
+
+
+def _are_branches(contexts: list) -> bool:
+    """True for the two branches of one conditional."""
+    return (len(contexts) == 2 and all(isinstance(c, CondContext) for c in contexts)
+            and contexts[0].pred is contexts[1].pred
+            and contexts[0].branch != contexts[1].branch)
+
+
+# ---------------------------------------------------------------- parts of loops
+
+
+@RegisterGradient("Enter")
+def _enter_grad(op: Operation, grad: Any) -> Any:
+    """Of one iteration: what the loop reads from outside has the gradient of the iteration."""
+    if not is_invariant(op.outputs[0]):
+        raise _not_by_itself(op)
+    return grad
+
+
+def _part_grad(op: Operation, *grads: Any) -> Any:
+    raise _not_by_itself(op)
+
+
+for _op_type in ("Exit", "NextIteration", "RefExit", "RefNextIteration"):
+    RegisterGradient(_op_type)(_part_grad)
+RegisterGradient("RefSwitch")(_switch_grad)
+RegisterGradient("RefMerge")(_merge_grad)
+RegisterGradient("RefEnter")(_enter_grad)
+
+
+def _not_by_itself(op: Operation) -> ValueError:
+    context = op._control_flow_context
+    if context is None:
+        return ValueError(
+            f"No gradient through op '{op.name}' ({op.type}): it belongs to a loop of which only "
+            "the operations are known, not how they form a loop (as after import_graph_def)")
+    return ValueError(
+        f"No gradient through op '{op.name}' ({op.type}): inside the loop '{context.name}' "
+        "gradients can be taken with respect to what one iteration reads (the arguments of its "
+        "body, and what comes from outside unchanged), not with respect to the initial value of a "
+        "loop variable")

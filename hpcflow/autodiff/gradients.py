@@ -5,19 +5,20 @@ from __future__ import annotations
 import collections
 import contextlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.autodiff import control_flow
 from hpcflow.autodiff.aggregation import AggregationMethod, aggregate
-from hpcflow.dtypes import DType
+from hpcflow.autodiff.loops import Loops
+from hpcflow.autodiff.zeros import is_trainable, zeros_like
 from hpcflow.graph.convert import constant_array, convert_to_tensor
 from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import get_gradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.control_flow_context import SWITCH_TYPES
 
 __all__ = ["AggregationMethod", "gradients", "hessians"]
 
@@ -57,8 +58,8 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
         targets = [_as_target(y) for y in ys]
         sources = [_as_source(x) for x in xs]
         cut = [] if stop_gradients is None else _as_list(stop_gradients)
-        walk = _Walk(targets, sources, {_as_source(t).op for t in cut}, method,
-                     colocate_gradients_with_ops, gate_gradients)
+        options = WalkOptions(method, colocate_gradients_with_ops, gate_gradients)
+        walk = Walk(targets, sources, {_as_source(t).op for t in cut}, options)
         walk.seed(targets, grad_ys)
         walk.run()
         return [walk.result(x) for x in sources]
@@ -74,8 +75,9 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_o
     Raises ``ValueError`` for an x whose shape is not known; else as :func:`gradients`.
     """
     xs = _as_list(xs)
-    options = {"colocate_gradients_with_ops": colocate_gradients_with_ops,
-               "gate_gradients": gate_gradients, "aggregation_method": aggregation_method}
+    options: dict[str, Any] = {
+        "colocate_gradients_with_ops": colocate_gradients_with_ops,
+        "gate_gradients": gate_gradients, "aggregation_method": aggregation_method}
     with name_scope(name, "hessians", [*_as_list(ys), *xs]):
         firsts = gradients(ys, xs, **options)
         return [None if g is None else _hessian(g, x, options)
@@ -114,12 +116,6 @@ def _as_source(x: Any) -> Tensor:
     return convert_to_tensor(x, name="x", as_ref=True)
 
 
-def is_trainable(dtype: DType) -> bool:
-    """True for the dtypes that gradients flow through."""
-    base = dtype.base_dtype
-    return base.is_floating or base.is_complex
-
-
 def _initial_gradient(y: Any, grad_y: Any) -> Any:
     """`grad_y` checked, or ones where it is None."""
     if grad_y is None:
@@ -149,26 +145,46 @@ def _ones_like(y: Any) -> Tensor:
 # ---------------------------------------------------------------- the walk
 
 
-class _Walk:
-    """One backward pass: which ops lie between, the gradients of their outputs so far."""
+class WalkOptions(NamedTuple):
+    """What is the same in a walk and in the walks over the bodies of its loops."""
 
-    def __init__(self, targets: list, sources: list[Tensor], cut: set[Operation], method: int,
-                 colocate: bool, gate: bool) -> None:
-        self._graph = get_default_graph()
-        self._method = method
-        self._colocate = colocate
-        self._gate = gate
+    method: int
+    colocate: bool
+    gate: bool
+
+
+class Walk:
+    """One backward pass: which ops lie between, the gradients of their outputs so far.
+
+    Args:
+        targets: what is differentiated.
+        sources: what the gradients are wanted for.
+        cut: operations whose inputs are not looked at.
+    """
+
+    def __init__(self, targets: list, sources: list[Tensor], cut: set[Operation],
+                 options: WalkOptions) -> None:
+        self.graph = get_default_graph()
+        self._options = options
         self._targets = {t.op for t in targets}
         self._cut = cut
         from_ops = {s.op for s in sources}
         between = _ops_between(self._targets, from_ops, cut)
         self._pending = _pending_counts(between, cut)
-        self._control = control_flow.make(between, self._pending)
+        self._loops = Loops(self, between)
         # Below these nothing is wanted: their gradient functions do not run.
         self._last = {op for op in from_ops | cut
                       if op in cut or not any(t.op in self._pending for t in op.inputs)}
         # op -> per output the list of gradients that arrived
         self._grads: dict[Operation, list[list]] = {}
+
+    def nested(self, targets: list, sources: list[Tensor], cut: set[Operation]) -> Walk:
+        """A walk of its own, with the same options."""
+        return Walk(targets, sources, cut, self._options)
+
+    def covers(self, op: Operation) -> bool:
+        """True if `op` is on a path from the sources to the targets."""
+        return op in self._pending
 
     def seed(self, targets: list, grad_ys: list) -> None:
         """Start with the gradient of each target."""
@@ -177,24 +193,19 @@ class _Walk:
                 continue
             with self._place(y.op):
                 grad = _initial_gradient(y, grad_y)
-            tensor = y.values if isinstance(y, IndexedSlices) else y
-            self._add(tensor, grad)
+            self.add(y.values if isinstance(y, IndexedSlices) else y, grad)
 
     def run(self) -> None:
         """Walk every op between, each after all its consumers."""
-        queue = collections.deque(self._control.start(self._targets))
-        queue.extend(op for op in sorted(self._targets, key=lambda o: o._id)
-                     if self._pending.get(op) == 0)
+        queue = collections.deque(op for op in sorted(self._targets, key=lambda o: o._id)
+                                  if self._pending.get(op) == 0)
         while queue:
-            op = queue.popleft()
-            self._visit(op)
-            for tensor in () if op in self._cut else op.inputs:
+            for tensor in self._process(queue.popleft()):
                 producer = tensor.op
-                if producer not in self._pending:
-                    continue
-                self._pending[producer] -= 1
-                queue.extend(self._control.ready(producer, self._reached(producer)))
-        self._control.finish()
+                if producer in self._pending:
+                    self._pending[producer] -= 1
+                    if self._pending[producer] == 0:
+                        queue.append(producer)
 
     def result(self, x: Tensor) -> Any:
         """The gradient of x, None if nothing arrived."""
@@ -203,10 +214,8 @@ class _Walk:
             return None
         return self._sum(x.op, slots[x.value_index])
 
-    def _reached(self, op: Operation) -> bool:
-        return any(self._grads.get(op, ()))
-
-    def _add(self, tensor: Tensor, grad: Any) -> None:
+    def add(self, tensor: Tensor, grad: Any) -> None:
+        """Note `grad`, a gradient of `tensor` over one of its paths."""
         slots = self._grads.setdefault(tensor.op, [[] for _ in tensor.op.outputs])
         slots[tensor.value_index].append(grad)
 
@@ -214,37 +223,48 @@ class _Walk:
         """Replace the gradients in `slot` by their sum, and return it."""
         if len(slot) > 1:
             with self._place(op):
-                slot[:] = [aggregate(slot, self._method)]
+                slot[:] = [aggregate(slot, self._options.method)]
         return slot[0]
 
     def _place(self, op: Operation) -> Any:
-        return self._graph.colocate_with(op) if self._colocate else contextlib.nullcontext()
+        return self.graph.colocate_with(op) if self._options.colocate else contextlib.nullcontext()
+
+    def _process(self, op: Operation) -> Iterable[Tensor]:
+        """Walk `op`; returns the tensors of which one reader less is still to be walked."""
+        if op in self._cut:
+            self._visit(op)
+            return ()
+        if self._loops.is_exit(op):  # the loop is walked as a whole
+            return self._loops.leave(op)
+        self._visit(op)
+        return op.inputs
 
     def _visit(self, op: Operation) -> None:
         """Compute the gradients of the inputs of `op` from those of its outputs."""
         slots = self._grads.get(op)
         if slots is None or not any(slots):
             return
-        with self._control.gradient_context(op):
-            grads = [self._sum(op, slot) if slot else None for slot in slots]
-            if op in self._last:
-                return
-            function = _gradient_function(op)
-            if function is None:
-                return
-            with self._graph.name_scope(f"{op.name}_grad"), self._place(op):
-                grads = [self._or_zeros(op, i, g) for i, g in enumerate(grads)]
-                in_grads = _checked(op, function(op, *grads))
-                if self._gate:
-                    in_grads = _gated(in_grads)
+        grads = [self._sum(op, slot) if slot else None for slot in slots]
+        if op in self._last:
+            return
+        function = _gradient_function(op)
+        if function is None:
+            return
+        with self.graph.name_scope(f"{op.name}_grad"), self._place(op):
+            grads = [_or_zeros(op, i, g) for i, g in enumerate(grads)]
+            in_grads = _checked(op, function(op, *grads))
+            if self._options.gate:
+                in_grads = _gated(in_grads)
         for tensor, grad in zip(op.inputs, in_grads, strict=True):
             if grad is not None and tensor.op in self._pending:
-                self._add(tensor, grad)
+                self.add(tensor, grad)
 
-    def _or_zeros(self, op: Operation, index: int, grad: Any) -> Any:
-        if grad is None and is_trainable(op.outputs[index].dtype):
-            return self._control.zeros_like(op, index)
-        return grad
+
+def _or_zeros(op: Operation, index: int, grad: Any) -> Any:
+    """Zeros for an output that no path reached; of a Switch one output is always dead."""
+    if grad is None and op.type not in SWITCH_TYPES and is_trainable(op.outputs[index].dtype):
+        return zeros_like(op.outputs[index])
+    return grad
 
 
 def _ops_between(targets: set[Operation], sources: set[Operation],

@@ -141,9 +141,11 @@ class Graph:
         full_name = self._op_name(name or op_def.name.lstrip("_"))
         op = Operation(self, op_def, full_name, inputs, self._control_inputs_for(inputs), attrs,
                        output_types)
-        if self._control_flow_context is not None:
-            self._control_flow_context.AddOp(op)
         try:
+            if self._control_flow_context is not None:
+                self._control_flow_context.AddOp(op)
+            else:
+                _check_outside(op)
             if compute_shapes:
                 shape_inference.set_shapes(op)
         except BaseException:
@@ -506,6 +508,17 @@ class Graph:
         from hpcflow.graph.exporter import graph_def
 
         return graph_def(self, from_version, add_shapes)
+
+
+def _check_outside(op: Operation) -> None:
+    """An operation outside every loop cannot read what is inside one."""
+    for tensor in op._inputs:
+        context = tensor._op._control_flow_context
+        if context is not None:
+            context.check_reader(tensor._op, op)
+    for source in op._control_inputs:
+        if source._control_flow_context is not None:
+            source._control_flow_context.check_reader(source, op)
 
 
 class _ControlScope:

@@ -277,13 +277,15 @@ class Operation:
         old._consumers.remove(self)
         self._inputs[index] = tensor
         tensor._consumers.append(self)
-        self.graph._mutated()
+        if self._id >= 0:  # else it is not part of the graph yet
+            self.graph._mutated()
 
     def _add_control_input(self, op: Operation) -> None:
         self.graph._check_owns(op)
         if op not in self._control_inputs:
             self._control_inputs.append(op)
-            self.graph._mutated()
+            if self._id >= 0:
+                self.graph._mutated()
 
     def _add_control_inputs(self, ops: list[Operation]) -> None:
         for op in ops:

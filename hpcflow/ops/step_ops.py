@@ -1,4 +1,4 @@
-"""Op types of the step itself: feeds, fetches, Send and Recv, and the primitives of control flow."""
+"""Op types of the step itself: feeds, fetches, Send and Recv, the primitives of control flow."""
 
 from __future__ import annotations
 
@@ -60,4 +60,5 @@ register_op("RefExit", "data: Ref(T)", "output: Ref(T)", "T: type", shape=unchan
 register_op("NextIteration", "data: T", "output: T", "T: type", shape=unchanged)
 register_op("RefNextIteration", "data: Ref(T)", "output: Ref(T)", "T: type", shape=unchanged)
 register_op("LoopCond", "input: bool", "output: bool", shape=_loop_cond_shape)
-not_differentiable("_Feed", "_Fetch", "_FetchOp", "_Send", "_Recv", "_SendControl", "_RecvControl", "LoopCond")
+not_differentiable("_Feed", "_Fetch", "_FetchOp", "_Send", "_Recv", "_SendControl",
+                   "_RecvControl", "LoopCond")

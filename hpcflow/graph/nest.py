@@ -1,0 +1,159 @@
+"""Nested structures: lists, tuples, namedtuples and dicts of values, and values made of tensors.
+
+A *leaf* is anything that is not one of these containers. Dicts are taken in the order of their
+sorted keys. A *composite* is a leaf that stands for several tensors, such as IndexedSlices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hpcflow.graph.indexed_slices import IndexedSlices
+
+
+def is_nested(value: Any) -> bool:
+    """True for the containers that structures are made of."""
+    return isinstance(value, (list, tuple, dict))
+
+
+def flatten(structure: Any) -> list:
+    """The leaves of `structure`, left to right; a leaf by itself is a list of one."""
+    if not is_nested(structure):
+        return [structure]
+    return [leaf for item in _items(structure) for leaf in flatten(item)]
+
+
+def pack_as(structure: Any, leaves: Sequence[Any]) -> Any:
+    """`leaves` in the shape of `structure`; ``ValueError`` if their number differs."""
+    expected = len(flatten(structure))
+    if len(leaves) != expected:
+        raise ValueError(f"The structure has {expected} leaves, but {len(leaves)} values were "
+                         f"given for {describe(structure)}")
+    return _pack(structure, iter(leaves))
+
+
+def check_same(first: Any, second: Any, what: str = "The two structures") -> None:
+    """Raise unless both have the same containers with the same number of leaves.
+
+    Raises ``ValueError`` for a different nesting or other keys, ``TypeError`` for containers of
+    different types.
+    """
+    problem = _difference(first, second)
+    if problem is not None:
+        kind, text = problem
+        raise kind(f"{what} don't have the same nested structure: {describe(first)} and "
+                   f"{describe(second)}: {text}")
+
+
+def describe(structure: Any) -> str:
+    """The nesting alone, a dot for each leaf: ``[., (., .)]``."""
+    if not is_nested(structure):
+        return "."
+    if isinstance(structure, dict):
+        return "{" + ", ".join(f"{k!r}: {describe(v)}" for k, v in _sorted(structure)) + "}"
+    inner = ", ".join(describe(v) for v in structure)
+    if isinstance(structure, list):
+        return f"[{inner}]"
+    return f"({inner}{',' if len(structure) == 1 else ''})"
+
+
+def _sorted(mapping: Mapping) -> list[tuple]:
+    try:
+        return [(k, mapping[k]) for k in sorted(mapping)]
+    except TypeError:
+        raise TypeError(f"The keys of a dict in a structure must be sortable, but are "
+                        f"{list(mapping)}") from None
+
+
+def _items(structure: Any) -> list:
+    if isinstance(structure, dict):
+        return [v for _, v in _sorted(structure)]
+    return list(structure)
+
+
+def _pack(structure: Any, leaves: Any) -> Any:
+    if not is_nested(structure):
+        return next(leaves)
+    items = [_pack(item, leaves) for item in _items(structure)]
+    if isinstance(structure, dict):
+        values = dict(zip([k for k, _ in _sorted(structure)], items, strict=True))
+        return type(structure)((k, values[k]) for k in structure)
+    if hasattr(structure, "_fields"):
+        return type(structure)(*items)
+    return type(structure)(items)
+
+
+def _difference(first: Any, second: Any) -> tuple[type[Exception], str] | None:
+    if not (is_nested(first) and is_nested(second)):
+        if is_nested(first) == is_nested(second):
+            return None
+        return ValueError, f"{_kind(first)} against {_kind(second)}"
+    if not _same_container(first, second):
+        return TypeError, f"{type(first).__name__} against {type(second).__name__}"
+    if isinstance(first, dict) and set(first) != set(second):
+        return ValueError, f"the keys {sorted(map(str, first))} and {sorted(map(str, second))}"
+    if len(first) != len(second):
+        return ValueError, f"{len(first)} entries against {len(second)}"
+    pairs = zip(_items(first), _items(second), strict=True)
+    return next((d for a, b in pairs if (d := _difference(a, b)) is not None), None)
+
+
+def _same_container(first: Any, second: Any) -> bool:
+    if isinstance(first, dict) or isinstance(second, dict):
+        return isinstance(first, dict) and isinstance(second, dict)
+    return type(first) is type(second)
+
+
+def _kind(value: Any) -> str:
+    return f"a {type(value).__name__} of {len(value)}" if is_nested(value) else "a single value"
+
+
+# ---------------------------------------------------------------- values made of tensors
+
+_composites: list[tuple[type, Callable, Callable]] = []
+
+
+def register_composite(kind: type, expand: Callable, rebuild: Callable) -> None:
+    """Let `kind` be taken apart: ``expand(value) -> list of tensors``,
+    ``rebuild(value, tensors) -> a value like it, made of other tensors``."""
+    _composites.append((kind, expand, rebuild))
+
+
+def is_composite(leaf: Any) -> bool:
+    """True for a leaf that stands for several tensors, or for something else than its tensor."""
+    return any(isinstance(leaf, kind) for kind, _, _ in _composites)
+
+
+def expand(leaf: Any) -> list:
+    """The tensors that a leaf consists of; a leaf that is no composite is its own."""
+    for kind, function, _ in _composites:
+        if isinstance(leaf, kind):
+            return function(leaf)
+    return [leaf]
+
+
+def rebuild(leaf: Any, tensors: Sequence[Any]) -> Any:
+    """A value like `leaf`, made of `tensors` (as many as ``expand(leaf)`` gives)."""
+    for kind, _, function in _composites:
+        if isinstance(leaf, kind):
+            return function(leaf, tensors)
+    return tensors[0]
+
+
+def rebuild_all(leaves: Sequence[Any], tensors: Sequence[Any]) -> list:
+    """For each leaf a value like it, made of the next of `tensors`."""
+    remaining = iter(tensors)
+    return [rebuild(leaf, [next(remaining) for _ in expand(leaf)]) for leaf in leaves]
+
+
+def _slices_parts(value: IndexedSlices) -> list:
+    parts = [value.values, value.indices]
+    return parts if value.dense_shape is None else [*parts, value.dense_shape]
+
+
+def _slices_like(value: IndexedSlices, tensors: Sequence[Any]) -> IndexedSlices:
+    return IndexedSlices(*tensors)
+
+
+register_composite(IndexedSlices, _slices_parts, _slices_like)

@@ -1,0 +1,62 @@
+"""Kernels of stacks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.kernels.registry import STEP, KernelNode, kernel
+from hpcflow.resources.stack import Stack
+from hpcflow.resources.step_state import keep
+
+
+def _name(node: KernelNode) -> str:
+    return node.attr("stack_name", b"").decode() or node.name
+
+
+@kernel("Stack", mode=STEP)
+def stack(node: KernelNode) -> Callable:
+    """A new stack in every execution."""
+    name = _name(node)
+    return lambda step: keep(step, Stack(name))
+
+
+@kernel("StackV2", mode=STEP, host_inputs=(0,))
+def stack_v2(node: KernelNode) -> Callable:
+    """A new stack in every execution, with a limit."""
+    name = _name(node)
+    return lambda step, max_size: keep(step, Stack(name, int(max_size)))
+
+
+@kernel("StackPush", "StackPushV2")
+def push(node: KernelNode) -> Callable:
+    """With swap_memory a device's value is kept on the host."""
+    device = node.device
+    if not (node.attr("swap_memory") and device.has_own_memory):
+        return Stack.push
+
+    def push_to_host(handle: Stack, value: Any) -> Any:
+        handle.push(device.to_host(value))
+        return value
+
+    return push_to_host
+
+
+@kernel("StackPop", "StackPopV2")
+def pop(node: KernelNode) -> Callable:
+    """The value on top, brought back to the device where it was swapped out."""
+    device = node.device
+    if not device.has_own_memory:
+        return Stack.pop
+    return lambda handle: _back(handle.pop(), device)
+
+
+def _back(value: Any, device: Any) -> Any:
+    is_array = hasattr(value, "dtype") and not isinstance(value, Stack)
+    return device.to_device(value) if is_array else value
+
+
+@kernel("StackClose", "StackCloseV2")
+def close(node: KernelNode) -> Callable:
+    """Drop the values."""
+    return Stack.close

@@ -1,0 +1,42 @@
+"""Stacks of tensors that live as long as a step: where loops keep values for their gradients."""
+
+from __future__ import annotations
+
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation
+from hpcflow.graph.shape_inference import no_outputs, unknown, with_rank
+
+__all__: list[str] = []
+
+
+def _handle_pair(op: Operation) -> list[Dims]:
+    """A handle by name: a container and a name."""
+    return [(2,)]
+
+
+def _handle_shape(op: Operation) -> list[Dims]:
+    with_rank(op.input_dims(0), 0, "the maximal size")
+    return [()]
+
+
+def _pushed_shape(op: Operation) -> list[Dims]:
+    return [op.input_dims(1)]
+
+
+_PUSH = "T: type; swap_memory: bool = false"
+register_op("Stack", outputs="handle: Ref(string)",
+            attrs='elem_type: type; stack_name: string = ""', stateful=True, shape=_handle_pair)
+register_op("StackPush", "handle: Ref(string); elem: T", "output: T", _PUSH, stateful=True,
+            shape=_pushed_shape)
+register_op("StackPop", "handle: Ref(string)", "elem: elem_type", "elem_type: type", stateful=True,
+            shape=unknown)
+register_op("StackClose", "handle: Ref(string)", stateful=True, shape=no_outputs)
+register_op("StackV2", "max_size: int32", "handle: resource",
+            'elem_type: type; stack_name: string = ""', stateful=True, shape=_handle_shape)
+register_op("StackPushV2", "handle: resource; elem: T", "output: T", _PUSH, stateful=True,
+            shape=_pushed_shape)
+register_op("StackPopV2", "handle: resource", "elem: elem_type", "elem_type: type", stateful=True,
+            shape=unknown)
+register_op("StackCloseV2", "handle: resource", stateful=True, shape=no_outputs)
+not_differentiable("Stack", "StackPush", "StackPop", "StackClose", "StackV2", "StackPushV2",
+                   "StackPopV2", "StackCloseV2")

@@ -1,0 +1,42 @@
+"""What lives as long as a step: kept with the running step, emptied when it ends."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def keep(step: Any, thing: Any) -> Any:
+    """Return `thing`, whose ``release()`` is called when `step` ends, in whatever way."""
+    held = step.resources
+    if held is None:
+        held = step.resources = {}
+    things = held.get(keep)
+    if things is None:
+        things = held[keep] = []
+        step.on_finish_hooks.append(lambda: _release(things))
+    things.append(thing)
+    return thing
+
+
+def _release(things: list) -> None:
+    for thing in things:
+        thing.release()
+    things.clear()
+
+
+class Handle:
+    """Base of what handles refer to: the handle of a resource is the resource itself.
+
+    Ops of old versions take it by reference to a string; then its value is again itself.
+    """
+
+    __slots__ = ()
+
+    @property
+    def value(self) -> Handle:
+        """What a handle by reference reads as."""
+        return self
+
+    def read(self) -> Handle:
+        """The same."""
+        return self
