@@ -156,9 +156,10 @@ class Display:
             self.close()
             print(news.text.decode(), flush=True)
         elif self.with_bar:
-            self.bar = self.bar or self.make_bar(news)
+            if self.bar is None:
+                self.bar = self.make_bar(news)
             self.bar.set_postfix_str(f"loss {news.loss:.3f}", refresh=False)
-            self.bar.update(news.step - self.bar.n)
+            self.bar.update(int(news.step) - self.bar.n)
         elif news.accuracy >= 0:
             print(f"step {news.step:6d}   loss {news.loss:.3f}   "
                   f"test accuracy {news.accuracy:.3f}", flush=True)
@@ -166,8 +167,8 @@ class Display:
     def make_bar(self, news: News) -> tqdm:
         # The terminal that mpirun gives its ranks has no size of its own.
         columns, rows = shutil.get_terminal_size()
-        return tqdm(total=news.last, initial=news.step, unit="step", ncols=min(columns, 100),
-                    nrows=rows, file=sys.stdout)
+        return tqdm(total=int(news.last), initial=int(news.step), unit="step",
+                    ncols=min(columns, 100), nrows=rows, file=sys.stdout)
 
     def close(self) -> None:
         """Leave the terminal to others."""
