@@ -29,8 +29,9 @@ def is_pure(node: Node) -> bool:
 
 
 def _is_pivot(node: Node) -> bool:
-    """True if `node` stands for one branch: a Switch as a whole is alive whichever it takes."""
-    return any(s.type in SWITCH_TYPES for s, _ in node.inputs)
+    """True if waiting for `node` says more than waiting for its inputs: that one branch of a
+    Switch was taken, or that a variable has a value."""
+    return any(s.type in SWITCH_TYPES or s.dtypes[i]._is_ref_dtype for s, i in node.inputs)
 
 
 def drop_unread(graph: StepGraph) -> None:
