@@ -38,6 +38,31 @@ def _check_source(source: Node, node: Node, position: dict[Node, int], stage: st
         raise _broken(f"After {stage}: {node} comes before {source}")
 
 
+def check_items(items: list[Any]) -> None:
+    """Raise ``InternalError`` when items wait for each other in a circle (of no loop)."""
+    waits = [0] * len(items)
+    readers = [_readers(item) for item in items]
+    for found in readers:
+        for index in found:
+            waits[index] += 1
+    ready = [i for i, count in enumerate(waits) if not count]
+    while ready:
+        for index in readers[ready.pop()]:
+            waits[index] -= 1
+            if not waits[index]:
+                ready.append(index)
+    stuck = [items[i] for i, count in enumerate(waits) if count]
+    if stuck:
+        raise _broken(f"Items wait for each other: {stuck[:5]}")
+
+
+def _readers(item: Any) -> set[int]:
+    if item.nodes[0].type in BACK_EDGE_TYPES:
+        return set()
+    return {*(t[3] for t in item.targets), *(t[1] for t in item.control_targets),
+            *(m[2].index for m in item.merges), *(m.index for m in item.control_merges)}
+
+
 def _broken(message: str) -> InternalError:
     return InternalError(None, None, message)
 

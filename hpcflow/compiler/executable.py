@@ -13,6 +13,7 @@ from typing import Any
 from hpcflow import config
 from hpcflow.compiler import codegen
 from hpcflow.compiler.bind import Binder
+from hpcflow.compiler.checks import check_items
 from hpcflow.compiler.codegen import Bound, RegionFunction
 from hpcflow.compiler.explain import node_error
 from hpcflow.compiler.frames import FrameInfo, assign_frames
@@ -36,6 +37,8 @@ _ALONE = frozenset({"ControlTrigger"})
 
 # Kinds of items.
 CALL, CALL_ASYNC, RECEIVE, SOURCE, SWITCH, MERGE, ENTER, EXIT, NEXT = range(9)
+
+MISSING = object()  # a fetched value that has not arrived
 
 _CONTROL_KINDS = {
     "Switch": SWITCH, "RefSwitch": SWITCH, "Merge": MERGE, "RefMerge": MERGE, "Enter": ENTER,
@@ -174,7 +177,7 @@ class Executable:
         self.recvs: list[Edge] = []
         self.items: list[Item] = []
         self.feeds: dict[int, Item] = {}
-        self.fetch_count = 0
+        self.results: list[Any] = []  # what a step starts with: None for operations
         self.resources_version = context.resources.version if context is not None else 0
         self._layouts: dict[FrameInfo, Layout] = {}
         self._build(nodes, Binder(devices, context), compiled)
@@ -197,6 +200,8 @@ class Executable:
                 by_node[b.node] = item
         self._lay_out(order, bound, by_node)
         self._connect(by_node)
+        if config.flags.check_stages:
+            check_items(self.items)
 
     def _bind(self, node: Node, binder: Binder, remote: set[Node]) -> Bound:
         if node in remote:
@@ -291,12 +296,14 @@ class Executable:
         self._connect_results(by_node)
 
     def _connect_results(self, by_node: dict[Node, Item]) -> None:
+        fetched: dict[int, Any] = {}
         for node, item in by_node.items():
             if node.type == FETCH:
                 item.results.append((item.outputs.index((node, 0)), node.attrs["index"]))
-                self.fetch_count += 1
+                fetched[node.attrs["index"]] = MISSING
             elif node.type == "_FetchOp":
-                self.fetch_count += 1
+                fetched[node.attrs["index"]] = None
+        self.results = [fetched[i] for i in range(len(fetched))]
 
     # ------------------------------------------------------------ direct form
 

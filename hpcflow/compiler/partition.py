@@ -6,6 +6,7 @@ from typing import Any
 
 from hpcflow.compiler.explain import node_error
 from hpcflow.compiler.ir import RECV, SEND, Node, StepGraph, new_node
+from hpcflow.compiler.regions import is_barrier
 from hpcflow.errors import InvalidArgumentError
 
 
@@ -92,7 +93,8 @@ class _Partitioner:
     def _connect(self, send: Node, recv: Node, source: Node) -> Node:
         send.op = recv.op = source.op
         send.site = recv.site = source.site
-        send.region = source.region  # a Send leaves the moment its value exists
+        # A Send leaves the moment its value exists: in the region of its source, if it has one.
+        send.region = ("send", attrs_key(send)) if is_barrier(source) else source.region
         recv.region = ("edge", attrs_key(recv))
         if task_of(send.device) == task_of(recv.device):
             if send.type == SEND:

@@ -33,14 +33,15 @@ def _split(node: Node, reads: dict[Any, Node], nodes: list[Node]) -> None:
         key = (source, index, node.device, tuple(node.controls))
         read = reads.get(key)
         if read is None:
-            read = reads[key] = _read(source, index, node)
+            read = reads[key] = _read(source, index, node, position)
             nodes.append(read)
         node.inputs[position] = (read, 0)
 
 
-def _read(source: Node, index: int, reader: Node) -> Node:
-    dtype = source.dtypes[index].base_dtype
-    read = new_node("Identity", f"{source.name}/_read", {"T": dtype}, [(source, index)],
+def _read(source: Node, index: int, reader: Node, position: int) -> Node:
+    """The name is the reader's: edges between devices are told apart by names."""
+    attrs = {"T": source.dtypes[index].base_dtype}
+    read = new_node("Identity", f"{reader.name}/_read_{position}", attrs, [(source, index)],
                     list(reader.controls), source.device, [source.dims[index]], reader.order - 0.5)
     read.op, read.site = reader.op, reader.site
     return read

@@ -22,6 +22,7 @@ from hpcflow.compiler.executable import (
     ENTER,
     EXIT,
     MERGE,
+    MISSING,
     NEXT,
     SWITCH,
     Executable,
@@ -58,7 +59,7 @@ class Step:
         self.executable = executable
         self.lane = lane
         self.step_id = step_id
-        self.results: list[Any] = [None] * executable.fetch_count
+        self.results = executable.results.copy()
         self.error: BaseException | None = None
         self.finished = False
         self.on_done = on_done
@@ -535,6 +536,8 @@ def check_results(step: Step, names: list[str]) -> None:
             raise op_error(InvalidArgumentError,
                            f"Retval: the fetched value '{name}' is dead: it belongs to a branch "
                            "that was not taken")
+        if value is MISSING:
+            raise InternalError(None, None, f"The step ended before '{name}' was computed")
 
 
 __all__ = ["DEAD", "Step", "check_results"]

@@ -103,7 +103,7 @@ def test_a_control_trigger_is_never_dead(session, p):
 
 def test_waiting_for_a_switch_is_not_reading_it(session, p):
     data = hf.constant(5.0)
-    false, true = switch(data, p)
+    _, true = switch(data, p)
     with hf.control_dependencies([true.op]):
         alive = hf.constant(2.0) + 1.0
     assert session.run(alive, {p: False}) == 3
@@ -213,9 +213,11 @@ def test_sum_of_a_range(session, n, parallel):
 def test_arrays_and_invariants(session, n):
     x = hf.placeholder(hf.float32, [None])
     matrix = hf.constant([[0.5, 0.0], [0.25, 1.0]])
-    _, result = loop(lambda i, v, m, k: i < k,
-                     lambda i, v, m, k: [i + 1, hf.reshape(hf.matmul(hf.reshape(v, [1, 2]), m), [2])],
-                     [hf.constant(0), x], (matrix, n))
+
+    def body(i, v, m, k):
+        return [i + 1, hf.reshape(hf.matmul(hf.reshape(v, [1, 2]), m), [2])]
+
+    _, result = loop(lambda i, v, m, k: i < k, body, [hf.constant(0), x], (matrix, n))
     expected = np.array([8, 16], np.float32)
     for i in range(5):
         np.testing.assert_array_equal(session.run(result, {n: i, x: [8, 16]}), expected)
@@ -358,7 +360,7 @@ def test_what_is_inside_a_loop_cannot_be_fetched(session, n):
         return [inside[0]]
 
     loop(lambda i, limit: i < limit, body, [hf.constant(0)], (n,), name="while")
-    with pytest.raises(hf.errors.InvalidArgumentError, match="'inside:0'.*inside the loop 'while'"):
+    with pytest.raises(hf.errors.InvalidArgumentError, match=r"'inside:0'.*the loop 'while'"):
         session.run(inside[0], {n: 2})
 
 
