@@ -76,3 +76,19 @@ def _saver_from_proto(proto: Any, import_scope: str | None) -> Any:
 
 
 register_proto_function(GraphKeys.SAVERS, _saver_type, _to_proto, _saver_from_proto)
+
+
+def _queue_runner_type() -> Any:
+    from hpcflow.train.protos import message_class
+
+    return message_class("QueueRunnerDef")
+
+
+def _queue_runner_from_proto(proto: Any, import_scope: str | None) -> Any:
+    from hpcflow.train.queue_runner import QueueRunner
+
+    return QueueRunner.from_proto(proto, import_scope=import_scope)
+
+
+register_proto_function(
+    GraphKeys.QUEUE_RUNNERS, _queue_runner_type, _to_proto, _queue_runner_from_proto)

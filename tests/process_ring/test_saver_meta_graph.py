@@ -182,3 +182,17 @@ def test_write_graph(tmp_path):
     path = hf.train.write_graph(proto, str(tmp_path), "g.pb", as_text=False)
     with open(path, "rb") as file:
         assert hf.GraphDef.FromString(file.read()) == proto
+
+
+def test_queue_runners_travel(tmp_path):
+    queue = hf.FIFOQueue(10, [hf.int32], [[]], name="numbers")
+    hf.train.add_queue_runner(hf.train.QueueRunner(queue, [queue.enqueue(7)]))
+    hf.identity(queue.dequeue(), name="taken")
+    proto = hf.train.export_meta_graph()
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.train.import_meta_graph(proto, import_scope="net")
+        coordinator = hf.train.Coordinator()
+        threads = hf.train.start_queue_runners(session, coordinator)
+        assert session.run("net/taken:0") == 7
+        coordinator.request_stop()
+        coordinator.join(threads)

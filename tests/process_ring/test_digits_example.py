@@ -1,0 +1,79 @@
+"""The digits example as a user runs it: alone and over ranks, from the start and resumed."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hpcflow as hf
+
+ROOT = Path(__file__).resolve().parents[2]
+MPIRUN = shutil.which("mpirun", path=f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}")
+FINAL = re.compile(r"test accuracy: (0\.\d{3})")
+
+pytest.importorskip("sklearn")
+pytest.importorskip("tqdm")
+pytestmark = pytest.mark.time_limit(240)
+
+
+def run(logdir, *arguments, ranks=0):
+    """The lines that the example prints."""
+    command = [sys.executable, str(ROOT / "examples/digits_ps.py"), "--logdir", str(logdir),
+               *arguments]
+    if ranks:
+        command = [MPIRUN, "--oversubscribe", "-n", str(ranks), *command]
+    env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    env["PYTHONPATH"] = os.pathsep.join([str(ROOT), *filter(None, [env.get("PYTHONPATH")])])
+    done = subprocess.run(command, capture_output=True, text=True, env=env, timeout=100,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout.splitlines()
+
+
+def accuracy(lines):
+    return float(FINAL.fullmatch(lines[-1]).group(1))
+
+
+def scalars(logdir):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    accumulator = EventAccumulator(str(logdir))
+    accumulator.Reload()
+    assert any(node.name == "hidden/weights" for node in accumulator.Graph().node)
+    return {tag: accumulator.Scalars(tag) for tag in accumulator.Tags()["scalars"]}
+
+
+def test_one_process_learns_and_resumes(tmp_path):
+    lines = run(tmp_path, "--steps", "400")
+    assert lines[:2] == ["one process", "starting from random weights"]
+    assert len([line for line in lines if line.startswith("step ")]) == 10
+    assert accuracy(lines) > 0.85
+    latest = hf.train.latest_checkpoint(str(tmp_path))
+    assert latest.endswith("model.ckpt-400")
+    again = run(tmp_path, "--steps", "20")
+    assert f"resuming from {latest}" in again
+    assert hf.train.NewCheckpointReader(
+        hf.train.latest_checkpoint(str(tmp_path))).get_tensor("global_step") == 420
+    assert "starting from random weights" in run(tmp_path, "--steps", "10", "--fresh")
+    found = scalars(tmp_path)
+    assert found["loss"][0].value > found["loss"][20].value
+    assert "test_accuracy" in found
+
+
+@pytest.mark.skipif(MPIRUN is None, reason="no mpirun")
+@pytest.mark.parametrize(("ranks", "options"), [(4, ["--ps", "2"]), (2, [])])
+def test_ranks_learn_and_resume(tmp_path, ranks, options):
+    lines = run(tmp_path, "--steps", "300", *options, ranks=ranks)
+    servers = int(options[1]) if options else 1
+    assert lines[0] == f"{ranks} ranks: {servers} parameter servers, {ranks - servers} workers"
+    assert accuracy(lines) > 0.8
+    # A single process takes up what the ranks have saved.
+    latest = hf.train.latest_checkpoint(str(tmp_path))
+    assert f"resuming from {latest}" in run(tmp_path, "--steps", "10")
+    scalars(tmp_path)
