@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import storage
+from hpcflow.storage import writing
 
 SHAPE = (13, 5)
 
@@ -97,15 +97,15 @@ def test_other_numbers_of_ranks_restore_it(directory, saving, restoring):
 def test_a_rank_that_cannot_write(directory, monkeypatch):
     """The write fails on the rank that holds variables; the error reaches the first worker."""
     path = os.path.join(directory, "m")
-    original = storage.write
+    original = writing._prepare
     broken = os.path.join(directory, "broken")
 
-    def write(layout, pieces):
+    def prepare(layout, *piece):
         if os.path.exists(broken):
             raise hf.errors.ResourceExhaustedError(None, None, "no space left here")
-        return original(layout, pieces)
+        return original(layout, *piece)
 
-    monkeypatch.setattr(storage, "write", write)
+    monkeypatch.setattr(writing, "_prepare", prepare)
     with cluster(2) as (task, session):
         if session is None:
             return
