@@ -1,0 +1,238 @@
+"""Accumulators: averages of gradients that are fresh enough, for synchronous training.
+
+A gradient carries the number of the step it was computed in; one that is older than the
+accumulator's own step number is dropped. Whoever takes the average waits until enough gradients
+have come, and taking it begins the accumulator's next step. (Chen et al., "Revisiting Distributed
+Synchronous SGD", 2016.)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.dtypes import DType
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.resources.queues import Attempt
+from hpcflow.resources.waiting import WaitingLine
+from hpcflow.shapes import TensorShape, format_shape
+
+
+class Accumulator(WaitingLine):
+    """What dense and sparse accumulators share: counting, step numbers, waiting.
+
+    Args:
+        name: for messages.
+        dtype: element type of the gradients.
+        shape: what every gradient's shape must be compatible with.
+    """
+
+    kind = "ConditionalAccumulator"
+
+    def __init__(self, name: str, dtype: DType, shape: TensorShape) -> None:
+        super().__init__(name)
+        self.dtype = dtype
+        self.shape = shape
+        self.global_step = 0
+        self.count = 0
+
+    def num_accumulated(self) -> int:
+        """The number of gradients since the last average was taken."""
+        with self.lock:
+            return self.count
+
+    def set_global_step(self, step: int) -> None:
+        """Set the step number; gradients of earlier steps are dropped from now on."""
+        with self.lock:
+            if step < self.global_step:
+                logging.getLogger("hpcflow").warning(
+                    "%s '%s': the global step is set from %d back to %d", self.kind, self.name,
+                    self.global_step, step)
+            self.global_step = step
+
+    def apply(self, local_step: int, gradient: tuple) -> None:
+        """Add a gradient computed in step `local_step`, unless it is stale.
+
+        Raises ``InvalidArgumentError`` if its shape does not fit.
+        """
+        with self.lock:
+            if local_step < self.global_step:
+                return
+            self._check(*gradient)
+            self._add(*gradient)
+            self.count += 1
+        self.serve()
+
+    def take(self, num_required: int, done: Callable[[Any], None]) -> Attempt:
+        """``done(outputs)`` with the average, once `num_required` gradients have come.
+
+        Raises ``InvalidArgumentError`` unless `num_required` is positive.
+        """
+        if num_required <= 0:
+            raise InvalidArgumentError(
+                None, None, f"Argument num_required must be positive, but was {num_required}")
+
+        def advance() -> tuple | None:
+            if self.count < num_required:
+                return None
+            average = self._average()
+            self.count = 0
+            self.global_step += 1
+            return average
+
+        return self.wait(advance, done)
+
+    def _check(self, *gradient: Any) -> None:
+        """Raise ``InvalidArgumentError`` unless the gradient fits."""
+        raise NotImplementedError
+
+    def _add(self, *gradient: Any) -> None:
+        """Add the gradient; the first one if ``count`` is 0."""
+        raise NotImplementedError
+
+    def _average(self) -> tuple:
+        """The outputs of taking the average; what was added is forgotten."""
+        raise NotImplementedError
+
+
+class DenseAccumulator(Accumulator):
+    """Averages dense gradients."""
+
+    def _check(self, gradient: Any) -> None:
+        dims = np.shape(gradient)
+        expected = self.shape
+        if self.count:
+            expected = TensorShape(self._sum.shape)
+        if not expected.is_compatible_with(dims):
+            raise InvalidArgumentError(
+                None, None, f"Shape mismatch: expected {format_shape(expected)}, got "
+                f"{format_shape(dims)}")
+
+    def _add(self, gradient: Any) -> None:
+        if self.count:
+            self._sum += gradient
+        else:
+            self._sum = np.array(gradient, dtype=self.dtype.np)
+
+    def _average(self) -> tuple:
+        total, self._sum = self._sum, np.empty(0, self.dtype.np)
+        _divide(total, total.dtype.type(self.count))
+        return (total if total.ndim else total[()],)
+
+
+class SparseAccumulator(Accumulator):
+    """Averages gradients of some rows: each row over the gradients that have it.
+
+    Rows that one gradient has several times are added first. ``shape`` is that of the dense tensor.
+    """
+
+    kind = "SparseConditionalAccumulator"
+
+    def _check(self, indices: Any, values: Any, shape: Any) -> None:
+        indices, values, shape = np.asarray(indices), np.asarray(values), np.asarray(shape)
+        if indices.ndim != 1 or values.ndim < 1:
+            raise InvalidArgumentError(
+                None, None, f"Shape mismatch: expected indices of rank 1 and values of rank at "
+                f"least 1, got {format_shape(indices.shape)} and {format_shape(values.shape)}")
+        if len(indices) != len(values):
+            raise InvalidArgumentError(None, None, f"Expected {len(indices)} non-empty input "
+                                       f"values, got {len(values)}")
+        declared = [] if self.shape.ndims is None else self.shape.as_list()
+        if len(indices):
+            self._check_rows(values.shape, declared)
+        if shape.size:
+            self._check_shape(shape, values, declared)
+        self._check_indices(indices, shape, declared)
+
+    def _check_indices(self, indices: np.ndarray, shape: np.ndarray, declared: list) -> None:
+        rows = declared[0] if declared and declared[0] is not None else None
+        if rows is None and shape.size and shape[0] >= 0:
+            rows = int(shape[0])
+        outside = (indices < 0) | (False if rows is None else indices >= rows)
+        if outside.any():
+            where = int(np.flatnonzero(outside)[0])
+            raise InvalidArgumentError(
+                None, None, f"Shape mismatch: index of slice {where} exceeded limits of shape; "
+                f"index is {indices[where]} exceeded {rows}")
+
+    def _check_rows(self, dims: tuple[int, ...], declared: list) -> None:
+        """The values of every row must have the declared dims, and those of earlier gradients."""
+        expected = list(declared[1:])
+        known = bool(declared)
+        if self.count and len(self._rows):
+            expected, known = list(self._rows.shape[1:]), True
+        if not known:
+            return
+        if len(dims) != len(expected) + 1:
+            raise InvalidArgumentError(
+                None, None, f"Shape mismatch: expected values rank {len(expected) + 1}, got "
+                f"{len(dims)}")
+        for i, (want, have) in enumerate(zip(expected, dims[1:], strict=True), 1):
+            if want is not None and want != have:
+                raise InvalidArgumentError(
+                    None, None, f"Shape mismatch: expected values dim {i} to be {want}, got {have}")
+
+    def _check_shape(self, shape: np.ndarray, values: np.ndarray, declared: list) -> None:
+        """A gradient's own dense shape must agree with the declared one and with its values."""
+        if shape.ndim != 1 or len(shape) != values.ndim:
+            raise InvalidArgumentError(
+                None, None, f"Shape mismatch: expected a shape of {values.ndim} numbers, got "
+                f"{shape.tolist()}")
+        wanted = declared or [None] * len(shape)
+        wanted = [wanted[0], *(values.shape[1:] if len(values) else wanted[1:])]
+        for i, (want, have) in enumerate(zip(wanted, shape.tolist(), strict=True)):
+            if want is not None and have >= 0 and want != have:
+                raise InvalidArgumentError(
+                    None, None, f"Shape mismatch: expected shape dim {i} to be {want}, got {have}")
+
+    def _add(self, indices: Any, values: Any, shape: Any) -> None:
+        unique, rows = _summed(np.asarray(indices), np.asarray(values, self.dtype.np))
+        if not self.count or not len(self._indices):
+            if not self.count or len(unique):
+                self._indices, self._rows = unique, rows
+                self._times = np.ones(len(unique), np.int64)
+            return
+        if not len(unique):
+            return
+        both = np.union1d(self._indices, unique)
+        total = np.zeros((len(both), *rows.shape[1:]), rows.dtype)
+        times = np.zeros(len(both), np.int64)
+        for index, part, n in ((self._indices, self._rows, self._times), (unique, rows, 1)):
+            positions = np.searchsorted(both, index)
+            total[positions] += part
+            times[positions] += n
+        self._indices, self._rows, self._times = both, total, times
+
+    def _average(self) -> tuple:
+        rows = self._rows
+        times = self._times.astype(rows.dtype).reshape(-1, *[1] * (rows.ndim - 1))
+        _divide(rows, times)
+        first = -1
+        if self.shape.ndims and self.shape.as_list()[0] is not None:
+            first = self.shape.as_list()[0]
+        shape = np.array([first, *rows.shape[1:]], np.int64)
+        indices = self._indices
+        self._indices, self._rows = indices[:0], rows[:0]
+        return indices, rows, shape
+
+
+def _summed(indices: np.ndarray, values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The distinct indices in order, and per index the sum of its rows; both fresh arrays."""
+    unique, positions = np.unique(indices, return_inverse=True)
+    rows = np.zeros((len(unique), *values.shape[1:]), values.dtype)
+    if len(unique) == len(indices):
+        rows[positions.reshape(-1)] = values
+    else:
+        np.add.at(rows, positions.reshape(-1), values)
+    return unique.astype(np.int64), rows
+
+
+def _divide(total: np.ndarray, by: Any) -> None:
+    """Divide in place; integers towards zero."""
+    if total.dtype.kind in "iu":
+        np.copyto(total, np.trunc(total / by), casting="unsafe")
+    else:
+        total /= by
