@@ -79,7 +79,7 @@ class LocalStep:
         same = list(results.items()) == [(i, i) for i in range(count)] and len(
             item.outputs) == count
 
-        def run(feeds: tuple) -> Any:
+        def run(feeds: tuple, timeout: float | None = None) -> Any:
             quiet = silence()
             try:
                 outputs = function(None, *feeds) if in_order else function(
@@ -98,22 +98,22 @@ class LocalStep:
 
         return run
 
-    def _nothing(self, feeds: tuple) -> list:
+    def _nothing(self, feeds: tuple, timeout: float | None = None) -> list:
         return [None] * len(self.names)
 
-    def _executed(self, feeds: tuple) -> list:
+    def _executed(self, feeds: tuple, timeout: float | None = None) -> list:
         """Through the executor; while the step is parked, this thread drives the event loop."""
         loop = event_loop()
         step = Step(self.executable, step_id=next(_step_ids),
                     wake=lambda s: loop.soon(s.advance))
         step.start(feeds)
         if not step.finished:
-            self._wait(step, loop)
+            self._wait(step, loop, timeout or self.timeout)
         check_results(step, self.names)
         return step.results
 
-    def _wait(self, step: Step, loop: EventLoop) -> None:
-        deadline = None if self.timeout is None else time.monotonic() + self.timeout
+    def _wait(self, step: Step, loop: EventLoop, timeout: float | None) -> None:
+        deadline = None if timeout is None else time.monotonic() + timeout
         try:
             loop.run_until(lambda: step.finished, deadline, "a step")
         except BaseException as e:
@@ -126,3 +126,9 @@ class LocalStep:
 def compiled_form() -> bool:
     """Whether regions are formed (HPCFLOW_COMPILE)."""
     return bool(config.flags.compile)
+
+
+def run_with_options(run: Callable, values: list, options: Any) -> list:
+    """Call a step's ``run`` with what a ``RunOptions`` protobuf says."""
+    timeout = options.timeout_in_ms / 1000 if options is not None else 0
+    return run(values, timeout) if timeout else run(values)

@@ -20,6 +20,7 @@ from hpcflow.runtime.compiled import (
     StepOptions,
     compiled_form,
     make_parts,
+    run_with_options,
 )
 from hpcflow.runtime.endpoint import Endpoint, Peers
 from hpcflow.runtime.executor import Step, check_results
@@ -70,8 +71,8 @@ class ClusterEngine:
         return DistributedStep(self, plan, executable, parts, together, names)
 
     def run_with(self, run: Any, values: list, options: Any, run_metadata: Any) -> list:
-        """Run a step with options."""
-        return run(values)
+        """Run a step with ``RunOptions``: its timeout goes before the session's."""
+        return run_with_options(run, values, options)
 
     def registered(self, rank: int, plan: int) -> None:
         """Remember that `rank` holds a plan of this session."""

@@ -12,7 +12,13 @@ from hpcflow.compiler.executable import Executable
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import Graph, default_session, get_default_graph
 from hpcflow.graph.operation import Tensor
-from hpcflow.runtime.compiled import LocalStep, StepOptions, compiled_form, make_parts
+from hpcflow.runtime.compiled import (
+    LocalStep,
+    StepOptions,
+    compiled_form,
+    make_parts,
+    run_with_options,
+)
 from hpcflow.runtime.fetching import FetchMap, cache_key, feed_converter, flat_feeds
 from hpcflow.runtime.task import KernelContext, Task
 
@@ -40,7 +46,7 @@ class _Runner:
             return self
         step = self.step
         source = [positions.index(i) for i in range(len(positions))]
-        return _Runner(lambda feeds: step([feeds[i] for i in source]),
+        return _Runner(lambda feeds, *rest: step([feeds[i] for i in source], *rest),
                        [self.converters[p] for p in positions], self.fetches, self.mutations,
                        self.version)
 
@@ -248,8 +254,8 @@ class LocalEngine:
                          self.options.timeout)
 
     def run_with(self, run: Any, values: list, options: Any, run_metadata: Any) -> list:
-        """Run a step with options."""
-        return run(values)
+        """Run a step with ``RunOptions``: its timeout goes before the session's."""
+        return run_with_options(run, values, options)
 
     def reset(self, containers: list[str] | None) -> None:
         """Clear resource containers."""

@@ -335,3 +335,14 @@ def test_looper():
         time.sleep(0.01)
     coordinator.request_stop()
     coordinator.join([looper])
+
+
+def test_a_timeout_of_one_run():
+    q = hf.FIFOQueue(10, hf.int32, [[]])
+    take = q.dequeue()
+    with hf.Session() as session:
+        for _ in range(2):
+            with pytest.raises(hf.errors.DeadlineExceededError):
+                session.run(take, options=hf.RunOptions(timeout_in_ms=50))
+        session.run(q.enqueue(3))
+        assert session.run(take, options=hf.RunOptions(timeout_in_ms=5000)) == 3
