@@ -13,11 +13,21 @@ from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.background import in_background
 from hpcflow.kernels.registry import ASYNC, KernelNode, collective, kernel
 from hpcflow.kernels.text import as_bytes, as_text
+from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape, format_shape
-
 
 _WRITE = "_CheckpointWrite"
 collective(_WRITE)
+
+
+@kernel("_VariableSnapshot", "_HandleSnapshot")
+def _snapshot(node: KernelNode) -> Callable:
+    def snapshot(state: VariableState) -> Any:
+        # An update that is under way changes the array in place; later ones see that it is held.
+        with state.lock:
+            return state.read()
+
+    return snapshot
 
 
 @kernel("_CheckpointCreate", device="CPU", mode=ASYNC)

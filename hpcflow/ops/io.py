@@ -1,10 +1,10 @@
 """Op types on files: checkpoints, and files as strings.
 
 A checkpoint is written in three stages, so that every task writes what it owns: the coordinator
-lays out the file (``_CheckpointCreate``), each owner writes its pieces (``_CheckpointWrite``), the
-coordinator completes and renames it (``_CheckpointCommit``). ``_CheckpointRead`` reads and checks
-pieces. ``SaveV2``, ``RestoreV2`` and their predecessors do it all in one op, for graphs that
-contain them.
+lays out the file (``_CheckpointCreate``), each owner takes snapshots of its variables and writes
+them (``_CheckpointWrite``), the coordinator completes and renames it (``_CheckpointCommit``).
+``_CheckpointRead`` reads and checks pieces. ``SaveV2``, ``RestoreV2`` and their predecessors do it
+all in one op, for graphs that contain them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,14 @@ from hpcflow import dtypes
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, merge_dims, scalar, show, unknown
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    merge_dims,
+    scalar,
+    show,
+    unchanged,
+    unknown,
+)
 
 __all__ = ["matching_files", "read_file", "write_file"]
 
@@ -67,6 +74,18 @@ def _read_shape(op: Operation) -> list[Dims]:
     return [shape._dims for shape in shapes]
 
 
+def _handle_shape(op: Operation) -> list[Dims]:
+    dtype, dims = op.inputs[0]._handle_data or (op.attr("dtype"), None)
+    if dtype is not op.attr("dtype"):
+        raise ValueError(f"the variable holds {dtype.name}, not {op.attr('dtype').name}")
+    return [dims]
+
+
+# The value of a variable at one moment: never one that an update is in the middle of changing.
+register_op("_VariableSnapshot", "ref: Ref(T)", "value: T", "T: type", shape=unchanged,
+            stateful=True)
+register_op("_HandleSnapshot", "resource: resource", "value: dtype", "dtype: type",
+            shape=_handle_shape, stateful=True)
 register_op(
     "_CheckpointCreate", "prefix: string; dynamic_shapes: N * int64", "layout: string",
     "names: list(string); dtypes: list(type); shapes: list(shape); N: int >= 0",
@@ -188,8 +207,9 @@ register_op("MatchingFiles", "pattern: string", "filenames: string", shape=_matc
             stateful=True)
 
 not_differentiable(
-    "_CheckpointCreate", "_CheckpointWrite", "_CheckpointCommit", "_CheckpointRead", "Save",
-    "SaveSlices", "SaveV2", "Restore", "RestoreSlice", "RestoreV2", "MergeV2Checkpoints",
+    "_VariableSnapshot", "_HandleSnapshot", "_CheckpointCreate", "_CheckpointWrite",
+    "_CheckpointCommit", "_CheckpointRead", "Save", "SaveSlices", "SaveV2", "Restore",
+    "RestoreSlice", "RestoreV2", "MergeV2Checkpoints",
     "ShardedFilename", "ShardedFilespec", "ReadFile", "WriteFile", "MatchingFiles")
 
 

@@ -54,7 +54,7 @@ def write(layout: Layout | bytes, pieces: Iterable[PieceArgument]) -> bytes:
     """Write pieces of variables into a laid out file; returns the record for `commit`.
 
     Each piece is `(name, slice spec, values)`; the values have the variable's dtype and the
-    shape of the slice, and must not change during the call (a checksum would not match).
+    shape of the slice; if they change during the call, some of both is saved.
     Several processes may call this at once for disjoint pieces. The data are durable on return.
 
     Raises NotFoundError for an unknown name, InvalidArgumentError for a wrong dtype, shape or
@@ -126,7 +126,8 @@ def _store_piece(piece: _Piece, store: _Store) -> PieceRecord:
     rows = rows_per_block(region, entry.dtype.size)
     checksums = []
     for block in region.row_blocks(rows):
-        data = encoding.to_bytes(values[block.selector_within(region)])
+        # Of a copy: what is written matches its checksum even if the array is being updated.
+        data = encoding.to_bytes(np.array(values[block.selector_within(region)]))
         checksums.append(checksum(data))
         store(entry, block, data)
     return PieceRecord(entry.name, region, rows, tuple(checksums))

@@ -90,8 +90,8 @@ class VariableSaveable(SaveableObject):
 def _read(reference: Tensor) -> Tensor:
     if reference.dtype is dtypes.resource:
         dtype, _ = reference._handle_data
-        return raw_ops.ReadVariableOp(resource=reference, dtype=dtype, name="read")
-    return raw_ops.Identity(reference, name="read")
+        return raw_ops._HandleSnapshot(resource=reference, dtype=dtype, name="read")
+    return raw_ops._VariableSnapshot(ref=reference, name="read")
 
 
 def is_variable(value: Any) -> bool:
