@@ -87,14 +87,14 @@ def write_collective(layout: Layout | bytes, pieces: Iterable[PieceArgument], co
     failure: Exception | None = None
     try:
         prepared = [_prepare(layout, *piece) for piece in pieces]
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - raised after the collective calls
         failure = error
     with system_errors(f"writing checkpoint '{layout.path}' collectively"):
         with hdf5.parallel_file(layout.temporary, comm) as file:
             try:
                 store = _hdf5_store(file)
                 records = [_store_piece(piece, store) for piece in prepared]
-            except Exception as error:
+            except Exception as error:  # noqa: BLE001 - likewise
                 failure = error
         if failure is not None:
             raise failure
