@@ -1,0 +1,300 @@
+"""A device type "FAKE" with memory of its own and an asynchronous stream, without any hardware.
+
+Its arrays are not NumPy arrays and refuse to become some: host code that touches device memory
+fails loudly, as does device code that is given host memory. The array module ``xp`` has NumPy's
+functions, whose work is complete only when the stream has come to it; ``to_host`` waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import queue
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from hpcflow.runtime import device as devices
+from hpcflow.runtime.device import Device
+
+_DELAY = 20e-6  # seconds between the launch of some work and its completion
+
+
+class Stream:
+    """Completes launched work in order, a little later, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._queue: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self._changed = threading.Condition()
+        self._launched = 0
+        self._completed = 0
+        threading.Thread(target=self._work, daemon=True).start()
+
+    def launch(self) -> int:
+        """Put some work into the stream; returns its number."""
+        with self._changed:
+            self._launched += 1
+            number = self._launched
+        self._queue.put(number)
+        return number
+
+    def wait(self, number: int | None = None) -> None:
+        """Wait for one piece of work, or for all."""
+        with self._changed:
+            wanted = self._launched if number is None else number
+            self._changed.wait_for(lambda: self._completed >= wanted)
+
+    def _work(self) -> None:
+        while True:
+            number = self._queue.get()
+            time.sleep(_DELAY)
+            with self._changed:
+                self._completed = number
+                self._changed.notify_all()
+
+
+@functools.cache
+def _stream(index: int) -> Stream:
+    """The stream of the devices with this index: sessions come and go, threads would stay."""
+    return Stream()
+
+
+class FakeArray:
+    """An array in the memory of a :class:`FakeDevice`; see ``to_host`` for its content."""
+
+    __array_priority__ = 1000
+    __array_ufunc__ = None  # NumPy's functions refuse it
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, device: FakeDevice, data: np.ndarray, base: FakeArray | None = None) -> None:
+        self._device = device
+        self._data = data
+        self._ticket = device.stream.launch()
+        self.base = base if data.base is not None else None
+
+    shape = property(lambda self: self._data.shape)
+    dtype = property(lambda self: self._data.dtype)
+    ndim = property(lambda self: self._data.ndim)
+    size = property(lambda self: self._data.size)
+    itemsize = property(lambda self: self._data.itemsize)
+    nbytes = property(lambda self: self._data.nbytes)
+    flags = property(lambda self: self._data.flags)
+    T = property(lambda self: self.transpose())
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise TypeError("Implicit conversion of device memory to a NumPy array")
+
+    def __iter__(self) -> Iterator[FakeArray]:
+        return (self[i] for i in range(len(self)))
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def _read(self) -> np.ndarray:
+        self._device.stream.wait(self._ticket)
+        return self._data
+
+    def item(self) -> Any:
+        """The only element as a Python number; waits."""
+        return self._read().item()
+
+    def tolist(self) -> Any:
+        """Nested lists; waits."""
+        return self._read().tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self._read())
+
+    def __int__(self) -> int:
+        return int(self._read())
+
+    def __float__(self) -> float:
+        return float(self._read())
+
+    def __index__(self) -> int:
+        return self._read().__index__()
+
+    def __getitem__(self, key: Any) -> FakeArray:
+        return self._device.wrap(self._data[self._device.unwrap(key)], self)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._data[self._device.unwrap(key)] = self._device.unwrap(value)
+        self._ticket = self._device.stream.launch()
+
+    def __getattr__(self, name: str) -> Any:
+        """Methods of NumPy arrays, run on the device."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        method = getattr(self._data, name)
+        if not callable(method):
+            raise AttributeError(f"FakeArray has no attribute '{name}'")
+        return self._device.function(method, self)
+
+
+def _operator(name: str) -> Callable:
+    def apply(self: FakeArray, *others: Any) -> Any:
+        result = getattr(np.ndarray, name)(self._data, *map(self._device.unwrap, others))
+        return NotImplemented if result is NotImplemented else self._device.wrap(result, None)
+
+    return apply
+
+
+def _in_place(name: str) -> Callable:
+    def apply(self: FakeArray, other: Any) -> FakeArray:
+        getattr(np.ndarray, name)(self._data, self._device.unwrap(other))
+        self._ticket = self._device.stream.launch()
+        return self
+
+    return apply
+
+
+for _name in ["add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"]:
+    setattr(FakeArray, f"__{_name}__", _operator(f"__{_name}__"))
+    setattr(FakeArray, f"__r{_name}__", _operator(f"__r{_name}__"))
+    setattr(FakeArray, f"__i{_name}__", _in_place(f"__i{_name}__"))
+for _name in ["matmul", "lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs", "invert"]:
+    setattr(FakeArray, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+class FakeModule:
+    """NumPy (or a part of it) on the arrays of a device."""
+
+    def __init__(self, device: FakeDevice, module: Any) -> None:
+        self._device = device
+        self._module = module
+
+    ndarray = FakeArray
+
+    def asarray(self, value: Any, dtype: Any = None) -> FakeArray:
+        """Host values move to the device here, and only here."""
+        if isinstance(value, FakeArray):
+            return value if dtype in (None, value.dtype) else value.astype(dtype)
+        if isinstance(value, (np.ndarray, np.generic)):
+            value = self._device.to_device(value)
+            return value if dtype is None else self.asarray(value, dtype)
+        return self._device.wrap(np.asarray(self._device.unwrap(value), dtype), None)
+
+    def array(self, value: Any, dtype: Any = None, copy: bool = True) -> FakeArray:
+        """A new array on the device."""
+        return self.asarray(value, dtype).copy()
+
+    def asnumpy(self, value: Any) -> Any:
+        """The host's copy."""
+        return self._device.to_host(value)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._module, name)
+        if isinstance(found, type) or not (callable(found) or hasattr(found, "__path__")
+                                           or type(found).__name__ == "module"):
+            return found  # element types and constants
+        if callable(found):
+            return self._device.function(found)
+        return FakeModule(self._device, found)
+
+
+class FakeFunction:
+    """One of NumPy's functions; a ufunc also has ``at``, ``reduce``, ..."""
+
+    def __init__(self, device: FakeDevice, function: Callable, owner: FakeArray | None) -> None:
+        self._device = device
+        self._function = function
+        self._owner = owner
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        device = self._device
+        out = keywords.get("out")
+        given = device.unwrap(arguments)
+        named = {k: device.unwrap(v) for k, v in keywords.items()}
+        result = self._function(*given, **named)
+        if isinstance(out, FakeArray):
+            out._ticket = device.stream.launch()
+            return out
+        device.launches += 1
+        return device.wrap(result, self._owner)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._function, name)
+        return FakeFunction(self._device, found, None) if callable(found) else found
+
+
+class FakeDevice(Device):
+    """The device; counts what is moved and launched."""
+
+    type = "FAKE"
+    has_own_memory = True
+    priority = 50
+
+    def __init__(self, name: str, index: int, resources: Any) -> None:
+        super().__init__(name, index, resources)
+        self.stream = _stream(index)
+        self.xp = FakeModule(self, np)
+        self.moved_in = 0
+        self.moved_out = 0
+        self.launches = 0
+
+    def to_device(self, value: Any) -> Any:
+        if isinstance(value, FakeArray):
+            if value._device is not self:
+                raise TypeError(f"{self.name} was given memory of {value._device.name}")
+            return value
+        if isinstance(value, bytes) or getattr(value, "dtype", None) == np.object_:
+            return value
+        if not isinstance(value, (np.ndarray, np.generic)):
+            raise TypeError(f"{type(value).__name__} cannot move to {self.name}")
+        self.moved_in += 1
+        return FakeArray(self, np.array(value))
+
+    def to_host(self, value: Any) -> Any:
+        if not isinstance(value, FakeArray):
+            return value
+        if value._device is not self:
+            raise TypeError(f"{self.name} was given memory of {value._device.name}")
+        self.moved_out += 1
+        return value._read().copy()[()]
+
+    def is_device_value(self, value: Any) -> bool:
+        return isinstance(value, FakeArray)
+
+    def synchronize(self) -> None:
+        self.stream.wait()
+
+    # ------------------------------------------------------------ inside the device
+
+    def function(self, function: Callable, owner: FakeArray | None = None) -> FakeFunction:
+        """`function` on arrays of this device."""
+        return FakeFunction(self, function, owner)
+
+    def unwrap(self, value: Any) -> Any:
+        """The device's own memory behind the arrays in `value`; host arrays are refused."""
+        if isinstance(value, FakeArray):
+            if value._device is not self:
+                raise TypeError(f"{self.name} was given memory of {value._device.name}")
+            return value._data
+        if isinstance(value, np.ndarray):
+            raise TypeError(f"{self.name} was given a NumPy array of shape {value.shape}")
+        if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+            return type(value)(map(self.unwrap, value))
+        return value
+
+    def wrap(self, value: Any, base: FakeArray | None) -> Any:
+        """Arrays of the device for what NumPy returned."""
+        if isinstance(value, np.ndarray):
+            return FakeArray(self, value, base)
+        if isinstance(value, np.generic):
+            return FakeArray(self, np.asarray(value))
+        if isinstance(value, (list, tuple)):
+            return type(value)(self.wrap(v, base) for v in value)
+        return value
+
+
+@contextlib.contextmanager
+def fake_accelerators(count: int = 1) -> Iterator[None]:
+    """Inside, every task has `count` devices of type FAKE."""
+    devices.register_device_type(FakeDevice, lambda: count)
+    try:
+        yield
+    finally:
+        devices.unregister_device_type("FAKE")
