@@ -1,0 +1,188 @@
+"""Cases of element-wise ops: one input, two inputs with broadcasting, their gradient ops."""
+
+from __future__ import annotations
+
+import numpy as np
+from case import Type
+from table import ALL, COMPLEXES, FLOATS, NUMBERS, PAIRS, SHAPES, Table, family, scalar
+
+UNARY = {
+    "Abs": "normal", "Neg": "normal", "Sign": "normal", "Square": "normal", "Reciprocal": "nonzero",
+    "Inv": "nonzero", "Sqrt": "positive", "Rsqrt": "positive", "Exp": "normal", "Expm1": "normal",
+    "Log": "positive", "Log1p": "positive", "Sin": "normal", "Cos": "normal", "Tan": "unit",
+    "Asin": "unit", "Acos": "unit", "Atan": "normal", "Tanh": "normal", "Sigmoid": "normal",
+    "Lgamma": "positive", "Digamma": "positive", "Erf": "normal", "Erfc": "normal",
+    "Ceil": "normal", "Floor": "normal", "Rint": "normal", "Round": "normal",
+    "IsFinite": "normal", "IsInf": "normal", "IsNan": "normal",
+}  # fmt: skip
+FEATURES = ("Relu", "Relu6", "Elu", "Softplus", "Softsign")
+BINARY = {
+    "Add": "normal", "AddV2": "normal", "Sub": "normal", "Mul": "normal", "Div": "nonzero",
+    "RealDiv": "nonzero", "TruncateDiv": "nonzero", "FloorDiv": "nonzero", "FloorMod": "nonzero",
+    "Mod": "nonzero", "TruncateMod": "nonzero", "Maximum": "normal", "Minimum": "normal",
+    "SquaredDifference": "normal", "Less": "normal", "LessEqual": "normal", "Greater": "normal",
+    "GreaterEqual": "normal", "Equal": "normal", "NotEqual": "normal",
+}  # fmt: skip
+# Of the reference's own float32 polynomials, and ours by other formulas.
+LOOSE = {"Lgamma": 64, "Digamma": 64, "Tan": 64, "Expm1": 32, "Log1p": 32}
+
+
+@family
+def unary(table: Table) -> None:
+    for op, domain in UNARY.items():
+        for dtype in table.dtypes(op):
+            for shape in SHAPES:
+                table.add(op, {"x": getattr(table, domain)(dtype, shape)}, gradient=1,
+                          tolerance=LOOSE.get(op))
+            if dtype not in COMPLEXES:
+                table.add(op, {"x": table.special(dtype)}, label="special values",
+                          tolerance=LOOSE.get(op))
+    for op in FEATURES:
+        for dtype in table.dtypes(op):
+            for shape in SHAPES:
+                table.add(op, {"features": table.normal(dtype, shape, 1 if op == "Elu" else 3)},
+                          gradient=1, tolerance=64)
+            table.add(op, {"features": table.special(dtype)}, label="special values")
+    for shape in SHAPES:
+        table.add("LogicalNot", {"x": table.normal("bool", shape)})
+
+
+@family
+def binary(table: Table) -> None:
+    for op, domain in BINARY.items():
+        for dtype in table.dtypes(op, ALL):
+            if op in ("Add",) and dtype == "bool":
+                continue
+            kind = "normal" if dtype in ("bool", "string") else domain
+            for a, b in PAIRS:
+                table.add(op, {"x": table.normal(dtype, a), "y": getattr(table, kind)(dtype, b)},
+                          gradient=1)
+            if dtype in FLOATS:
+                x = table.special(dtype)
+                table.add(op, {"x": x[:, None], "y": x[None]}, label="special values")
+        dtype = table.dtypes(op, ("float32", "int32"))[0]
+        table.bad(op, {"x": table.normal(dtype, (2, 3)), "y": table.positive(dtype, (4,))},
+                  label="shapes")
+    for op in ("LogicalAnd", "LogicalOr"):
+        for a, b in PAIRS:
+            table.add(op, {"x": table.normal("bool", a), "y": table.normal("bool", b)})
+    for op in ("Div", "FloorDiv", "TruncateDiv", "FloorMod", "TruncateMod", "Mod"):
+        for dtype in table.dtypes(op, ("int32", "int64", "uint8")):
+            table.bad(op, {"x": table.normal(dtype, (3,)), "y": np.array([1, 0, 2], dtype)},
+                      label="division by zero")
+            if dtype != "uint8":
+                table.add(op, {"x": np.array([7, -7, 7, -7], dtype),
+                               "y": np.array([2, 2, -2, -2], dtype)}, label="signs")
+
+
+@family
+def powers(table: Table) -> None:
+    for dtype in table.dtypes("Pow"):
+        for a, b in PAIRS:
+            x, y = table.positive(dtype, a), table.normal(dtype, b)
+            y = np.abs(y) if dtype.startswith("int") else y
+            table.add("Pow", {"x": x, "y": y}, gradient=1, tolerance=64)
+        if dtype.startswith("int"):
+            table.bad("Pow", {"x": np.array([2, 3], dtype), "y": np.array([1, -1], dtype)},
+                      label="negative exponent")
+    for op in ("Igamma", "Igammac"):
+        for dtype in table.dtypes(op):
+            for a, b in PAIRS:
+                table.add(op, {"a": table.positive(dtype, a), "x": table.positive(dtype, b)},
+                          gradient=1, tolerance=256)
+            table.add(op, {"a": np.array([0, 1, -1, 2, 100, 1e-3], dtype)[:, None],
+                           "x": np.array([0, 1, -1, 3, 99, 1e3], dtype)}, tolerance=256,
+                      label="edges")
+    for dtype in table.dtypes("Zeta"):
+        table.add("Zeta", {"x": table.positive(dtype, (2, 3), 1.2, 5), "q": table.positive(
+            dtype, (3,))}, gradient=1, tolerance=256)
+        table.add("Zeta", {"x": np.array([1, 0.5, 2, 3], dtype), "q": np.array(
+            [1, 1, 0, -1], dtype)}, label="edges", tolerance=256)
+    for dtype in table.dtypes("Polygamma"):
+        table.add("Polygamma", {"a": table.integers(4, (2, 1), dtype),
+                                "x": table.positive(dtype, (3,))}, gradient=1, tolerance=1024)
+    for dtype in table.dtypes("Betainc"):
+        for shape in ((), (5,), (0,), (2, 3)):
+            table.add("Betainc", {"a": table.positive(dtype, shape), "b": table.positive(
+                dtype, shape), "x": np.abs(table.unit(dtype, shape))}, tolerance=1024, gradient=1)
+        table.add("Betainc", {"a": scalar(2, dtype), "b": scalar(3, dtype),
+                              "x": np.array([0, 1, 0.5, -1, 2], dtype)}, tolerance=1024)
+    table.bad("Betainc", {"a": table.positive("float32", (2,)), "b": table.positive(
+        "float32", (3,)), "x": table.positive("float32", (3,))}, label="shapes")
+
+
+@family
+def gradient_ops(table: Table) -> None:
+    for op in ("ReluGrad", "Relu6Grad", "SoftplusGrad", "SoftsignGrad", "EluGrad"):
+        second = "outputs" if op == "EluGrad" else "features"
+        for dtype in table.dtypes(op, FLOATS if op == "EluGrad" else NUMBERS):
+            for shape in ((), (0,), (2, 3)):
+                table.add(op, {"gradients": table.normal(dtype, shape),
+                               second: table.normal(dtype, shape)}, gradient=1)
+        table.bad(op, {"gradients": table.normal("float32", (2, 3)),
+                       second: table.normal("float32", (4,))}, label="shapes")
+    for op in ("SigmoidGrad", "TanhGrad", "SqrtGrad", "RsqrtGrad", "InvGrad", "ReciprocalGrad"):
+        for dtype in table.dtypes(op):
+            for shape in ((), (0,), (2, 3)):
+                values = [table.positive(dtype, shape), table.normal(dtype, shape)]
+                table.add(op, {"x": values[0], "y": values[1]}, gradient=1)
+
+
+@family
+def complex_parts(table: Table) -> None:
+    for real, whole in (("float32", "complex64"), ("float64", "complex128")):
+        for shape in SHAPES:
+            z = table.normal(whole, shape)
+            for op in ("Real", "Imag"):
+                table.add(op, {"input": z}, {"Tout": Type(real)}, gradient=1)
+            table.add("ComplexAbs", {"x": z}, {"Tout": Type(real)}, gradient=1)
+            table.add("Conj", {"input": z}, gradient=1)
+        for a, b in PAIRS:
+            table.add("Complex", {"real": table.normal(real, a), "imag": table.normal(real, b)},
+                      {"Tout": Type(whole)}, gradient=1)
+
+
+@family
+def casts(table: Table) -> None:
+    for source in (*NUMBERS, "bool", "bfloat16"):
+        for target in (*NUMBERS, "bool", "bfloat16"):
+            value = table.normal("float32" if source == "bfloat16" else source, (2, 3), 4)
+            table.add("Cast", {"x": value.astype(np.float32).astype(_bf16()) if
+                               source == "bfloat16" else value}, {"DstT": Type(target)},
+                      gradient=int(source in FLOATS and target in FLOATS))
+    for dtype in ("float32", "float64"):
+        table.add("CheckNumerics", {"tensor": table.normal(dtype, (2, 3))}, {"message": "here"},
+                  gradient=1)
+        for value in (np.nan, np.inf):
+            table.bad("CheckNumerics", {"tensor": np.array([1, value], dtype)}, {"message": "x"})
+
+
+def _bf16() -> type:
+    import ml_dtypes
+
+    return ml_dtypes.bfloat16
+
+
+@family
+def selection(table: Table) -> None:
+    for dtype in ALL:
+        for shape in ((), (0,), (4,), (2, 3)):
+            table.add("Select", {"condition": table.normal("bool", shape),
+                                 "t": table.normal(dtype, shape), "e": table.normal(dtype, shape)},
+                      gradient=1)
+        table.add("Select", {"condition": table.normal("bool", (2,)),
+                             "t": table.normal(dtype, (2, 3)), "e": table.normal(dtype, (2, 3))},
+                  gradient=1, label="by rows")
+        table.add("Select", {"condition": table.normal("bool", ()),
+                             "t": table.normal(dtype, (2, 3)), "e": table.normal(dtype, (2, 3))},
+                  gradient=1, label="all or none")
+    table.bad("Select", {"condition": table.normal("bool", (3,)), "t": table.normal(
+        "float32", (2, 3)), "e": table.normal("float32", (2, 3))}, label="rows")
+    table.bad("Select", {"condition": table.normal("bool", (2, 3)), "t": table.normal(
+        "float32", (2, 3)), "e": table.normal("float32", (2, 4))}, label="shapes")
+    for shape in ((), (0,), (5,), (2, 3)):
+        for count in (1, 3):
+            for dtype in table.dtypes("AddN"):
+                table.add("AddN", {"inputs": [table.normal(dtype, shape) for _ in range(count)]},
+                          gradient=1)
+    table.bad("AddN", {"inputs": [table.normal("float32", (2,)), table.normal("float32", (3,))]})

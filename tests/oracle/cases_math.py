@@ -1,0 +1,135 @@
+"""Cases of reductions, running sums, products, positions and linear algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+from case import Type
+from table import FLOATS, REALS, Table, family, ints, scalar
+
+REDUCTIONS = (((), ()), ((5,), (0,)), ((2, 3), (1,)), ((2, 3), (0, 1)), ((2, 3), (-2,)),
+              ((2, 3), ()), ((0, 3), (0,)), ((3, 0), (0,)), ((2, 3, 4), (0, 2)),
+              ((2, 3, 4), (1,)), ((200, 30), (0,)), ((4000,), (0,)))
+
+
+@family
+def reductions(table: Table) -> None:
+    for op in ("Sum", "Prod", "Mean", "Max", "Min"):
+        for dtype in table.dtypes(op):
+            for shape, axes in REDUCTIONS:
+                if (dtype == "float16" or op == "Prod") and np.prod(shape) > 100:
+                    continue
+                if op == "Mean" and dtype not in FLOATS and 0 in shape:
+                    continue
+                value = table.positive(dtype, shape, 0.9, 1.1) if op == "Prod" else (
+                    table.distinct(dtype, shape) if op in ("Max", "Min") and dtype in REALS
+                    else table.normal(dtype, shape))
+                table.add(op, {"input": value, "reduction_indices": np.array(
+                    axes, table.rng.choice(["int32", "int64"]))},
+                    {"keep_dims": bool(table.rng.integers(2))},
+                    gradient=int(dtype not in ("complex64", "complex128") or op in (
+                        "Sum", "Mean", "Prod")), tolerance=256 if op == "Prod" else 64)
+            if dtype in FLOATS:
+                table.add(op, {"input": table.special(dtype)[None], "reduction_indices": ints(1)},
+                          label="special values")
+                for value in (np.nan, np.inf):
+                    table.add(op, {"input": np.array([[1, value], [value, 2], [-value, value]],
+                                                     dtype), "reduction_indices": ints(1)})
+        x = table.normal("float32", (2, 3))
+        for axes in ((2,), (-3,), (0, 0)):
+            table.bad(op, {"input": x, "reduction_indices": ints(*axes)}, label=str(axes))
+    for op in ("All", "Any"):
+        for shape, axes in REDUCTIONS:
+            table.add(op, {"input": table.rng.random(shape) < 0.8 if shape else table.normal(
+                "bool"), "reduction_indices": ints(*axes)}, {"keep_dims": bool(
+                    table.rng.integers(2))})
+        table.bad(op, {"input": table.normal("bool", (2,)), "reduction_indices": ints(1)})
+    for dtype in table.dtypes("L2Loss", FLOATS):
+        for shape in ((), (0,), (2, 3), (500,)):
+            table.add("L2Loss", {"t": table.normal(dtype, shape)}, gradient=1, tolerance=64)
+
+
+@family
+def positions(table: Table) -> None:
+    for op in ("ArgMax", "ArgMin"):
+        for dtype in table.dtypes(op):
+            for shape, axis in (((5,), 0), ((3, 4), 1), ((3, 4), 0), ((3, 4), -1), ((2, 3, 4), 1),
+                                ((2, 0, 4), 2), ((0, 3), 1)):
+                for kind in ("int32", "int64"):
+                    table.add(op, {"input": table.normal(dtype, shape).round() if dtype in FLOATS
+                                   else table.normal(dtype, shape),
+                                   "dimension": scalar(axis, kind)},
+                              {"output_type": Type(table.rng.choice(["int32", "int64"]))})
+        x = table.normal("float32", (3, 4))
+        table.add(op, {"input": np.array([[1, np.nan, 3], [np.nan, np.nan, 0], [np.inf, -np.inf, 0]],
+                                         "float32"), "dimension": scalar(1)}, label="NaN")
+        table.bad(op, {"input": x, "dimension": scalar(2)})
+        table.bad(op, {"input": x, "dimension": scalar(-3)})
+        table.bad(op, {"input": table.normal("float32", (0, 3)), "dimension": scalar(0)},
+                  label="empty")
+
+
+@family
+def running(table: Table) -> None:
+    for op in ("Cumsum", "Cumprod"):
+        for dtype in table.dtypes(op):
+            for shape, axis in (((6,), 0), ((3, 4), 1), ((3, 4), -2), ((2, 0), 1), ((2, 3, 4), 1)):
+                for exclusive in (False, True):
+                    for reverse in (False, True):
+                        table.add(op, {"x": table.positive(dtype, shape, 0.5, 1.5),
+                                       "axis": scalar(axis)},
+                                  {"exclusive": exclusive, "reverse": reverse}, gradient=1,
+                                  tolerance=64)
+        x = table.normal("float32", (2, 3))
+        table.bad(op, {"x": x, "axis": scalar(2)})
+        table.bad(op, {"x": x, "axis": ints(0, 1)})
+
+
+@family
+def products(table: Table) -> None:
+    for dtype in table.dtypes("MatMul"):
+        for m, k, n in ((2, 3, 4), (1, 5, 1), (0, 3, 2), (2, 0, 3), (40, 50, 30)):
+            for ta in (False, True):
+                for tb in (False, True):
+                    a = table.normal(dtype, (k, m) if ta else (m, k))
+                    b = table.normal(dtype, (n, k) if tb else (k, n))
+                    table.add("MatMul", {"a": a, "b": b}, {"transpose_a": ta, "transpose_b": tb},
+                              gradient=1, tolerance=64)
+    for dtype in table.dtypes("BatchMatMul"):
+        for batch in ((), (2,), (2, 1, 3), (0,)):
+            for ax in (False, True):
+                for ay in (False, True):
+                    x = table.normal(dtype, (*batch, *((3, 2) if ax else (2, 3))))
+                    y = table.normal(dtype, (*batch, *((4, 3) if ay else (3, 4))))
+                    table.add("BatchMatMul", {"x": x, "y": y}, {"adj_x": ax, "adj_y": ay},
+                              gradient=1, tolerance=64)
+    import ml_dtypes
+
+    for ta in (False, True):
+        a, b = table.normal("float32", (3, 2) if ta else (2, 3)), table.normal("float32", (3, 4))
+        attrs = {"transpose_a": ta, "b_is_sparse": True}
+        table.add("SparseMatMul", {"a": a, "b": b}, attrs, gradient=1, tolerance=64)
+        table.add("SparseMatMul", {"a": a.astype(ml_dtypes.bfloat16), "b": b}, attrs, tolerance=64)
+    a, b = table.normal("float32", (2, 3)), table.normal("float32", (4, 5))
+    table.bad("MatMul", {"a": a, "b": b})
+    table.bad("MatMul", {"a": a, "b": table.normal("float32", (3,))})
+    table.bad("SparseMatMul", {"a": a, "b": b})
+    table.bad("BatchMatMul", {"x": a[None], "y": b[None]})
+    table.bad("BatchMatMul", {"x": table.normal("float32", (2, 2, 3)),
+                              "y": table.normal("float32", (3, 3, 2))}, label="batch")
+    for dtype in table.dtypes("Cross"):
+        for shape in ((3,), (2, 3), (0, 3)):
+            table.add("Cross", {"a": table.normal(dtype, shape), "b": table.normal(dtype, shape)},
+                      gradient=1)
+    table.bad("Cross", {"a": table.normal("float32", (2,)), "b": table.normal("float32", (2,))})
+    table.bad("Cross", {"a": table.normal("float32", (3,)), "b": table.normal("float32", (2, 3))})
+
+
+@family
+def triangles(table: Table) -> None:
+    """The signs of Q's columns are free: R of a square matrix is compared where they are fixed."""
+    for dtype in table.dtypes("Qr"):
+        for shape in ((3, 3), (4, 2), (2, 4), (2, 3, 3)):
+            for full in (False, True):
+                table.add("Qr", {"input": table.normal(dtype, shape)}, {"full_matrices": full},
+                          tolerance=1e4)
+    table.bad("Qr", {"input": table.normal("float32", (3,))})

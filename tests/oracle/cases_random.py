@@ -1,0 +1,73 @@
+"""Cases of random ops: dtypes, shapes, seeds that repeat, the distribution by its moments."""
+
+from __future__ import annotations
+
+import numpy as np
+from case import Type
+from table import FLOATS, Table, family, ints, scalar
+
+SIZE = (100, 400)
+SEEDS = {"seed": 87, "seed2": 3}
+
+
+@family
+def distributions(table: Table) -> None:
+    for op in ("RandomStandardNormal", "RandomUniform", "TruncatedNormal"):
+        for dtype in FLOATS:
+            for shape in (SIZE, (0, 3), (2, 2), ()):
+                for kind in ("int32", "int64"):
+                    table.add(op, {"shape": np.array(shape, kind)},
+                              {"dtype": Type(dtype), **SEEDS}, check="moments")
+        table.bad(op, {"shape": ints(-1)}, {"dtype": Type("float32"), **SEEDS})
+        table.bad(op, {"shape": np.zeros((2, 2), "int32")}, {"dtype": Type("float32"), **SEEDS})
+    for kind in ("int32", "int64"):
+        for low, high in ((0, 10), (-5, 3), (-100000, 100000)):
+            table.add("RandomUniformInt", {"shape": ints(*SIZE), "minval": scalar(low, kind),
+                                           "maxval": scalar(high, kind)}, SEEDS, check="moments")
+        table.bad("RandomUniformInt", {"shape": ints(3), "minval": scalar(3, kind),
+                                       "maxval": scalar(3, kind)}, SEEDS)
+    for dtype in FLOATS:
+        for parameters in ((0.0, 1.0, -1.0, 1.0), (2.0, 0.5, 2.5, 9.0), (-1.0, 2.0, -np.inf, 0.0),
+                           (0.0, 1.0, 4.0, 5.0)):
+            table.add("ParameterizedTruncatedNormal", {"shape": ints(*SIZE), **{
+                k: np.full(1, v).astype(dtype)[0:1] for k, v in zip(
+                    ("means", "stdevs", "minvals", "maxvals"), parameters)}}, SEEDS,
+                check="moments")
+    table.bad("ParameterizedTruncatedNormal", {"shape": ints(4), "means": np.zeros(1, "float32"),
+                                               "stdevs": -np.ones(1, "float32"), "minvals":
+                                               np.zeros(1, "float32"), "maxvals": np.ones(
+                                                   1, "float32")}, SEEDS)
+
+
+@family
+def parameters(table: Table) -> None:
+    for dtype in FLOATS:
+        for alpha in (0.3, 1.0, 7.0):
+            table.add("RandomGamma", {"shape": ints(30000), "alpha": scalar(alpha, dtype)}, SEEDS,
+                      check="moments")
+        table.add("RandomGamma", {"shape": ints(2), "alpha": table.positive(dtype, (3, 2))}, SEEDS,
+                  check="moments")
+        for rate in (0.5, 4.0, 30.0):
+            inputs = {"shape": ints(30000), "rate": scalar(rate, dtype)}
+            table.add("RandomPoisson", inputs, SEEDS, check="moments", reference=(
+                "RandomPoissonV2", inputs, {"dtype": Type(dtype), **SEEDS}))
+    for dtype in table.dtypes("Multinomial", ("float32", "float64", "float16", "int32")):
+        table.add("Multinomial", {"logits": np.array([[0, 1, 2]], dtype), "num_samples": scalar(
+            30000)}, SEEDS, check="moments")
+        table.add("Multinomial", {"logits": table.normal(dtype, (3, 4)), "num_samples": scalar(0)},
+                  SEEDS, check="moments")
+    x = table.normal("float32", (2, 3))
+    table.bad("Multinomial", {"logits": x, "num_samples": scalar(-1)}, SEEDS)
+    table.bad("Multinomial", {"logits": x[0], "num_samples": scalar(2)}, SEEDS)
+    table.bad("Multinomial", {"logits": x[:, :0], "num_samples": scalar(2)}, SEEDS)
+
+
+@family
+def orders(table: Table) -> None:
+    for dtype in ("float32", "int64", "string"):
+        for shape in ((2000,), (50, 3), (0,), (1,)):
+            value = table.distinct(dtype, shape) if dtype != "string" else table.normal(
+                dtype, shape)
+            # One permutation is as good as another: the same elements, checked by the moments.
+            table.add("RandomShuffle", {"value": value}, SEEDS, check="moments")
+    table.add("RandomShuffle", {"value": scalar(2.5, "float32")}, SEEDS)

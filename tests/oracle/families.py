@@ -1,0 +1,10 @@
+"""Import every module that has cases."""
+
+import cases_array  # noqa: F401
+import cases_elementwise  # noqa: F401
+import cases_index  # noqa: F401
+import cases_math  # noqa: F401
+import cases_nn  # noqa: F401
+import cases_random  # noqa: F401
+import cases_shape  # noqa: F401
+import cases_state  # noqa: F401

@@ -1,0 +1,78 @@
+"""Compare every op and its gradient with the reference runtime, which runs in a Python of its own.
+
+``python tests/oracle/run.py --peer PYTHON [--ops REGEX] [--sample pinned|all] [--seed N]`` writes
+random cases to files, lets both libraries evaluate them, each in its own processes, and compares
+what they wrote. For each op it prints the number of cases and the largest error, in units of the
+dtype's epsilon; the last line is ``N passed, N failed``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import evaluate
+import report
+from arrays import load, save
+from case import Case, encode
+from table import Table
+
+SEED = 7
+CHUNK = 150
+
+
+def parse_arguments() -> argparse.Namespace:
+    """The options of this command."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--peer", required=True, metavar="PYTHON",
+                        help="a Python that has tensorflow-cpu")
+    parser.add_argument("--ops", default="", metavar="REGEX", help="only ops of these types")
+    parser.add_argument("--sample", default="pinned", choices=["pinned", "all"],
+                        help="each case in one form (default), or in all, with second derivatives")
+    parser.add_argument("--seed", type=int, default=SEED, help=f"of the inputs (default: {SEED})")
+    parser.add_argument("--notes", action="store_true", help="also print what is no failure")
+    parser.add_argument("--keep", metavar="DIRECTORY", help="keep the files of the cases here")
+    return parser.parse_args()
+
+
+def write_cases(cases: list[Case], directory: Path) -> list[str]:
+    """Write the cases in chunks; returns the names of the chunks."""
+    chunks = []
+    for start in range(0, len(cases), CHUNK):
+        arrays: list = []
+        data = [encode(case, arrays) for case in cases[start:start + CHUNK]]
+        chunks.append(f"{start // CHUNK:04d}")
+        save(directory / f"cases-{chunks[-1]}.npz", data, arrays)
+    return chunks
+
+
+def main() -> int:
+    """Run the comparison; the status is 1 if anything differs."""
+    arguments = parse_arguments()
+    started = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="oracle-") as temporary:
+        directory = Path(arguments.keep or temporary)
+        directory.mkdir(parents=True, exist_ok=True)
+        evaluate.run_worker(sys.executable, "hpcflow", directory, ["ops"])
+        ops, _ = load(directory / "ops.npz")
+        import families  # noqa: F401 - fills the table
+
+        cases = Table(ops, arguments.seed, arguments.sample == "all", arguments.ops).fill()
+        chunks = write_cases(cases, directory)
+        extra = ["programs"] if not arguments.ops else []
+        records = evaluate.run_both(arguments.peer, directory, chunks, extra)
+        summary = report.Report(ops, arguments.notes)
+        for case, ours, theirs in zip(cases, records["hpcflow"], records["reference"]):
+            summary.add(case, ours, theirs)
+        if extra:
+            summary.add_programs(directory)
+            summary.check_coverage(cases)
+        summary.close(time.perf_counter() - started)
+    return 1 if summary.failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
