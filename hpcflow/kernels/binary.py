@@ -27,7 +27,6 @@ for _op_type in ("Div", "RealDiv"):
 for _op_type in ("Mod", "TruncateMod"):
     ufunc(_op_type, "fmod", types={"T": _FLOATS})
 ufunc("FloorMod", "remainder", types={"T": _FLOATS})
-ufunc("Pow", "power", types={"T": _FLOATS + _COMPLEX})
 
 
 # ---------------------------------------------------------------- strings
@@ -128,6 +127,16 @@ def _rounded_quotient(xp: Any, rounding: Callable) -> Callable:
 
 
 # ---------------------------------------------------------------- others
+
+
+@kernel("Pow", types={"T": _FLOATS + _COMPLEX}, **_ELEMENTWISE)
+def _power(node: KernelNode) -> Any:
+    """Squares are several times cheaper than powers."""
+    exponent = node.constant(1)
+    if exponent is None or exponent.ndim or exponent != 2:
+        return node.xp.power
+    square = node.xp.square
+    return lambda x, _, out=None: square(x, out=out)
 
 
 @kernel("Pow", types={"T": ["int32", "int64"]}, **_ELEMENTWISE)

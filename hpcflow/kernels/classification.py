@@ -20,6 +20,7 @@ class _Rows:
         self.xp = xp
         self.dtype = dtype
         self._ones = xp.ones(1, dtype)
+        self._vecdot = getattr(np, "vecdot", None) if xp is np else None  # NumPy 2 has it
 
     def maxima(self, x: Any) -> Any:
         """The maximum of each row of the matrix `x`, as a column."""
@@ -35,6 +36,12 @@ class _Rows:
         if ones.shape[0] != x.shape[1]:
             ones = self._ones = self.xp.ones(x.shape[1], self.dtype)
         return x.dot(ones)
+
+    def dots(self, x: Any, y: Any) -> Any:
+        """Σ x y of each row, as a vector."""
+        if self._vecdot is not None:
+            return self._vecdot(x, y)
+        return np.einsum("ij,ij->i", x, y) if self.xp is np else (x * y).sum(1)
 
     def shifted(self, x: Any) -> Any:
         """Each row minus its maximum: what exp() never overflows on."""
@@ -109,14 +116,14 @@ def _cross_entropy(node: KernelNode) -> Any:
         if logits.shape != labels.shape or logits.ndim != 2:
             raise invalid(f"logits and labels must be matrices of one shape: logits "
                           f"{list(logits.shape)}, labels {list(labels.shape)}")
-        shifted = rows.shifted(logits)
-        grad = xp.exp(shifted)
+        grad = rows.shifted(logits)
+        expected = rows.dots(grad, labels)
+        xp.exp(grad, out=grad)
         total = rows.sums(grad)
         xp.true_divide(grad, total[:, None], out=grad)
         xp.subtract(grad, labels, out=grad)
         loss = xp.multiply(xp.log(total), rows.sums(labels))
-        loss -= rows.sums(xp.multiply(shifted, labels, out=shifted))
-        return loss, grad
+        return xp.subtract(loss, expected, out=loss), grad
 
     return _maybe_wide(node, compute, 2)
 
@@ -125,35 +132,37 @@ def _cross_entropy(node: KernelNode) -> Any:
 def _sparse_cross_entropy(node: KernelNode) -> Any:
     """As the dense form for labels with a single one, given by its class number."""
     xp, rows = node.xp, _Rows(node.xp, _working_dtype(node))
-    numbers = _RowNumbers(xp)
+    starts, one = _RowStarts(xp), _working_dtype(node).type(1)
 
     def compute(logits: Any, labels: Any) -> tuple:
         _check_labels(logits, labels)
-        at = (numbers.upto(labels.shape[0]), labels)
+        at = starts.of(logits.shape) + labels
         grad = rows.shifted(logits)
-        chosen = grad[at]
+        flat = grad.reshape(-1)
+        chosen = flat[at]
         xp.exp(grad, out=grad)
         total = rows.sums(grad)
         xp.true_divide(grad, total[:, None], out=grad)
-        grad[at] -= grad.dtype.type(1)
+        flat[at] -= one
         return xp.subtract(xp.log(total), chosen, out=total), grad
 
     return _maybe_wide(node, compute, 1)
 
 
-class _RowNumbers:
-    """0, 1, 2, ...: kept from step to step while the batch has one size."""
+class _RowStarts:
+    """The flat positions at which the rows of a matrix start: kept while the shape is the same."""
 
     def __init__(self, xp: Any) -> None:
         self._xp = xp
-        self._numbers = xp.arange(0)
+        self._known = ((0, 0), xp.arange(0))
 
-    def upto(self, count: int) -> Any:
-        """The numbers below `count`."""
-        numbers = self._numbers
-        if numbers.shape[0] != count:
-            numbers = self._numbers = self._xp.arange(count)
-        return numbers
+    def of(self, shape: tuple[int, int]) -> Any:
+        """The starts of the rows of a matrix of `shape`."""
+        known, starts = self._known
+        if known != shape:
+            starts = self._xp.arange(shape[0]) * shape[1]
+            self._known = (shape, starts)
+        return starts
 
 
 def _check_labels(logits: Any, labels: Any) -> None:
@@ -161,7 +170,8 @@ def _check_labels(logits: Any, labels: Any) -> None:
         raise invalid(f"labels must be one class number per row of logits: logits "
                       f"{list(logits.shape)}, labels {list(labels.shape)}")
     classes = logits.shape[1]
-    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
+    # As unsigned numbers the negative ones are the largest: one pass finds both kinds.
+    if labels.size and labels.view(f"u{labels.itemsize}").max() >= classes:
         wrong = labels[(labels < 0) | (labels >= classes)]
         raise invalid(f"Received a label value of {int(wrong[0])} which is outside the valid range "
                       f"of [0, {classes})")
@@ -172,50 +182,64 @@ def _check_labels(logits: Any, labels: Any) -> None:
 
 @kernel("TopK", fresh=True)
 def _top_k(node: KernelNode) -> Any:
-    return lambda x: _largest(node.xp, x, node.attr("k"))
+    k, find = node.attr("k"), _Largest(node)
+    return lambda x: find(x, k)
 
 
 @kernel("TopKV2", fresh=True, host_inputs=(1,))
 def _top_k_v2(node: KernelNode) -> Any:
-    return lambda x, k: _largest(node.xp, x, int(k))
+    find = _Largest(node)
+    return lambda x, k: find(x, int(k))
 
 
-def _largest(xp: Any, x: Any, k: int) -> tuple:
-    """The k largest elements of each row, largest first, and their columns; of equal elements the
-    one with the lower column goes first."""
-    if not x.ndim or x.shape[-1] < k or k < 0:
-        raise invalid(f"input must have last dimension >= k = {k} but its shape is "
-                      f"{list(x.shape)}")
-    if k == 1:
-        columns = x.argmax(-1)[..., None]
-    else:
-        columns = _sorted_columns(xp, x, k)
-    return xp.take_along_axis(x, columns, -1), columns.astype(np.int32)
+class _Largest:
+    """The k largest elements of each row, largest first, and their columns; of equal elements
+    the one with the lower column goes first."""
 
+    def __init__(self, node: KernelNode) -> None:
+        self._xp = node.xp
+        self._starts = _RowStarts(node.xp)
+        dtype = node.np_dtype()
+        self._lowest = dtype.type(np.iinfo(dtype).min if dtype.kind in "iu" else -np.inf)
 
-def _sorted_columns(xp: Any, x: Any, k: int) -> Any:
-    """A stable sort of the reversed rows: descending order, ties by column."""
-    width = x.shape[-1]
-    flipped = x[..., ::-1]
-    if 0 < k * 8 < width and xp is np:
-        found = _candidates(x, k)
-        if found is not None:
-            return found
-    order = xp.argsort(flipped, axis=-1, kind="stable")[..., ::-1][..., :k]
-    return width - 1 - order
+    def __call__(self, x: Any, k: int) -> tuple:
+        """(values, int32 columns) of the k largest elements along the last dimension of `x`."""
+        if not x.ndim or x.shape[-1] < k or k < 0:
+            raise invalid(f"input must have last dimension >= k = {k} but its shape is "
+                          f"{list(x.shape)}")
+        rows = x.reshape(-1, x.shape[-1]) if x.size else x.reshape(-1, max(x.shape[-1], 1))
+        columns = self._by_search(rows, k) if self._searches(rows, k) else None
+        if columns is None:
+            columns = self._by_sorting(rows, k)
+        values = rows.reshape(-1)[columns + self._starts.of(rows.shape)[:, None]]
+        shape = (*x.shape[:-1], k)
+        return values.reshape(shape), columns.astype(np.int32).reshape(shape)
 
+    @staticmethod
+    def _searches(rows: Any, k: int) -> bool:
+        """A search per element found is cheaper than a sort unless rows are short."""
+        return k > 0 and rows.size > 0 and (k <= 2 or k * 8 <= rows.shape[1])
 
-def _candidates(x: Any, k: int) -> Any:
-    """The columns by a partial sort, unless equal elements straddle its border (then None)."""
-    width = x.shape[-1]
-    part = np.argpartition(x, (width - k - 1, width - k), axis=-1)
-    values = np.take_along_axis(x, part[..., width - k - 1 : width - k + 1], -1)
-    if not (values[..., 0] < values[..., 1]).all():  # NaNs count as ties
-        return None
-    columns = np.sort(part[..., width - k :], axis=-1)
-    chosen = np.take_along_axis(x, columns, -1)
-    order = np.argsort(chosen[..., ::-1], axis=-1, kind="stable")[..., ::-1]
-    return np.take_along_axis(columns, k - 1 - order, -1)
+    def _by_search(self, rows: Any, k: int) -> Any:
+        """The maximum k times, each replaced by the lowest number; None if that was found itself,
+        for it is then not told from what was replaced."""
+        starts = self._starts.of(rows.shape)
+        columns = self._xp.empty((rows.shape[0], k), np.intp)
+        columns[:, 0] = rows.argmax(1)
+        if k == 1:
+            return columns
+        rows = rows.copy()
+        flat = rows.reshape(-1)
+        for i in range(1, k):
+            flat[columns[:, i - 1] + starts] = self._lowest
+            columns[:, i] = rows.argmax(1)
+        last = flat[columns[:, k - 1] + starts]
+        return None if (last == self._lowest).any() else columns
+
+    def _by_sorting(self, rows: Any, k: int) -> Any:
+        """A stable sort of the reversed rows: descending order, ties by column."""
+        order = self._xp.argsort(rows[:, ::-1], axis=1, kind="stable")[:, ::-1][:, :k]
+        return rows.shape[1] - 1 - order
 
 
 @kernel("InTopK", fresh=True)

@@ -22,13 +22,10 @@ def _axes(values: Any, rank: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def _static_axes(node: KernelNode) -> Any:
-    """The argument ``axis`` of the array functions if it is known: None for all axes."""
-    values, dims = node.constant(1), node.input_dims[0]
-    if values is None or dims is None:
-        return False
-    axes = _axes(values, len(dims))
-    if len(axes) == len(dims) and axes:
+def _as_argument(values: Any, rank: int) -> Any:
+    """The argument ``axis`` of the array functions: None for all axes, () for none."""
+    axes = _axes(values, rank)
+    if len(axes) == rank and axes:
         return None
     return axes[0] if len(axes) == 1 else axes
 
@@ -38,17 +35,29 @@ def _reduction(node: KernelNode, reduce: Callable[[Any, Any, bool], Any]) -> Cal
 
     Without axes to reduce the input itself is the output, so these kernels are not fresh.
     """
-    keep, axis = bool(node.attr("keep_dims")), _static_axes(node)
-    if axis == ():
-        return lambda x, _: x
-    if axis is not False:
+    keep, values, dims = bool(node.attr("keep_dims")), node.constant(1), node.input_dims[0]
+    if values is None:
+
+        def by_fed_axes(x: Any, axes: Any) -> Any:
+            axis = _as_argument(axes, x.ndim)
+            return x if axis == () else reduce(x, axis, keep)
+
+        return by_fed_axes
+    if dims is not None:
+        axis = _as_argument(values, len(dims))
+        if axis == ():
+            return lambda x, _: x
         return lambda x, _: reduce(x, axis, keep)
+    known: dict[int, Any] = {}  # rank -> axis
 
-    def run(x: Any, axes: Any) -> Any:
-        found = _axes(axes, x.ndim)
-        return reduce(x, found, keep) if found else x
+    def by_rank(x: Any, _: Any) -> Any:
+        rank = x.ndim
+        if rank not in known:
+            known[rank] = _as_argument(values, rank)
+        axis = known[rank]
+        return x if axis == () else reduce(x, axis, keep)
 
-    return run
+    return by_rank
 
 
 def _ufunc_reduce(node: KernelNode, name: str, dtype: Any) -> Callable[[Any, Any, bool], Any]:
@@ -91,7 +100,31 @@ def _total(node: KernelNode, name: str) -> Callable[[Any, Any, bool], Any]:
 
 @kernel("Sum", host_inputs=(1,))
 def _sum(node: KernelNode) -> Any:
+    axes, dims = node.constant(1), node.input_dims[0]
+    if (node.xp is np and node.np_dtype() in (np.float32, np.float64) and axes is not None
+            and dims is not None and len(dims) == 2 and not node.attr("keep_dims")
+            and _as_argument(axes, 2) == 0):
+        column_sums = ColumnSums(node.np_dtype())
+        return lambda x, _: column_sums(x)
     return _reduction(node, _total(node, "add"))
+
+
+class ColumnSums:
+    """The sums of the columns of a matrix as a product with ones.
+
+    No less exact than adding row after row, and several times faster.
+    """
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self._dtype = dtype
+        self._ones = np.ones(1, dtype)
+
+    def __call__(self, x: Any) -> Any:
+        """The sums of the columns of `x`."""
+        ones = self._ones
+        if ones.shape[0] != x.shape[0]:
+            ones = self._ones = np.ones(x.shape[0], self._dtype)
+        return ones.dot(x)
 
 
 @kernel("Prod", host_inputs=(1,))
@@ -99,13 +132,9 @@ def _prod(node: KernelNode) -> Any:
     return _reduction(node, _total(node, "multiply"))
 
 
-def _count(shape: tuple, axis: Any) -> int:
-    """How many elements of an input of `shape` make one of the output."""
-    if axis is None:
-        return int(np.prod(shape, dtype=np.int64))
-    if isinstance(axis, int):
-        return shape[axis]
-    return int(np.prod([shape[a] for a in axis], dtype=np.int64))
+def _count(x: Any, reduced: Any) -> int:
+    """How many elements of `x` make one of the sums `reduced`."""
+    return x.size // (reduced.size or 1)
 
 
 @kernel("Mean", host_inputs=(1,))
@@ -120,7 +149,7 @@ def _mean(node: KernelNode) -> Any:
 
     def mean(x: Any, axis: Any, keep: bool) -> Any:
         y = total(x, axis=axis, dtype=wide, keepdims=keep)
-        count = wide(_count(x.shape, axis))
+        count = wide(_count(x, y))
         y = divide(y, count, out=y) if y.ndim else y / count
         return y.astype(dtype) if half else y
 
@@ -134,7 +163,7 @@ def _integer_mean(node: KernelNode) -> Callable[[Any, Any, bool], Any]:
 
     def mean(x: Any, axis: Any, keep: bool) -> Any:
         y = xp.sum(x, axis=axis, dtype=wide, keepdims=keep)
-        count = wide(max(_count(x.shape, axis), 1))
+        count = wide(max(_count(x, y), 1))
         return ((y - xp.fmod(y, count)) // count).astype(dtype)
 
     return mean

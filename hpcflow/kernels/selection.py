@@ -18,6 +18,9 @@ _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 def _select(node: KernelNode) -> Any:
     xp = node.xp
     choose = _chooser(xp, node.np_dtype())
+    static = node.static_dims(0)
+    if static and static == node.static_dims(1) == node.static_dims(2):
+        return xp.where if np.prod(static) < _LARGE else choose
 
     def run(condition: Any, t: Any, e: Any) -> Any:
         if t.shape != e.shape:
