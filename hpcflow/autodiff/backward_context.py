@@ -18,6 +18,7 @@ from hpcflow.ops.control_flow_context import (
     chain,
     current,
     is_invariant,
+    is_loop_switch,
     loop_of,
     output_context,
     switch,
@@ -161,7 +162,7 @@ class BackwardContext(WhileContext):
 def _read_from_outside(tensor: Tensor) -> Tensor | None:
     """The tensor outside of the loop that `tensor` is, in a branch or not; or None."""
     while tensor.op.type in _IDENTITIES or (
-            tensor.op.type in SWITCH_TYPES and not tensor.op._control_flow_context.is_loop):
+            tensor.op.type in SWITCH_TYPES and not is_loop_switch(tensor.op)):
         tensor = tensor.op.inputs[0]
     return tensor.op.inputs[0] if is_invariant(tensor) else None
 

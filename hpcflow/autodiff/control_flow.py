@@ -16,7 +16,14 @@ from hpcflow.graph.opdef import RegisterGradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.cond_context import CondContext
-from hpcflow.ops.control_flow_context import is_invariant, loop_of, switch
+from hpcflow.ops.control_flow_context import (
+    chain,
+    is_invariant,
+    is_loop_merge,
+    is_loop_switch,
+    loop_of,
+    switch,
+)
 
 # ---------------------------------------------------------------- Switch
 
@@ -24,13 +31,15 @@ from hpcflow.ops.control_flow_context import is_invariant, loop_of, switch
 @RegisterGradient("Switch")
 def _switch_grad(op: Operation, *grads: Any) -> tuple:
     """The gradient from the side that is alive."""
-    context = op._control_flow_context
-    if context is not None and context.is_loop:
+    if is_loop_switch(op):
         raise _not_by_itself(op)
     sides = list(grads)
     if not is_trainable(op.inputs[0].dtype):
         return None, None
-    if context is None:  # what arrives here may be alive on both sides
+    branch = op._control_flow_context
+    if isinstance(branch, CondContext) and branch in chain(op.graph._control_flow_context):
+        return grads[branch.branch], None  # the gradient is taken in the branch itself
+    if not isinstance(branch, CondContext):  # both sides may be alive here
         sides = [g if g is None else switch_any(g, op.inputs[1])[i] for i, g in enumerate(sides)]
     for i, grad in enumerate(sides):
         if grad is None:
@@ -90,8 +99,7 @@ def switch_any(value: Any, pred: Tensor) -> list:
 @RegisterGradient("Merge")
 def _merge_grad(op: Operation, grad: Any, index_grad: Any) -> list:
     """The gradient goes to the input that was alive."""
-    context = op._control_flow_context
-    if context is not None and context.is_loop:
+    if is_loop_merge(op):
         raise _not_by_itself(op)
     branches = [t.op._control_flow_context for t in op.inputs]
     if _are_branches(branches):

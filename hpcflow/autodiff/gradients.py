@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +54,7 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
         raise ValueError(f"gradients: {len(ys)} ys but {len(grad_ys)} grad_ys")
     method = AggregationMethod.check(aggregation_method)
     given = [g for g in grad_ys if g is not None]
-    with name_scope(name, "gradients", [*ys, *xs, *given]):
+    with name_scope(name, "gradients", [*ys, *xs, *given]) as scope, _noted(scope):
         targets = [_as_target(y) for y in ys]
         sources = [_as_source(x) for x in xs]
         cut = [] if stop_gradients is None else _as_list(stop_gradients)
@@ -63,6 +63,17 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
         walk.seed(targets, grad_ys)
         walk.run()
         return [walk.result(x) for x in sources]
+
+
+@contextlib.contextmanager
+def _noted(scope: str) -> Iterator[None]:
+    """Let gradient functions know which call of :func:`gradients` they build for."""
+    graph = get_default_graph()
+    previous, graph._gradient_scope = graph._gradient_scope, scope.rstrip("/")
+    try:
+        yield
+    finally:
+        graph._gradient_scope = previous
 
 
 def hessians(ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_ops: bool = False,

@@ -50,6 +50,10 @@ class Loops:
         Returns the tensors that the loop reads, once for each time.
         """
         loop = op._control_flow_context
+        if isinstance(loop, BackwardContext) and self._walk.result(op.outputs[0]) is not None:
+            raise TypeError(
+                "Second-order gradients for while loops are not supported: the gradient of the "
+                f"loop '{loop.forward.name}' is itself a loop, '{loop.name}'")
         self._exits[loop] -= 1
         if self._exits[loop]:
             return ()
@@ -67,10 +71,6 @@ class _BackwardLoop:
     """The loop that computes the gradients of one forward loop."""
 
     def __init__(self, walk: Any, forward: WhileContext) -> None:
-        if isinstance(forward, BackwardContext):
-            raise TypeError(
-                "Second-order gradients for while loops are not supported: the gradient of the "
-                f"loop '{forward.forward.name}' is itself a loop, '{forward.name}'")
         self.walk = walk
         self.forward = forward
         self.graph = forward.graph

@@ -49,6 +49,7 @@ class Graph:
         self._control_stack: list[_ControlScope] = []
         self._attr_scopes: dict[str, Any] = {}
         self._gradient_overrides: dict[str, str] = {}
+        self._gradient_scope = ""  # while gradients are built: the name scope of that call
         self._container = ""
         self._control_flow_context: Any = None
         self._variable_scope_store: Any = None

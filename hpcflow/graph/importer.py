@@ -20,6 +20,7 @@ from hpcflow.graph.operation import (
 )
 
 _BACK_EDGE_TYPES = ("NextIteration", "RefNextIteration")
+_ENTER_TYPES = ("Enter", "RefEnter")
 
 
 def import_graph_def(graph_def: Any, input_map: dict | None = None,
@@ -80,6 +81,7 @@ class _Importer:
         self.used_inputs: set[str] = set()
         self.ops: dict[str, Operation] = {}
         self.back_edges: list[tuple[Operation, int, str]] = []
+        self.frames: dict[bytes, bytes] = {}  # the name of a loop in the GraphDef, and here
 
     def run(self, scope: str, return_elements: list | None) -> list | None:
         """Add everything, or nothing if there is an error."""
@@ -188,10 +190,19 @@ class _Importer:
             name = self.graph.unique_name(node.name)
         else:
             self.graph._names_in_use.setdefault(name.lower(), 1)
+        if op_def.name in _ENTER_TYPES:
+            attrs["frame_name"] = self._frame(attrs["frame_name"])
         op = self.graph._add_op(op_def, inputs, attrs, name + "/", compute_device=False)
         for tensor, shape in zip(op._outputs, shapes, strict=False):
             tensor._dims = shape_inference.merge_dims(tensor._dims, shape._dims)
         return op
+
+    def _frame(self, name: bytes) -> bytes:
+        """The name of a loop, so that no other loop of the graph has the same."""
+        found = self.frames.get(name)
+        if found is None:
+            found = self.frames[name] = self.graph.unique_name(name.decode()).encode()
+        return found
 
     def _attrs(self, node: Any, op_def: OpDef) -> dict[str, Any]:
         attrs: dict[str, Any] = {}

@@ -28,11 +28,14 @@ def stack_v2(node: KernelNode) -> Callable:
     return lambda step, max_size: keep(step, Stack(name, int(max_size)))
 
 
+_HOST_TYPES = ("string", "resource", "variant")  # on the host on every device
+
+
 @kernel("StackPush", "StackPushV2")
 def push(node: KernelNode) -> Callable:
     """With swap_memory a device's value is kept on the host."""
     device = node.device
-    if not (node.attr("swap_memory") and device.has_own_memory):
+    if not (node.attr("swap_memory") and _is_elsewhere(node, "T")):
         return Stack.push
 
     def push_to_host(handle: Stack, value: Any) -> Any:
@@ -45,15 +48,15 @@ def push(node: KernelNode) -> Callable:
 @kernel("StackPop", "StackPopV2")
 def pop(node: KernelNode) -> Callable:
     """The value on top, brought back to the device where it was swapped out."""
-    device = node.device
-    if not device.has_own_memory:
+    if not _is_elsewhere(node, "elem_type"):
         return Stack.pop
-    return lambda handle: _back(handle.pop(), device)
+    to_device = node.device.to_device
+    return lambda handle: to_device(handle.pop())
 
 
-def _back(value: Any, device: Any) -> Any:
-    is_array = hasattr(value, "dtype") and not isinstance(value, Stack)
-    return device.to_device(value) if is_array else value
+def _is_elsewhere(node: KernelNode, attr: str) -> bool:
+    """True for values that lie in a device's own memory."""
+    return node.device.has_own_memory and node.attr(attr).base_dtype.name not in _HOST_TYPES
 
 
 @kernel("StackClose", "StackCloseV2")

@@ -19,6 +19,7 @@ from hpcflow.graph.raw import raw_ops
 EXIT_TYPES = ("Exit", "RefExit")
 ENTER_TYPES = ("Enter", "RefEnter")
 SWITCH_TYPES = ("Switch", "RefSwitch")
+MERGE_TYPES = ("Merge", "RefMerge")
 
 
 class ControlFlowContext:
@@ -131,6 +132,16 @@ def loop_of(context: ControlFlowContext | None) -> ControlFlowContext | None:
 def is_invariant(tensor: Tensor) -> bool:
     """True for a value that a loop reads from outside: the same in all iterations."""
     return tensor.op.type in ENTER_TYPES and bool(tensor.op.attr("is_constant"))
+
+
+def is_loop_switch(op: Operation) -> bool:
+    """True for the Switch by which a loop variable goes on or leaves."""
+    return op.type in SWITCH_TYPES and op.inputs[1].op.type == "LoopCond"
+
+
+def is_loop_merge(op: Operation) -> bool:
+    """True for the Merge at which a loop variable comes round."""
+    return op.type in MERGE_TYPES and any(t.op.type in ENTER_TYPES for t in op.inputs)
 
 
 def check_frames(reader: Operation, source: Operation,
