@@ -87,7 +87,12 @@ _FAMILIES = [
 
 # Modules loaded on first use, so that importing hpcflow stays fast.
 _LAZY_MODULES = {
+    "app": "hpcflow.platform.app",
+    "flags": "hpcflow.platform.flags",
+    "gfile": "hpcflow.platform.gfile",
+    "logging": "hpcflow.platform.logging",
     "mpi": "hpcflow.mpi",
+    "python_io": "hpcflow.platform.python_io",
     "train": "hpcflow.train",
     "summary": "hpcflow.summary",
     "nn": "hpcflow.nn",

@@ -1,0 +1,24 @@
+"""``hf.app``: running a program's ``main`` after its flags were parsed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.platform import flags
+from hpcflow.platform.flags import FLAGS
+
+__all__ = ["flags", "run"]
+
+
+def run(main: Callable | None = None, argv: list[str] | None = None) -> Any:
+    """Parse the flags in `argv` (the command line by default) and exit with ``main(argv)``.
+
+    `main` defaults to the ``main`` of the program; it gets the arguments that are no flags behind
+    the program's name.
+    """
+    arguments = sys.argv if argv is None else argv
+    rest = FLAGS._parse(arguments[1:])
+    main = main or sys.modules["__main__"].main
+    sys.exit(main([arguments[0], *rest]))

@@ -1,0 +1,91 @@
+"""``hf.flags``: command-line flags of a program, parsed when one is first read."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+__all__ = ["DEFINE_bool", "DEFINE_boolean", "DEFINE_enum", "DEFINE_float", "DEFINE_integer",
+           "DEFINE_string", "FLAGS"]
+
+
+class _Flags:
+    """The flags as attributes."""
+
+    def __init__(self) -> None:
+        self.__dict__["_parser"] = argparse.ArgumentParser(allow_abbrev=False)
+        self.__dict__["_values"] = {}
+        self.__dict__["_parsed"] = False
+
+    def _define(self, name: str, default: Any, text: str, **options: Any) -> None:
+        self._values[name] = default
+        self.__dict__["_parsed"] = False
+        self._parser.add_argument(f"--{name}", default=default, help=text or "", dest=name,
+                                  **options)
+
+    def _parse(self, arguments: list[str] | None = None) -> list[str]:
+        """Take the flags out of `arguments`; returns the rest."""
+        found, rest = self._parser.parse_known_args(
+            sys.argv[1:] if arguments is None else arguments)
+        set_by_program = {k: v for k, v in self._values.items()
+                          if v != self._parser.get_default(k)}
+        self._values.update(vars(found))
+        self._values.update(set_by_program)
+        self.__dict__["_parsed"] = True
+        return rest
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if not self._parsed:
+            self._parse()
+        try:
+            return self._values[name]
+        except KeyError:
+            raise AttributeError(f"Unknown command line flag '{name}'") from None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._values[name] = value
+
+
+FLAGS = _Flags()
+
+
+def _boolean(text: str) -> bool:
+    if text.lower() in ("true", "t", "1", "yes", "y"):
+        return True
+    if text.lower() in ("false", "f", "0", "no", "n"):
+        return False
+    raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
+
+
+def DEFINE_string(flag_name: str, default_value: str | None, docstring: str) -> None:
+    """Define a flag that is a string."""
+    FLAGS._define(flag_name, default_value, docstring, type=str)
+
+
+def DEFINE_integer(flag_name: str, default_value: int | None, docstring: str) -> None:
+    """Define a flag that is an integer."""
+    FLAGS._define(flag_name, default_value, docstring, type=int)
+
+
+def DEFINE_float(flag_name: str, default_value: float | None, docstring: str) -> None:
+    """Define a flag that is a number."""
+    FLAGS._define(flag_name, default_value, docstring, type=float)
+
+
+def DEFINE_enum(name: str, default: str | None, enum_values: list[str],
+                help: str) -> None:
+    """Define a flag that is one of some strings."""
+    FLAGS._define(name, default, help, choices=enum_values)
+
+
+def DEFINE_boolean(flag_name: str, default_value: bool | None, docstring: str) -> None:
+    """Define a flag that is true or false: ``--name``, ``--name=false`` or ``--noname``."""
+    FLAGS._define(flag_name, default_value, docstring, type=_boolean, nargs="?", const=True)
+    FLAGS._parser.add_argument(f"--no{flag_name}", action="store_false", dest=flag_name,
+                               default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+
+
+DEFINE_bool = DEFINE_boolean

@@ -1,0 +1,86 @@
+"""``hf.logging``: the library's logger, under the names of the 1.x module."""
+
+from __future__ import annotations
+
+import logging as _logging
+from typing import Any
+
+__all__ = ["DEBUG", "ERROR", "FATAL", "INFO", "WARN", "debug", "error", "fatal", "get_verbosity",
+           "info", "log", "log_every_n", "log_first_n", "log_if", "set_verbosity", "warn",
+           "warning"]
+
+DEBUG, INFO, WARN = _logging.DEBUG, _logging.INFO, _logging.WARNING
+ERROR, FATAL = _logging.ERROR, _logging.CRITICAL
+
+_logger = _logging.getLogger("hpcflow")
+_counts: dict[Any, int] = {}
+
+
+def _ready() -> _logging.Logger:
+    """The logger; messages go to standard error unless the program says otherwise."""
+    if not _logger.handlers and not _logging.getLogger().handlers:
+        handler = _logging.StreamHandler()
+        handler.setFormatter(_logging.Formatter("%(levelname)s:hpcflow:%(message)s"))
+        _logger.addHandler(handler)
+    return _logger
+
+
+def log(level: int, msg: str, *args: Any) -> None:
+    """Log ``msg % args`` at `level`."""
+    _ready().log(level, msg, *args)
+
+
+def debug(msg: str, *args: Any) -> None:
+    """Log at level DEBUG."""
+    _ready().debug(msg, *args)
+
+
+def info(msg: str, *args: Any) -> None:
+    """Log at level INFO."""
+    _ready().info(msg, *args)
+
+
+def warning(msg: str, *args: Any) -> None:
+    """Log at level WARN."""
+    _ready().warning(msg, *args)
+
+
+warn = warning
+
+
+def error(msg: str, *args: Any) -> None:
+    """Log at level ERROR."""
+    _ready().error(msg, *args)
+
+
+def fatal(msg: str, *args: Any) -> None:
+    """Log at level FATAL."""
+    _ready().critical(msg, *args)
+
+
+def log_if(level: int, msg: str, condition: bool, *args: Any) -> None:
+    """Log if `condition` holds."""
+    if condition:
+        log(level, msg, *args)
+
+
+def log_every_n(level: int, msg: str, n: int, *args: Any) -> None:
+    """Log the first and then every n-th of the calls with this message."""
+    count = _counts[msg] = _counts.get(msg, -1) + 1
+    log_if(level, msg, not count % n, *args)
+
+
+def log_first_n(level: int, msg: str, n: int, *args: Any) -> None:
+    """Log the first `n` of the calls with this message."""
+    count = _counts[msg] = _counts.get(msg, -1) + 1
+    log_if(level, msg, count < n, *args)
+
+
+def set_verbosity(v: int) -> None:
+    """Log messages of level `v` and above."""
+    _logger.setLevel(v)
+
+
+def get_verbosity() -> int:
+    """The level from which messages are logged."""
+    return _logger.getEffectiveLevel()

@@ -1,0 +1,79 @@
+"""What 1.x programs use around the graph: flags, files, records, logging."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import hpcflow as hf
+
+
+def test_flags_and_app(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("""
+import hpcflow as hf
+hf.flags.DEFINE_string("name", "nobody", "a name")
+hf.flags.DEFINE_integer("count", 3, "a count")
+hf.flags.DEFINE_boolean("loud", True, "a switch")
+FLAGS = hf.flags.FLAGS
+
+def main(argv):
+    print(FLAGS.name, FLAGS.count, FLAGS.loud, argv[1:])
+
+if __name__ == "__main__":
+    hf.app.run()
+""")
+
+    def run(*arguments):
+        return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True,
+                              check=True).stdout.strip()
+
+    assert run() == "nobody 3 True []"
+    assert run("--name=x", "--count", "5", "--noloud", "rest") == "x 5 False ['rest']"
+    assert run("--loud=false") == "nobody 3 False []"
+
+
+def test_files(tmp_path):
+    directory = str(tmp_path / "a" / "b")
+    hf.gfile.MakeDirs(directory)
+    path = f"{directory}/f.txt"
+    with hf.gfile.GFile(path, "w") as f:
+        f.write("one\ntwo\n")
+    assert hf.gfile.Exists(path) and hf.gfile.IsDirectory(directory)
+    assert list(hf.gfile.Open(path)) == ["one\n", "two\n"]
+    assert hf.gfile.GFile(path).size() == 8 == hf.gfile.Stat(path).length
+    hf.gfile.Copy(path, path + "2")
+    with pytest.raises(hf.errors.AlreadyExistsError):
+        hf.gfile.Rename(path, path + "2")
+    assert hf.gfile.ListDirectory(directory) == ["f.txt", "f.txt2"]
+    hf.gfile.Remove(path)
+    with pytest.raises(hf.errors.NotFoundError):
+        hf.gfile.FastGFile(path, "rb").read()
+    hf.gfile.DeleteRecursively(str(tmp_path / "a"))
+    assert not hf.gfile.Exists(directory)
+
+
+@pytest.mark.parametrize("kind", ["NONE", "ZLIB", "GZIP"])
+def test_records(tmp_path, kind):
+    path = str(tmp_path / "r")
+    options = hf.python_io.TFRecordOptions(getattr(hf.python_io.TFRecordCompressionType, kind))
+    items = [b"", b"abc", b"\x00" * 5000]
+    with hf.python_io.TFRecordWriter(path, options) as writer:
+        for item in items:
+            writer.write(item)
+    assert list(hf.python_io.tf_record_iterator(path, options)) == items
+    data = (tmp_path / "r").read_bytes()
+    (tmp_path / "r").write_bytes(data[:-3])
+    with pytest.raises(hf.errors.DataLossError):
+        list(hf.python_io.tf_record_iterator(path, options))
+    with pytest.raises(hf.errors.NotFoundError):
+        list(hf.python_io.tf_record_iterator(path + "x"))
+
+
+def test_logging(capsys):
+    hf.logging.set_verbosity(hf.logging.INFO)
+    assert hf.logging.get_verbosity() == hf.logging.INFO
+    hf.logging.info("seen %d", 1)
+    hf.logging.debug("not seen")
