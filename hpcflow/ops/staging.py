@@ -1,0 +1,96 @@
+"""Staging areas: values that one step prepares for a later one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes as dtypes_lib
+from hpcflow.dtypes import DType
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.operation import Operation
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import unknown
+from hpcflow.shapes import TensorShape, as_shape
+
+__all__ = ["StagingArea"]
+
+_ATTRS = "dtypes: list(type) >= 1; container: string = ''; shared_name: string = ''"
+
+register_op("Stage", "values: dtypes", "", _ATTRS, stateful=True)
+register_op("Unstage", "", "values: dtypes", _ATTRS, shape=unknown, stateful=True)
+not_differentiable("Stage", "Unstage")
+
+
+class StagingArea:
+    """A buffer without a bound between steps: ``put`` in one, ``get`` (first in, first out) in
+    another, which waits without holding a thread until there is something.
+
+    Args:
+        dtypes: dtype of each component.
+        shapes: shape of each component, if known.
+        names: name of each component; elements are then dicts.
+        shared_name: share the area under this name between sessions.
+    """
+
+    def __init__(self, dtypes: Any, shapes: Any = None, names: list[str] | None = None,
+                 shared_name: str | None = None) -> None:
+        self._dtypes = [dtypes_lib.as_dtype(t) for t in dtypes]
+        self._shapes = ([TensorShape(None)] * len(self._dtypes) if shapes is None
+                        else [as_shape(s) for s in shapes])
+        self._names = names
+        if len(self._shapes) != len(self._dtypes) or names and len(names) != len(self._dtypes):
+            raise ValueError("StagingArea: shapes and names must be as many as the dtypes")
+        self._name = shared_name or get_default_graph().unique_name("StagingArea")
+
+    @property
+    def name(self) -> str:
+        """The name that the operations share."""
+        return self._name
+
+    @property
+    def dtypes(self) -> list[DType]:
+        """The dtype of each component."""
+        return self._dtypes
+
+    @property
+    def shapes(self) -> list[TensorShape]:
+        """The shape of each component."""
+        return self._shapes
+
+    @property
+    def names(self) -> list[str] | None:
+        """The name of each component, or None."""
+        return self._names
+
+    def put(self, values: Any, name: str | None = None) -> Operation:
+        """Return an op that adds one element: a tensor, a list, or a dict.
+
+        Raises ``ValueError`` for components that do not fit.
+        """
+        if isinstance(values, dict):
+            if self._names is None or sorted(values) != sorted(self._names):
+                raise ValueError(f"StagingArea.put: got the keys {sorted(values)}, the names are "
+                                 f"{self._names}")
+            values = [values[n] for n in self._names]
+        elif not isinstance(values, (list, tuple)):
+            values = [values]
+        if len(values) != len(self._dtypes):
+            raise ValueError(f"StagingArea.put: expected {len(self._dtypes)} values, got "
+                             f"{len(values)}")
+        tensors = [convert_to_tensor(v, t) for v, t in zip(values, self._dtypes, strict=True)]
+        for tensor, shape in zip(tensors, self._shapes, strict=True):
+            tensor.get_shape().assert_is_compatible_with(shape)
+        return raw_ops.Stage(values=tensors, shared_name=self._name,
+                             name=name or f"{self._name}_put")
+
+    def get(self, name: str | None = None) -> Any:
+        """Return one element: a tensor, a list, or a dict when the components have names."""
+        out = raw_ops.Unstage(dtypes=self._dtypes, shared_name=self._name,
+                              name=name or f"{self._name}_get")
+        for tensor, shape in zip(out, self._shapes, strict=True):
+            tensor.set_shape(shape)
+        if self._names:
+            return dict(zip(self._names, out, strict=True))
+        return out[0] if len(out) == 1 else list(out)

@@ -1,0 +1,57 @@
+"""Staging areas: values from step to step."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with hf.Graph().as_default():
+        yield
+
+
+def test_a_pipeline_of_one_step():
+    area = hf.StagingArea([hf.float32, hf.int32], [[2], []])
+    x, n = hf.placeholder(hf.float32, [2]), hf.placeholder(hf.int32, [])
+    put = area.put([x, n])
+    a, b = area.get()
+    assert a.shape.as_list() == [2]
+    with hf.Session() as session:
+        session.run(put, {x: [1, 2], n: 0})
+        for i in range(1, 4):  # each step stages what the next one takes
+            values, index, _ = session.run([a, b, put], {x: [i, i], n: i})
+            assert index == i - 1
+        np.testing.assert_array_equal(values, [2, 2])
+
+
+def test_getting_waits_for_a_put():
+    area = hf.StagingArea([hf.int32], names=["n"])
+    put, get = area.put({"n": 7}), area.get()
+    got = []
+    with hf.Session() as session:
+        thread = threading.Thread(target=lambda: got.append(session.run(get)))
+        thread.start()
+        thread.join(0.1)
+        assert thread.is_alive()
+        session.run(put)
+        thread.join(10)
+        assert got == [{"n": 7}]
+
+
+def test_wrong_elements():
+    area = hf.StagingArea([hf.int32], [[2]])
+    with pytest.raises(ValueError):
+        area.put([1, 2])
+    with pytest.raises(ValueError):
+        area.put([np.zeros(3, np.int32)])
+    shared = hf.raw_ops.Unstage(dtypes=[hf.float32], shared_name=area.name)
+    with hf.Session() as session:
+        session.run(area.put([[1, 2]]))
+        with pytest.raises(hf.errors.InvalidArgumentError, match="holds \\['int32'\\]"):
+            session.run(shared)
