@@ -98,6 +98,7 @@ _LAZY_MODULES = {
     "nn": "hpcflow.nn",
     "graph_util": "hpcflow.graph_util",
     "test": "hpcflow.test_util",
+    "losses": "hpcflow.losses",
 }
 
 _PROTOS = {

@@ -1,0 +1,83 @@
+"""The mean of weighted losses, and the collections that losses are gathered in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import add_to_collection, get_collection, name_scope
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.nn.weighting import as_float, checked_weights, safe_divide, sum_weights
+from hpcflow.ops.reductions import reduce_sum
+from hpcflow.ops.sums import add_n
+
+
+def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None,
+                          loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+    """Return the weighted losses' mean over the elements whose weight is not zero: a scalar.
+
+    Args:
+        losses: any shape; computed in float32 (float64 if they are).
+        weights: a scalar, or the rank of `losses` with sizes equal or 1.
+        scope: name scope.
+        loss_collection: where the result is added; None for nowhere.
+
+    Returns: Σ weights losses / #(weights ≠ 0), and 0 where there are none, in the type of `losses`.
+
+    Raises: ``ValueError`` for weights that do not broadcast to the losses.
+    """
+    with name_scope(scope, "weighted_loss", [losses, weights]):
+        given = convert_to_tensor(losses)
+        values = as_float(given)
+        weights = checked_weights(weights, values)
+        total = reduce_sum(raw_ops.Mul(values, weights))
+        loss = safe_divide(total, count_present(weights, values), name="value")
+        if loss.dtype.base_dtype is not given.dtype.base_dtype:
+            loss = raw_ops.Cast(loss, DstT=given.dtype.base_dtype)
+        add_loss(loss, loss_collection)
+        return loss
+
+
+def count_present(weights: Tensor, values: Tensor) -> Tensor:
+    """The number of elements of `values` whose weight is not zero, in their type."""
+    present = raw_ops.NotEqual(weights, raw_ops.ZerosLike(weights))
+    return sum_weights(raw_ops.Cast(present, DstT=values.dtype.base_dtype), values)
+
+
+def add_loss(loss: Tensor, loss_collection: str | None = GraphKeys.LOSSES) -> None:
+    """Add `loss` to the collection; do nothing if that is None."""
+    if loss_collection:
+        add_to_collection(loss_collection, loss)
+
+
+def get_losses(scope: str | None = None, loss_collection: str = GraphKeys.LOSSES) -> list:
+    """Return the losses of the collection, those whose names begin with `scope` if given."""
+    return get_collection(loss_collection, scope)
+
+
+def get_regularization_losses(scope: str | None = None) -> list:
+    """Return the regularization losses, those whose names begin with `scope` if given."""
+    return get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
+
+
+def get_regularization_loss(scope: str | None = None,
+                            name: str = "total_regularization_loss") -> Tensor:
+    """Return the sum of the regularization losses: a scalar, 0 if there are none."""
+    losses = get_regularization_losses(scope)
+    if losses:
+        return add_n(losses, name=name)
+    return convert_to_tensor(0.0, dtypes.float32)
+
+
+def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss") -> Tensor:
+    """Return the sum of all losses of the graph, with the regularization losses if asked for.
+
+    Raises ``ValueError`` if there are none.
+    """
+    losses = get_losses()
+    if add_regularization_losses:
+        losses = losses + get_regularization_losses()
+    return add_n(losses, name=name)

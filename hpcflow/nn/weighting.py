@@ -1,0 +1,136 @@
+"""Weights of examples, as losses and metrics take them: how they broadcast, sums and quotients."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import control_dependencies
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import show
+from hpcflow.ops.checks import Assert
+from hpcflow.ops.reductions import reduce_all, reduce_sum
+
+
+def as_float(value: Any) -> Tensor:
+    """`value` as a tensor of float32, or of float64 if it has that type."""
+    tensor = convert_to_tensor(value)
+    if tensor.dtype.base_dtype in (dtypes.float32, dtypes.float64):
+        return tensor
+    return raw_ops.Cast(tensor, DstT=dtypes.float32)
+
+
+def cast_like(value: Any, like: Tensor) -> Tensor:
+    """`value` as a tensor of the type of `like`."""
+    tensor = convert_to_tensor(value)
+    wanted = like.dtype.base_dtype
+    return tensor if tensor.dtype.base_dtype is wanted else raw_ops.Cast(tensor, DstT=wanted)
+
+
+def checked_weights(weights: Any, values: Tensor) -> Tensor:
+    """`weights` in the type of `values`, checked to broadcast to their shape.
+
+    Weights are a scalar, or have the rank of `values` and in every dimension the same size or 1.
+    ``ValueError`` for static shapes that do not fit; otherwise an ``InvalidArgumentError`` at run
+    time.
+    """
+    weights = cast_like(weights, values)
+    check = _broadcast_check(weights, values)
+    if check is None:
+        return weights
+    with control_dependencies([check]):
+        return raw_ops.Identity(weights)
+
+
+def _broadcast_check(weights: Tensor, values: Tensor) -> Operation | None:
+    """The operation that checks at run time what is not known now; None if all is known."""
+    fits = _fits(weights._dims, values._dims)
+    if fits is False:
+        raise ValueError(f"weights of shape {show(weights._dims)} do not broadcast to the values "
+                         f"of shape {show(values._dims)}: they must be a scalar or have the same "
+                         "rank, with sizes equal or 1")
+    if fits:
+        return None
+    shape, wanted = raw_ops.Shape(weights), raw_ops.Shape(values)
+    rank = raw_ops.Size(shape)
+    ranks_fit = raw_ops.LogicalOr(raw_ops.Equal(rank, np.int32(0)),
+                                  raw_ops.Equal(rank, raw_ops.Size(wanted)))
+    same = reduce_all(raw_ops.Equal(raw_ops.BroadcastArgs(shape, wanted), wanted))
+    return Assert(raw_ops.LogicalAnd(ranks_fit, same),
+                  ["weights do not broadcast to the values: shapes", shape, wanted])
+
+
+def _fits(weights: Dims, values: Dims) -> bool | None:
+    """Whether the shapes fit; None if it is not known."""
+    if weights == ():
+        return True
+    if weights is None or values is None:
+        return None
+    if len(weights) != len(values):
+        return False
+    unknown = False
+    for w, v in zip(weights, values, strict=True):
+        if w == 1 or (w is not None and w == v):
+            continue
+        if w is not None and v is not None:
+            return False
+        unknown = True
+    return None if unknown else True
+
+
+def broadcast_weights(weights: Any, values: Tensor) -> Tensor:
+    """`weights`, checked, and repeated to the shape of `values`."""
+    return raw_ops.Mul(checked_weights(weights, values), raw_ops.OnesLike(values))
+
+
+def sum_weights(weights: Tensor, values: Tensor) -> Tensor:
+    """Σ of checked weights, each as often as it is used on `values`."""
+    return reduce_sum(raw_ops.Mul(weights, raw_ops.OnesLike(values)))
+
+
+def safe_divide(numerator: Any, denominator: Tensor, name: str | None = None) -> Tensor:
+    """numerator / denominator, and 0 where the denominator is not positive."""
+    positive = raw_ops.Greater(denominator, raw_ops.ZerosLike(denominator))
+    # Both branches of a selection have a gradient, so the quotient must be finite in each.
+    divisor = raw_ops.Select(positive, denominator, raw_ops.OnesLike(denominator))
+    quotient = raw_ops.RealDiv(numerator, divisor)
+    return raw_ops.Select(positive, quotient, raw_ops.ZerosLike(quotient), name=name)
+
+
+def squeeze_to_match(labels: Tensor, predictions: Tensor,
+                     difference: int = 0) -> tuple[Tensor, Tensor]:
+    """Drop the last dimension, of size 1, of the one whose rank is too high by one.
+
+    `difference` is how much higher the rank of `predictions` is meant to be. Tensors of unknown
+    rank are left as they are.
+    """
+    if labels._dims is None or predictions._dims is None:
+        return labels, predictions
+    excess = len(predictions._dims) - len(labels._dims) - difference
+    if excess == 1 and predictions._dims[-1] in (1, None):
+        predictions = raw_ops.Squeeze(predictions, squeeze_dims=[-1])
+    elif excess == -1 and labels._dims[-1] in (1, None):
+        labels = raw_ops.Squeeze(labels, squeeze_dims=[-1])
+    return labels, predictions
+
+
+def squeeze_weights(weights: Any, values: Tensor) -> Any:
+    """Weights in the rank of `values`: a last dimension of size 1 is dropped or added."""
+    weights = convert_to_tensor(weights)
+    if not weights._dims or values._dims is None:
+        return weights
+    excess = len(weights._dims) - len(values._dims)
+    if excess == 1 and weights._dims[-1] in (1, None):
+        return raw_ops.Squeeze(weights, squeeze_dims=[-1])
+    return raw_ops.ExpandDims(weights, -1) if excess == -1 else weights
+
+
+def check_same_shape(labels: Tensor, predictions: Tensor, what: str = "predictions") -> None:
+    """``ValueError`` unless the static shapes can be equal."""
+    if not labels.shape.is_compatible_with(predictions.shape):
+        raise ValueError(f"labels and {what} must have the same shape, got "
+                         f"{show(labels._dims)} and {show(predictions._dims)}")
