@@ -12,6 +12,7 @@ from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.runtime.session_tensors import handle_result
 
 Rebuild = Callable[[list], Any]
 
@@ -51,13 +52,15 @@ class FetchMap:
     ``single`` is 0 for one tensor, -1 for one operation, None for a structure.
     """
 
-    def __init__(self, fetches: Any, graph: Graph) -> None:
+    def __init__(self, fetches: Any, graph: Graph, session: Any = None) -> None:
         self.graph = graph
+        self._session = session
         self.elements: list[Tensor | Operation] = []
         self._positions: dict[Any, int] = {}
+        self._handles: set[str] = set()
         self.single: int | None = None
         self.rebuild = self._map(fetches)
-        if self._is_element(fetches):
+        if self._is_element(fetches) and self.elements[0].name not in self._handles:
             self.single = -1 if isinstance(self.elements[0], Operation) else 0
 
     @staticmethod
@@ -101,6 +104,10 @@ class FetchMap:
             self.elements.append(element)
         if isinstance(element, Operation):
             return lambda values: None
+        if element.op.type == "GetSessionHandle":
+            self._handles.add(element.name)
+            session = self._session
+            return lambda values: handle_result(session, element, values[position])
         return lambda values: values[position]
 
     def _element(self, fetch: Any) -> Any:
@@ -209,7 +216,8 @@ def _object_converter(tensor: Tensor, dtype: DType) -> Callable[[Any], Any]:
     def convert(value: Any) -> Any:
         if dtype.name != "string":
             return value
-        return _checked(tensor, tensor._dims, numpy_value(value, dtype))
+        array = _checked(tensor, tensor._dims, numpy_value(value, dtype))
+        return array if array.ndim else array[()]
 
     return convert
 

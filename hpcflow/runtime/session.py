@@ -183,7 +183,7 @@ class BaseSession:
             pass
 
     def _compile(self, fetches: Any, feeds: list[Tensor]) -> _Runner:
-        mapped = FetchMap(fetches, self._graph)
+        mapped = FetchMap(fetches, self._graph, self)
         mutations, version = self._graph._mutations, self._engine.version
         step = self._engine.compile(mapped.elements, feeds, self._remembered, self._id)
         converters = [feed_converter(t) for t in feeds]
