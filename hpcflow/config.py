@@ -94,21 +94,8 @@ FLAGS: tuple[Flag, ...] = (
         "seconds without progress after which a step reports what it waits for; 0 never",
     ),
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
-    Flag(
-        "HPCFLOW_CUDA_AWARE",
-        _one_of("auto", "0", "1"),
-        "auto",
-        "whether MPI may be given device buffers; auto probes",
-    ),
     Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),
-    Flag(
-        "HPCFLOW_TRANSPORT",
-        _one_of("auto", "mpi", "loopback"),
-        "auto",
-        "how tasks talk; auto is MPI under a launcher",
-    ),
     Flag("HPCFLOW_CHUNK_BYTES", _parse_int, 256 << 20, "largest message, in bytes"),
-    Flag("HPCFLOW_POOL_THREADS", _parse_int, 0, "threads for long regions; 0 is automatic"),
     Flag(
         "HPCFLOW_CHECKPOINT_IO",
         _one_of("auto", "mpio", "pwrite"),
@@ -126,11 +113,8 @@ class Flags:
     connect_timeout: float
     stall_seconds: float
     onednn: str
-    cuda_aware: str
     check_stages: bool
-    transport: str
     chunk_bytes: int
-    pool_threads: int
     checkpoint_io: str
 
     def __init__(self, environ: Mapping[str, str] | None = None) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -115,7 +116,8 @@ class LocalStep:
     def _wait(self, step: Step, loop: EventLoop, timeout: float | None) -> None:
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            loop.run_until(lambda: step.finished, deadline, "a step")
+            loop.run_until(lambda: step.finished, deadline, "a step",
+                           lambda seconds: report_stall(step, seconds))
         except BaseException as e:
             step.cancel(e if isinstance(e, OpError) else None)
             with contextlib.suppress(DeadlineExceededError):
@@ -132,3 +134,10 @@ def run_with_options(run: Callable, values: list, options: Any) -> list:
     """Call a step's ``run`` with what a ``RunOptions`` protobuf says."""
     timeout = options.timeout_in_ms / 1000 if options is not None else 0
     return run(values, timeout) if timeout else run(values)
+
+
+def report_stall(step: Step, seconds: float, more: str = "") -> None:
+    """Say on standard error what a step waits for."""
+    where = f"[rank {step.rank}] " if step.rank is not None else ""
+    print(f"{where}step {step.step_id} of {step.executable.task} has waited {seconds:.1f} s for:\n"
+          f"{step.describe_waiting()}{more}", file=sys.stderr, flush=True)

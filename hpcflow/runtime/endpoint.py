@@ -24,7 +24,7 @@ from hpcflow.errors import (
     from_wire,
 )
 from hpcflow.runtime import wire
-from hpcflow.runtime.compiled import compiled_form
+from hpcflow.runtime.compiled import compiled_form, report_stall
 from hpcflow.runtime.executor import Step
 from hpcflow.runtime.lane import Lane, TagSpace
 from hpcflow.runtime.loop import EventLoop, event_loop
@@ -124,7 +124,7 @@ class Endpoint:
             wire.REPLY: self._on_reply, wire.LANE_OPEN: self._on_lane_open,
             wire.DEREGISTER: self._on_deregister, wire.FINISHED: self._on_finished,
             wire.ALL_FINISHED: self._on_all_finished, wire.ANNOUNCE: self._on_announce,
-            wire.MEETING: self.meetings.on_message,
+            wire.MEETING: self.meetings.on_message, wire.REPORT: self._on_report,
         }
         self._answers = {"describe": self._describe, "register": self._register,
                          "lane": self._lane, "reset": self._reset, "resolve": self._resolve}
@@ -266,6 +266,14 @@ class Endpoint:
                 step.cancel(from_wire(blob))
 
         self.loop.soon(abort)
+
+    def _on_report(self, source: int, payload: bytes) -> None:
+        """The master of a step asks what its part here waits for."""
+        _, _, number, lane_number, step_id = wire.unpack(payload)
+        plan = self.plans.get((source, number))
+        lane = plan.lanes.get(lane_number) if plan is not None else None
+        if lane is not None and lane.step is not None and lane.step.step_id == step_id:
+            report_stall(lane.step, config.flags.stall_seconds)
 
     def _on_deregister(self, source: int, payload: bytes) -> None:
         body, _ = wire.parts_of(payload)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heappushpop
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class Step:
     """
 
     __slots__ = ("executable", "lane", "results", "error", "finished", "on_done", "resources",
-                 "step_id", "wake", "rank", "on_finish_hooks", "trace", "_ready", "_inbox",
+                 "step_id", "wake", "rank", "on_finish_hooks", "waiting", "_ready", "_inbox",
                  "_lock", "_outstanding", "_root", "_iterations", "_next_serial", "_frames",
                  "_cancel_hooks", "__weakref__")  # fmt: skip
 
@@ -67,7 +67,7 @@ class Step:
         self.rank = rank
         self.resources: dict[Any, Any] | None = None
         self.on_finish_hooks: list[Callable[[], None]] = []
-        self.trace: list | None = None
+        self.waiting: dict[int, Item] = {}  # parked: kernels and edges, by index
         self._inbox: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
         # What the step waits for that is not in the ready queue: kernels, edges, messages.
@@ -131,6 +131,7 @@ class Step:
         if self.lane is not None:
             for item in executable.receives:
                 self._outstanding += 1
+                self.waiting[item.index] = item
                 self.lane.receive(self, item.edge.index, item)  # type: ignore[union-attr]
         for item in executable.root.sources:
             self._push(item, root)
@@ -173,6 +174,20 @@ class Step:
         """Stop the step: nothing new starts, and parked kernels are told."""
         self.post(lambda: self.fail(reason or CancelledError(None, None, "Step was cancelled")))
 
+    def describe_waiting(self) -> str:
+        """What is parked, a line each: the ops, and the edges from other tasks."""
+        lines = []
+        for item in list(self.waiting.values()):
+            node = item.nodes[0]
+            site = node.creation_site
+            where = f", created at {site[0]}:{site[1]}" if site else ""
+            if item.edge is not None:
+                lines.append(f"  value of '{node.attrs['tensor_name'].decode().split(';')[0]}' from "
+                             f"{item.edge.peer}{where}")
+            else:
+                lines.append(f"  op '{node.name}' of type {node.type}{where}")
+        return "\n".join(lines) or "  nothing on this task"
+
     def when_cancelled(self, hook: Callable[[], None]) -> Callable[[], None]:
         """Let an asynchronous kernel be told, once, that the step failed or was cancelled.
 
@@ -193,11 +208,13 @@ class Step:
     def received(self, item: Item, value: Any) -> None:
         """A value (or DEAD) arrived over an edge; called inside the running step."""
         self._outstanding -= 1
+        self.waiting.pop(item.index, None)
         self._complete(item, self._root, (value,), value is DEAD)
 
     def control_received(self, item: Item, dead: bool) -> None:
         """An empty message arrived over a control edge; called inside the running step."""
         self._outstanding -= 1
+        self.waiting.pop(item.index, None)
         self._complete(item, self._root, (), dead)
 
     def hold(self) -> None:
@@ -219,47 +236,78 @@ class Step:
         heappush(self._ready, iteration.base + item.index)
 
     def _run_ready(self) -> None:
+        """Run what is ready, in the order of the items."""
         ready, items, root = self._ready, self.executable.items, self._root
-        count = len(items)
-        while ready:
-            key = heappop(ready)
-            if key < count:
-                item, iteration = items[key], root
-            else:
-                serial, index = divmod(key, count)
-                item, iteration = items[index], self._iterations[serial]
-            if self.error is not None:
-                self._send_dead(item)
-            elif iteration.dead and item.cell in iteration.dead and item.kind != MERGE and (
-                    not item.never_dead):
-                self._run_dead(item, iteration)
-            elif item.kind == CALL:
-                self._call(item, iteration)
-            elif item.kind == CALL_ASYNC:
-                self._call_async(item, iteration)
-            else:
-                self._primitive(item, iteration)
+        slots, pending, dead = root.slots, root.pending, root.dead
+        count, following = len(items), -1
+        while ready or following >= 0:
+            if following < 0:
+                key = heappop(ready)
+            else:  # the one that the last item made ready
+                key = heappushpop(ready, following) if ready else following
+                following = -1
+            if key >= count or dead or self.error is not None or items[key].kind != CALL:
+                self._run_item(key)
+                continue
+            # The rest is _call and _pass_on for the usual case, without a call.
+            item = items[key]
+            start, inputs = item.slot, item.count
+            try:
+                if inputs == 1:
+                    outputs = item.function(self, slots[start])
+                    slots[start] = None
+                else:
+                    outputs = item.function(self, *slots[start : start + inputs])
+                    slots[start : start + inputs] = [None] * inputs
+            except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
+                self._failed(item, e)
+                continue
+            for port, slot, cell, index in item.targets:
+                slots[slot] = outputs[port]
+                left = pending[cell] = pending[cell] - 1
+                if not left:
+                    if following < 0:
+                        following = index
+                    else:
+                        heappush(ready, index)
+            if item.has_more:
+                for port, fetch in item.results:
+                    self.results[fetch] = outputs[port]
+                self._pass_on_rest(item, root, outputs)
+
+    def _run_item(self, key: int) -> None:
+        serial, index = divmod(key, len(self.executable.items))
+        item = self.executable.items[index]
+        iteration = self._iterations[serial] if serial else self._root
+        if self.error is not None:
+            self._send_dead(item)
+        elif iteration.dead and item.cell in iteration.dead and item.kind != MERGE and (
+                not item.never_dead):
+            self._run_dead(item, iteration)
+        elif item.kind == CALL:
+            self._call(item, iteration)
+        elif item.kind == CALL_ASYNC:
+            self._call_async(item, iteration)
+        else:
+            self._primitive(item, iteration)
 
     def _call(self, item: Item, iteration: Iteration) -> None:
         slots, start = iteration.slots, item.slot
         end = start + item.count
-        values = slots[start:end]
+        try:
+            outputs = item.function(self, *slots[start:end])
+        except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
+            self._failed(item, e)
+            return
         # Values are not kept longer than they are needed: memory, and updates in place.
         slots[start:end] = [None] * item.count
-        try:
-            outputs = item.function(self, *values)
-        except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
-            del values
-            self.fail(item.region.explain(e, item.nodes[0].device, self.rank))  # type: ignore[union-attr]
-            self._send_dead(item)
-            return
-        del values
         for port, fetch in item.results:
             self.results[fetch] = outputs[port]
-        if iteration.base:
-            self._complete(item, iteration, outputs, False)
-        else:
-            self._pass_on(item, iteration, outputs)
+        self._complete(item, iteration, outputs, False)
+
+    def _failed(self, item: Item, error: BaseException) -> None:
+        self.fail(item.region.explain(error, item.nodes[0].device, self.rank))  # type: ignore[union-attr]
+        self._send_dead(item, unless_sent=True)
 
     def _run_dead(self, item: Item, iteration: Iteration) -> None:
         self._send_dead(item)
@@ -278,6 +326,7 @@ class Step:
         iteration.slots[item.slot : item.slot + item.count] = [None] * item.count
         shapes = [summary(v) for v in values]
         self._outstanding += 1
+        self.waiting[item.index] = item
         pending = [True]
 
         def done(outcome: Any) -> None:
@@ -294,6 +343,7 @@ class Step:
 
     def _async_done(self, item: Item, iteration: Iteration, outcome: Any, shapes: list) -> None:
         self._outstanding -= 1
+        self.waiting.pop(item.index, None)
         if self.error is not None:
             return
         count = len(item.outputs)
@@ -350,19 +400,16 @@ class Step:
 
     def _pass_on(self, item: Item, iteration: Iteration, outputs: tuple) -> None:
         """Live values to the readers in `iteration`."""
-        slots, pending, ready = iteration.slots, iteration.pending, self._ready
-        base = iteration.base
+        slots = iteration.slots
         for port, slot, cell, index in item.targets:
             slots[slot] = outputs[port]
-            left = pending[cell] = pending[cell] - 1
-            if not left:
-                iteration.outstanding += 1
-                heappush(ready, base + index)
+            self._count_down(cell, index, iteration)
+        if item.has_more:
+            self._pass_on_rest(item, iteration, outputs)
+
+    def _pass_on_rest(self, item: Item, iteration: Iteration, outputs: tuple) -> None:
         for cell, index in item.control_targets:
-            left = pending[cell] = pending[cell] - 1
-            if not left:
-                iteration.outstanding += 1
-                heappush(ready, base + index)
+            self._count_down(cell, index, iteration)
         for port, slot, target in item.merges:
             self._live_into_merge(target, slot, outputs[port], iteration)
         for target in item.control_merges:

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from threading import get_ident
 from typing import Any
 
+from hpcflow import config
 from hpcflow.comm.waiting import Backoff
 from hpcflow.errors import DeadlineExceededError
 
@@ -61,11 +62,21 @@ class EventLoop:
     # ------------------------------------------------------------ waiting
 
     def run_until(self, done: Callable[[], Any], deadline: float | None = None,
-                  what: str = "a step") -> None:
+                  what: str = "a step", stalled: Callable[[float], None] | None = None) -> None:
         """Drive, or let another thread drive, until ``done()`` is true.
 
         Raises ``DeadlineExceededError`` naming `what` when ``time.monotonic()`` passes `deadline`.
+        ``stalled(seconds)`` is called once when the wait lasts for HPCFLOW_STALL_SECONDS.
         """
+        if stalled is not None:
+            patience = config.flags.stall_seconds
+            begin = time.monotonic()
+            until = begin + patience if patience > 0 else float("inf")
+            if deadline is None or until < deadline:
+                try:
+                    return self.run_until(done, until, what)
+                except DeadlineExceededError:
+                    stalled(time.monotonic() - begin)
         while not done():
             if self._driving.acquire(blocking=False):
                 try:

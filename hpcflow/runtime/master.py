@@ -20,6 +20,7 @@ from hpcflow.runtime.compiled import (
     StepOptions,
     compiled_form,
     make_parts,
+    report_stall,
     run_with_options,
 )
 from hpcflow.runtime.endpoint import Endpoint, Peers
@@ -205,7 +206,7 @@ class DistributedStep:
         loop = self.endpoint.loop
         deadline = None if timeout is None else time.monotonic() + timeout
         try:
-            loop.run_until(execution.finished, deadline, "a step")
+            loop.run_until(execution.finished, deadline, "a step", execution.report_stall)
         except BaseException as e:
             execution.fail(e if isinstance(e, OpError) else AbortedError(
                 None, None, f"The step was interrupted ({type(e).__name__})"), None)
@@ -233,7 +234,7 @@ _step_ids = itertools.count(1)
 class Execution:
     """One run of a :class:`DistributedStep`: counts the parts that are not done."""
 
-    __slots__ = ("owner", "lane", "step", "step_id", "remaining", "failed")
+    __slots__ = ("owner", "lane", "step", "step_id", "remaining", "failed", "done_ranks")
 
     def __init__(self, owner: DistributedStep, lane: _OpenLane) -> None:
         self.owner = owner
@@ -241,6 +242,7 @@ class Execution:
         self.step_id = next(_step_ids)
         self.remaining = 1 + len(owner.remote)
         self.failed = False
+        self.done_ranks: set[int] = set()
         endpoint = owner.endpoint
         self.step = Step(owner.executable, lane.lane, self.step_id, self._local_done,
                          endpoint._wake, endpoint.rank)
@@ -261,8 +263,21 @@ class Execution:
         """True when every part is done."""
         return self.remaining == 0
 
+    def report_stall(self, seconds: float) -> None:
+        """Let every rank that is not done say what it waits for."""
+        owner = self.owner
+        missing = [f"{task} (rank {rank})" for task, rank in owner.remote.items()
+                   if rank not in self.done_ranks]
+        more = f"\n  parts not done: {', '.join(missing)}" if missing else ""
+        report_stall(self.step, seconds, more)
+        message = wire.pack(wire.REPORT, owner.plan, self.lane.number, self.step_id)
+        for rank in owner.remote.values():
+            if rank not in self.done_ranks:
+                owner.endpoint.transport.send_message(rank, message)
+
     def part_done(self, source: int, error: BaseException | None) -> None:
         """The part at rank `source` is done."""
+        self.done_ranks.add(source)
         if error is not None:
             self.fail(error, source)
         self._count()

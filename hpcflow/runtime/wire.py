@@ -18,7 +18,7 @@ from hpcflow.shapes import TensorShape
 
 # Kinds of messages.
 (START, DONE, FAILED, ABORT, REQUEST, REPLY, LANE_OPEN, DEREGISTER, FINISHED, ALL_FINISHED,
- ANNOUNCE, MEETING) = range(1, 13)
+ ANNOUNCE, MEETING, REPORT) = range(1, 14)
 
 HEADER = struct.Struct("<BxHIIIQ")  # kind, flags, plan, lane, length of the JSON part, step
 

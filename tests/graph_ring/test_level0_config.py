@@ -11,15 +11,16 @@ def test_defaults():
     flags = Flags({})
     assert flags.compile is True and flags.print_source is False
     assert flags.connect_timeout == 10.0 and flags.stall_seconds == 60.0
-    assert flags.cuda_aware == flags.transport == flags.checkpoint_io == "auto"
-    assert flags.chunk_bytes == 256 << 20 and flags.pool_threads == 0 and flags.onednn == ""
+    assert flags.checkpoint_io == "auto"
+    assert flags.chunk_bytes == 256 << 20 and flags.onednn == ""
 
 
 def test_values_are_read_and_read_again():
-    flags = Flags({"HPCFLOW_COMPILE": "0", "HPCFLOW_TRANSPORT": "MPI", "HPCFLOW_CHUNK_BYTES": "8"})
-    assert flags.compile is False and flags.transport == "mpi" and flags.chunk_bytes == 8
+    flags = Flags({"HPCFLOW_COMPILE": "0", "HPCFLOW_CHECKPOINT_IO": "MPIO",
+                   "HPCFLOW_CHUNK_BYTES": "8"})
+    assert flags.compile is False and flags.checkpoint_io == "mpio" and flags.chunk_bytes == 8
     flags.reload({"HPCFLOW_COMPILE": " yes "})
-    assert flags.compile is True and flags.transport == "auto"
+    assert flags.compile is True and flags.checkpoint_io == "auto"
 
 
 def test_the_environment_is_the_default_source(monkeypatch):
@@ -37,15 +38,15 @@ def test_the_environment_is_the_default_source(monkeypatch):
     ],
 )
 def test_bad_values_name_the_variable_and_change_nothing(name, text, expected):
-    flags = Flags({"HPCFLOW_POOL_THREADS": "3"})
+    flags = Flags({"HPCFLOW_CONNECT_TIMEOUT": "3"})
     with pytest.raises(ValueError, match=f"{name}='{text}'.*{expected}"):
-        flags.reload({name: text, "HPCFLOW_POOL_THREADS": "4"})
-    assert flags.pool_threads == 3
+        flags.reload({name: text, "HPCFLOW_CONNECT_TIMEOUT": "4"})
+    assert flags.connect_timeout == 3
 
 
 def test_listing_shows_every_flag():
-    rows = {row.name: row for row in Flags({"HPCFLOW_POOL_THREADS": "3"}).listing()}
+    rows = {row.name: row for row in Flags({"HPCFLOW_CHUNK_BYTES": "3"}).listing()}
     assert set(rows) == {flag.name for flag in FLAGS}
-    assert rows["HPCFLOW_POOL_THREADS"].value == 3 and rows["HPCFLOW_POOL_THREADS"].is_set
+    assert rows["HPCFLOW_CHUNK_BYTES"].value == 3 and rows["HPCFLOW_CHUNK_BYTES"].is_set
     assert not rows["HPCFLOW_COMPILE"].is_set and all(row.doc for row in rows.values())
     assert all(name.startswith("HPCFLOW_") for name in rows)

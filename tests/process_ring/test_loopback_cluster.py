@@ -134,3 +134,24 @@ def test_local_server():
     with hf.Graph().as_default(), hf.Session(server.target) as session:
         assert session.run(hf.constant(2) + 3) == 5
     server._server.close()
+
+
+def test_a_step_that_waits_for_long_says_for_what(servers, capfd):
+    with hf.device("/job:ps/task:0"):
+        queue = hf.FIFOQueue(2, hf.int32, [[]], name="empty")
+        element = queue.dequeue()
+    with hf.device("/job:worker/task:0"):
+        after = element + 1
+    config.flags.reload({"HPCFLOW_STALL_SECONDS": "0.2"})
+    try:
+        with hf.Session(servers["worker", 0].target) as session:
+            with pytest.raises(hf.errors.DeadlineExceededError):
+                session.run(after, options=hf.RunOptions(timeout_in_ms=1000))
+            report = capfd.readouterr().err
+            assert "value of 'empty_Dequeue:0' from /job:ps/replica:0/task:0" in report
+            assert "op 'empty_Dequeue' of type QueueDequeueV2" in report
+            assert "test_loopback_cluster.py" in report
+            session.run(queue.enqueue(4))
+            assert session.run(after) == 5
+    finally:
+        config.flags.reload()
