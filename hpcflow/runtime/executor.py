@@ -182,8 +182,8 @@ class Step:
             site = node.creation_site
             where = f", created at {site[0]}:{site[1]}" if site else ""
             if item.edge is not None:
-                lines.append(f"  value of '{node.attrs['tensor_name'].decode().split(';')[0]}' from "
-                             f"{item.edge.peer}{where}")
+                tensor = node.attrs["tensor_name"].decode().split(";")[0]
+                lines.append(f"  value of '{tensor}' from {item.edge.peer}{where}")
             else:
                 lines.append(f"  op '{node.name}' of type {node.type}{where}")
         return "\n".join(lines) or "  nothing on this task"
@@ -240,40 +240,44 @@ class Step:
         ready, items, root = self._ready, self.executable.items, self._root
         slots, pending, dead = root.slots, root.pending, root.dead
         count, following = len(items), -1
-        while ready or following >= 0:
-            if following < 0:
-                key = heappop(ready)
-            else:  # the one that the last item made ready
-                key = heappushpop(ready, following) if ready else following
-                following = -1
-            if key >= count or dead or self.error is not None or items[key].kind != CALL:
-                self._run_item(key)
-                continue
-            # The rest is _call and _pass_on for the usual case, without a call.
-            item = items[key]
-            start, inputs = item.slot, item.count
-            try:
-                if inputs == 1:
-                    outputs = item.function(self, slots[start])
-                    slots[start] = None
-                else:
-                    outputs = item.function(self, *slots[start : start + inputs])
-                    slots[start : start + inputs] = [None] * inputs
-            except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
-                self._failed(item, e)
-                continue
-            for port, slot, cell, index in item.targets:
-                slots[slot] = outputs[port]
-                left = pending[cell] = pending[cell] - 1
-                if not left:
-                    if following < 0:
-                        following = index
+        try:
+            while ready or following >= 0:
+                if following < 0:
+                    key = heappop(ready)
+                else:  # the one that the last item made ready
+                    key = heappushpop(ready, following) if ready else following
+                    following = -1
+                if key >= count or dead or self.error is not None or items[key].kind != CALL:
+                    self._run_item(key)
+                    continue
+                # The rest is _call and _pass_on for the usual case, without a call.
+                item = items[key]
+                start, inputs = item.slot, item.count
+                try:
+                    if inputs == 1:
+                        outputs = item.function(self, slots[start])
+                        slots[start] = None
                     else:
-                        heappush(ready, index)
-            if item.has_more:
-                for port, fetch in item.results:
-                    self.results[fetch] = outputs[port]
-                self._pass_on_rest(item, root, outputs)
+                        outputs = item.function(self, *slots[start : start + inputs])
+                        slots[start : start + inputs] = [None] * inputs
+                except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
+                    self._failed(item, e)
+                    continue
+                for port, slot, cell, index in item.targets:
+                    slots[slot] = outputs[port]
+                    left = pending[cell] = pending[cell] - 1
+                    if not left:
+                        if following < 0:
+                            following = index
+                        else:
+                            heappush(ready, index)
+                if item.has_more:
+                    for port, fetch in item.results:
+                        self.results[fetch] = outputs[port]
+                    self._pass_on_rest(item, root, outputs)
+        finally:
+            if following >= 0:  # something went wrong in here
+                heappush(ready, following)
 
     def _run_item(self, key: int) -> None:
         serial, index = divmod(key, len(self.executable.items))
