@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
-from hpcflow.graph.shape_inference import merge_dims, unchanged, unknown
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    merge_dims,
+    register_constant_value,
+    unchanged,
+    unknown,
+)
 
 _EDGE = ("tensor_name: string; send_device: string; send_device_incarnation: int; "
          "recv_device: string; client_terminated: bool = false")
@@ -60,5 +68,19 @@ register_op("RefExit", "data: Ref(T)", "output: Ref(T)", "T: type", shape=unchan
 register_op("NextIteration", "data: T", "output: T", "T: type", shape=unchanged)
 register_op("RefNextIteration", "data: Ref(T)", "output: Ref(T)", "T: type", shape=unchanged)
 register_op("LoopCond", "input: bool", "output: bool", shape=_loop_cond_shape)
+
+
+@register_constant_value("Enter")
+def _enter_value(op: Operation) -> Any:
+    """What a loop reads from outside is the same in all iterations."""
+    return constant_value(op.inputs[0]) if op.attr("is_constant") else None
+
+
+@register_constant_value("Switch")
+def _switch_value(op: Operation) -> Any:
+    """On the side that is alive."""
+    return constant_value(op.inputs[0])
+
+
 not_differentiable("_Feed", "_Fetch", "_FetchOp", "_Send", "_Recv", "_SendControl",
                    "_RecvControl", "LoopCond")
