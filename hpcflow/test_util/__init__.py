@@ -1,0 +1,16 @@
+"""``hpcflow.test``: a test case class, numerical gradients and benchmarks for users' tests."""
+
+from unittest import mock
+
+from hpcflow.test_util.benchmark import Benchmark
+from hpcflow.test_util.case import TestCase
+from hpcflow.test_util.environment import (
+    get_temp_dir,
+    gpu_device_name,
+    is_built_with_cuda,
+    is_gpu_available,
+    main,
+    test_src_dir_path,
+)
+from hpcflow.test_util.gradient_checker import compute_gradient, compute_gradient_error
+from hpcflow.test_util.graph_defs import assert_equal_graph_def

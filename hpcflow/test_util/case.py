@@ -1,0 +1,289 @@
+"""TestCase: unittest's, with sessions, comparisons of arrays and of protobufs."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import random
+import re
+import threading
+import unittest
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes, errors
+from hpcflow.device_spec import DeviceSpec
+from hpcflow.graph.graph import Graph, device, get_default_graph, reset_default_graph
+from hpcflow.graph.operation import Operation
+from hpcflow.runtime.session import Session
+from hpcflow.shapes import TensorShape
+from hpcflow.test_util.environment import get_temp_dir, gpu_device_name
+
+SEED = 87654321
+
+
+class CheckedThread:
+    """A thread of a test, whose failure is that of the test that joins it."""
+
+    def __init__(self, test: unittest.TestCase, target: Callable, args: tuple = (),
+                 kwargs: dict | None = None) -> None:
+        self._test = test
+        self._target = target
+        self._args = args
+        self._kwargs = kwargs or {}
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            self._target(*self._args, **self._kwargs)
+        except BaseException as e:  # noqa: BLE001 - reported by join()
+            self._error = e
+
+    def start(self) -> None:
+        """Start the thread."""
+        self._thread.start()
+
+    def join(self) -> None:
+        """Wait for the end of the thread; fail the test if the thread failed."""
+        self._thread.join()
+        if self._error is not None:
+            self._test.fail(f"Error in checkedThread: {self._error!r}")
+
+    def is_alive(self) -> bool:
+        """Return whether the thread is running."""
+        return self._thread.is_alive()
+
+
+class TestCase(unittest.TestCase):
+    """A unittest case for programs that build and run graphs.
+
+    Every test begins with an empty default graph and fixed seeds.
+    """
+
+    def __init__(self, methodName: str = "runTest") -> None:
+        super().__init__(methodName)
+        self._threads: list[CheckedThread] = []
+        self._cached_session: Session | None = None
+
+    def setUp(self) -> None:
+        """Fix the seeds and empty the default graph."""
+        if self._testMethodName == "test_session":
+            self.skipTest("not a test")
+        random.seed(SEED)
+        np.random.seed(SEED)
+        reset_default_graph()
+        get_default_graph().seed = SEED
+
+    def tearDown(self) -> None:
+        """Close the session that the test's blocks shared; fail for threads still running."""
+        running = [t for t in self._threads if t.is_alive()]
+        self._threads = []
+        if self._cached_session is not None:
+            self._cached_session.close()
+            self._cached_session = None
+        if running:
+            self.fail(f"{len(running)} threads of the test were not joined")
+
+    def get_temp_dir(self) -> str:
+        """Return a directory for this test's files."""
+        path = Path(get_temp_dir()) / re.sub(r"\W", "_", self.id())
+        path.mkdir(parents=True, exist_ok=True)
+        return str(path)
+
+    @contextlib.contextmanager
+    def test_session(self, graph: Graph | None = None, config: Any = None, use_gpu: bool = False,
+                     force_gpu: bool = False) -> Iterator[Session]:
+        """Context manager: a session, and its graph as the default graph.
+
+        Without `graph` and `config` all blocks of a test share one session, so that variables keep
+        their values between them. Operations go to the CPU unless `use_gpu` or `force_gpu`; the
+        latter fails where there is no GPU.
+        """
+        if force_gpu and not gpu_device_name():
+            self.fail("force_gpu: there is no GPU")
+        where = (gpu_device_name() if use_gpu or force_gpu else "/device:CPU:0") or None
+        if graph is None and config is None:
+            session, closing = self._shared_session(), None
+        else:
+            session = closing = Session(graph=graph, config=config)
+        try:
+            with session.graph.as_default(), session.as_default(), device(where):
+                yield session
+        finally:
+            if closing is not None:
+                closing.close()
+
+    test_session.__test__ = False  # type: ignore[attr-defined]
+
+    def _shared_session(self) -> Session:
+        cached = self._cached_session
+        if cached is None or cached.graph is not get_default_graph():
+            if cached is not None:
+                cached.close()
+            cached = self._cached_session = Session()
+        return cached
+
+    def evaluate(self, tensors: Any) -> Any:
+        """Return the values of `tensors` (any nest) in the default session."""
+        with self.test_session() as session:
+            return session.run(tensors)
+
+    def checkedThread(self, target: Callable, args: tuple = (),
+                      kwargs: dict | None = None) -> CheckedThread:
+        """Return a thread that must be started and joined, and whose errors fail the test."""
+        thread = CheckedThread(self, target, args, kwargs)
+        self._threads.append(thread)
+        return thread
+
+    # ------------------------------------------------------------ texts, messages, shapes
+
+    def assertStartsWith(self, actual: str, expected_start: str, msg: str | None = None) -> None:
+        """Fail unless `actual` starts with `expected_start`."""
+        if not actual.startswith(expected_start):
+            self.fail(self._formatMessage(msg, f"{actual!r} does not start with "
+                                               f"{expected_start!r}"))
+
+    def assertProtoEquals(self, expected_message_maybe_ascii: Any, message: Any) -> None:
+        """Fail unless `message` equals a message, given as such or in the text format."""
+        expected = expected_message_maybe_ascii
+        if isinstance(expected, str):
+            from google.protobuf import text_format
+
+            expected = text_format.Parse(expected, type(message)())
+        self.assertIs(type(expected), type(message))
+        if expected != message:
+            self.assertMultiLineEqual(str(expected), str(message))
+            self.fail("the messages differ in unknown fields or in NaN")
+
+    def assertShapeEqual(self, np_array: np.ndarray, tf_tensor: Any) -> None:
+        """Fail unless the tensor's static shape is the array's."""
+        self.assertIsInstance(np_array, (np.ndarray, np.generic))
+        self.assertEqual(list(np_array.shape), TensorShape(tf_tensor.get_shape()).as_list())
+
+    def assertDeviceEqual(self, device1: Any, device2: Any) -> None:
+        """Fail unless both name the same device."""
+        first, second = (DeviceSpec.from_string(d).to_string() if isinstance(d, str) else
+                         "" if d is None else d.to_string() for d in (device1, device2))
+        self.assertEqual(first, second)
+
+    # ------------------------------------------------------------ errors
+
+    @contextlib.contextmanager
+    def assertRaisesWithPredicateMatch(self, exception_type: type[BaseException],
+                                       expected_err_re_or_predicate: Any) -> Iterator[None]:
+        """Context manager: fail unless an exception is raised that matches.
+
+        The second argument is a function of the exception, or a regular expression that is
+        searched in its text; for errors of operations also in the names of the operation and of
+        those it was made for.
+        """
+        matches = expected_err_re_or_predicate
+        if not callable(matches):
+            pattern = matches
+
+            def matches(error: BaseException) -> bool:
+                return re.search(pattern, _error_text(error)) is not None
+        try:
+            yield
+        except exception_type as e:
+            if not matches(e):
+                raise AssertionError(f"Exception of type {type(e).__name__} does not match: "
+                                     f"{e}") from e
+        else:
+            self.fail(f"{exception_type.__name__} not raised")
+
+    def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Any:
+        """As :meth:`assertRaisesWithPredicateMatch` for errors of operations."""
+        return self.assertRaisesWithPredicateMatch(errors.OpError, expected_err_re_or_predicate)
+
+    # ------------------------------------------------------------ numbers and arrays
+
+    def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:
+        """Fail unless |f1 - f2| <= err (two NaNs are near, as are equal infinities)."""
+        near = f1 == f2 or abs(f1 - f2) <= err or (math.isnan(f1) and math.isnan(f2))
+        self.assertTrue(near, f"{f1!r} != {f2!r} +/- {err!r}{f' ({msg})' if msg else ''}")
+
+    def assertArrayNear(self, farray1: Any, farray2: Any, err: float) -> None:
+        """Fail unless the sequences have the same length and near elements."""
+        self.assertEqual(len(farray1), len(farray2))
+        for f1, f2 in zip(farray1, farray2):
+            self.assertNear(float(f1), float(f2), err)
+
+    def assertNDArrayNear(self, ndarray1: Any, ndarray2: Any, err: float) -> None:
+        """Fail unless the 2-norm of the difference is at most `err`."""
+        first, second = _array(ndarray1), _array(ndarray2)
+        self.assertEqual(first.shape, second.shape)
+        distance = float(np.linalg.norm((first - second).ravel()))
+        self.assertLessEqual(distance, err)
+
+    def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6) -> None:
+        """Fail unless shapes are equal and |a - b| <= atol + rtol |b| everywhere.
+
+        NaNs are equal to each other. Dicts, and lists of arrays of different shapes, are compared
+        entry by entry.
+        """
+        if isinstance(a, dict):
+            self.assertIsInstance(b, dict)
+            self.assertEqual(sorted(a), sorted(b))
+            for key in a:
+                self.assertAllClose(a[key], b[key], rtol, atol)
+        elif _is_ragged(a) or _is_ragged(b):
+            self.assertEqual(len(a), len(b))
+            for x, y in zip(a, b):
+                self.assertAllClose(x, y, rtol, atol)
+        else:
+            first, second = _array(a), _array(b)
+            self.assertEqual(first.shape, second.shape)
+            np.testing.assert_allclose(_comparable(first), _comparable(second), rtol, atol)
+
+    def assertAllCloseAccordingToType(self, a: Any, b: Any, rtol: float = 1e-6,
+                                      atol: float = 1e-6, float_rtol: float = 1e-6,
+                                      float_atol: float = 1e-6, half_rtol: float = 1e-3,
+                                      half_atol: float = 1e-3) -> None:
+        """As :meth:`assertAllClose`, with wider limits for float32 and for float16."""
+        kinds = {_array(a).dtype, _array(b).dtype}
+        if kinds & {np.dtype(np.float32), np.dtype(np.complex64)}:
+            rtol, atol = max(rtol, float_rtol), max(atol, float_atol)
+        if kinds & {np.dtype(np.float16), dtypes.bfloat16.np}:
+            rtol, atol = max(rtol, half_rtol), max(atol, half_atol)
+        self.assertAllClose(a, b, rtol, atol)
+
+    def assertAllEqual(self, a: Any, b: Any) -> None:
+        """Fail unless shapes and elements are equal; NaNs are equal to each other."""
+        first, second = _array(a), _array(b)
+        self.assertEqual(first.shape, second.shape)
+        np.testing.assert_array_equal(first, second)
+
+
+def _array(value: Any) -> np.ndarray:
+    """`value` as an array; texts as bytes, as they come from sessions."""
+    array = np.asarray(value)
+    if array.dtype.kind == "U":
+        array = np.char.encode(array, "utf-8")
+    return array.astype(object) if array.dtype.kind == "S" else array
+
+
+def _comparable(array: np.ndarray) -> np.ndarray:
+    """Types that NumPy does not compare by itself, in float32."""
+    return array.astype(np.float32) if array.dtype == dtypes.bfloat16.np else array
+
+
+def _is_ragged(value: Any) -> bool:
+    """Whether `value` is a sequence of arrays that do not make one array."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    return any(_is_ragged(v) for v in value) or len({np.shape(v) for v in value}) > 1
+
+
+def _error_text(error: BaseException) -> str:
+    if not isinstance(error, errors.OpError):
+        return str(error)
+    text, op = error.message, error.op
+    while isinstance(op, Operation):
+        text += f"\nCaused by op: {op.name}"
+        op = getattr(op, "_original_op", None)
+    return text

@@ -1,0 +1,50 @@
+"""Comparison of GraphDefs."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+# The random part of the names of files that a checkpoint is first written to.
+_TEMPORARY = re.compile(rb"_temp_[0-9a-z]{32}/part")
+
+
+def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = False) -> None:
+    """Raise ``AssertionError`` unless two GraphDefs have the same nodes, in whatever order.
+
+    Attributes whose names begin with an underscore are not compared, nor are versions.
+    `checkpoint_v2`: nor is the random part of the names of temporary checkpoint files.
+
+    Raises ``TypeError`` for other types than GraphDef.
+    """
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
+
+    for name, graph_def in (("actual", actual), ("expected", expected)):
+        if not isinstance(graph_def, GraphDef):
+            raise TypeError(f"Expected tf.GraphDef for {name}, got {type(graph_def).__name__}")
+    found, wanted = (_nodes(g, checkpoint_v2) for g in (actual, expected))
+    problems = [f"node '{name}' is missing" for name in wanted if name not in found]
+    problems += [f"node '{name}' is not expected" for name in found if name not in wanted]
+    problems += [f"node '{name}' is {found[name]}, expected {wanted[name]}"
+                 for name in wanted if name in found and found[name] != wanted[name]]
+    if problems:
+        raise AssertionError("; ".join(problems))
+
+
+def _nodes(graph_def: Any, checkpoint_v2: bool) -> dict[str, tuple]:
+    """By name what is compared of each node."""
+    return {n.name: (n.op, n.device, *_inputs(n), _attrs(n, checkpoint_v2))
+            for n in graph_def.node}
+
+
+def _inputs(node: Any) -> tuple[list[str], list[str]]:
+    data = [i.removesuffix(":0") for i in node.input if not i.startswith("^")]
+    return data, sorted(i for i in node.input if i.startswith("^"))
+
+
+def _attrs(node: Any, checkpoint_v2: bool) -> dict[str, bytes]:
+    attrs = {k: v.SerializeToString(deterministic=True) for k, v in node.attr.items()
+             if not k.startswith("_")}
+    if checkpoint_v2:
+        attrs = {k: _TEMPORARY.sub(b"_temp_", v) for k, v in attrs.items()}
+    return attrs

@@ -1,0 +1,158 @@
+"""``hpcflow.test``: what programs' own tests are made of."""
+
+from __future__ import annotations
+
+import json
+import os
+import unittest
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+
+class ProgramTest(hf.test.TestCase):
+    """A test as users write it; run by the functions below and by pytest itself."""
+
+    def test_sessions_share_variables_and_seeds(self):
+        with self.test_session() as first:
+            variable = hf.Variable(2.0)
+            first.run(variable.initializer)
+        with self.test_session() as second:
+            self.assertIs(first, second)
+            self.assertAllEqual(variable.eval(), 2.0)
+        with self.test_session(graph=hf.Graph()) as third:
+            self.assertIsNot(third, second)
+            self.assertIs(hf.get_default_graph(), third.graph)
+        self.assertEqual(hf.get_default_graph().seed, 87654321)
+        self.assertAllEqual(self.evaluate([hf.constant(1), hf.constant(2)]), [1, 2])
+
+    def test_comparisons(self):
+        self.assertAllClose([1.0, np.nan], [1.0 + 1e-8, np.nan])
+        self.assertAllClose({"a": [1, 2]}, {"a": np.array([1, 2])})
+        self.assertAllClose([[1.0], [1.0, 2.0]], [[1.0], [1.0, 2.0]])
+        self.assertAllCloseAccordingToType(np.float16([1]), np.float16([1.0009]))
+        self.assertAllEqual(["a", "b"], np.array([b"a", b"b"], object))
+        self.assertNear(1, 1.1, 0.2)
+        self.assertArrayNear([1, 2], [1.1, 2], 0.2)
+        self.assertNDArrayNear(np.ones(2), np.zeros(2), 1.5)
+        self.assertStartsWith("abc", "ab")
+        self.assertShapeEqual(np.ones((2, 3)), hf.ones((2, 3)))
+        self.assertDeviceEqual("/job:a/cpu:0", hf.DeviceSpec(job="a", device_type="CPU",
+                                                             device_index=0))
+        self.assertProtoEquals("name: 'x'", hf.NodeDef(name="x"))
+
+    def test_comparisons_that_fail(self):
+        failing = [
+            lambda: self.assertAllClose([1.0], [1.1]),
+            lambda: self.assertAllClose([1.0], 1.0),
+            lambda: self.assertAllClose({"a": 1}, {"b": 1}),
+            lambda: self.assertAllEqual([1], [2]),
+            lambda: self.assertNear(1, 2, 0.5),
+            lambda: self.assertNear(1, float("nan"), 0.5),
+            lambda: self.assertStartsWith("abc", "b"),
+            lambda: self.assertShapeEqual(np.ones(2), hf.ones(3)),
+            lambda: self.assertProtoEquals("name: 'x'", hf.NodeDef(name="y")),
+        ]
+        for check in failing:
+            with pytest.raises(AssertionError):
+                check()
+
+    def test_errors_of_operations(self):
+        with self.test_session():
+            index = hf.placeholder(hf.int32)
+            picked = hf.gather([1, 2], index, name="picked")
+            with self.assertRaisesOpError("picked"):
+                picked.eval({index: 7})
+            with pytest.raises(AssertionError, match="not raised"):
+                with self.assertRaisesOpError("picked"):
+                    picked.eval({index: 1})
+        with self.assertRaisesWithPredicateMatch(ValueError, lambda e: "x" in str(e)):
+            raise ValueError("x")
+        with pytest.raises(AssertionError, match="does not match"):
+            with self.assertRaisesWithPredicateMatch(ValueError, "y"):
+                raise ValueError("x")
+
+    def test_threads(self):
+        good, bad = self.checkedThread(int), self.checkedThread(int, args=("x",))
+        good.start(), bad.start()
+        good.join()
+        with pytest.raises(AssertionError, match="checkedThread"):
+            bad.join()
+
+    def test_directories(self):
+        self.assertTrue(os.path.isdir(self.get_temp_dir()))
+        self.assertStartsWith(self.get_temp_dir(), hf.test.get_temp_dir())
+        self.assertTrue(os.path.isfile(hf.test.test_src_dir_path("version.py")))
+
+
+def test_unittest_runs_the_case_too():
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(ProgramTest)
+    result = unittest.TestResult()
+    suite.run(result)
+    assert not result.failures and not result.errors
+    assert [test.id().split(".")[-1] for test, _ in result.skipped] == ["test_session"]
+
+
+def test_gradient_of_one_input(session):
+    x = hf.placeholder(hf.float64, [2])
+    y = hf.stack([x[0] * x[1], hf.sin(x[0]), x[1] ** 2])
+    with session.as_default():
+        found, numerical = hf.test.compute_gradient(x, [2], y, [3], np.array([0.5, 2.0]))
+        assert hf.test.compute_gradient_error(x, [2], y, [3]) < 1e-5
+    expected = [[2.0, np.cos(0.5), 0], [0.5, 0, 4.0]]
+    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(numerical, expected, atol=1e-5)
+
+
+def test_gradient_of_several_and_complex_inputs(session):
+    x, z = hf.placeholder(hf.float64, []), hf.placeholder(hf.complex128, [2])
+    with session.as_default():
+        y = hf.real(z * z) * hf.cast(x, hf.float64)
+        pairs = hf.test.compute_gradient([x, z], [[], [2]], y, [2])
+        assert [p[0].shape for p in pairs] == [(1, 2), (4, 2)]
+        assert hf.test.compute_gradient_error([x, z], [[], [2]], y, [2]) < 1e-5
+        constant = hf.ones([2])
+        assert hf.test.compute_gradient_error(x, [], constant, [2]) == 0
+        with pytest.raises(ValueError, match="initial value has shape"):
+            hf.test.compute_gradient(z, [2], y, [2], np.zeros(3))
+
+
+def test_gradient_needs_a_session(graph):
+    x = hf.constant(1.0)
+    with pytest.raises(ValueError, match="no default session"):
+        hf.test.compute_gradient(x, [], x * x, [])
+
+
+def test_graph_defs():
+    def graph_def(names, value=1):
+        with hf.Graph().as_default() as graph:
+            for name in names:
+                hf.constant(value, name=name)
+        return graph.as_graph_def()
+
+    hf.test.assert_equal_graph_def(graph_def("ab"), graph_def("ba"))
+    with pytest.raises(AssertionError, match="'b' is missing"):
+        hf.test.assert_equal_graph_def(graph_def("a"), graph_def("ab"))
+    with pytest.raises(AssertionError, match="node 'a' is"):
+        hf.test.assert_equal_graph_def(graph_def("a"), graph_def("a", 2))
+    with pytest.raises(TypeError, match="GraphDef"):
+        hf.test.assert_equal_graph_def(1, graph_def("a"))
+
+
+def test_benchmarks(session, capsys):
+    class Adding(hf.test.Benchmark):
+        def benchmark_add(self):
+            self.run_op_benchmark(session, hf.constant(1) + 2, min_iters=3, name="add", mbs=1)
+
+    assert not Adding.is_abstract() and hf.test.Benchmark.is_abstract()
+    hf.test.main(["program", "--benchmarks=Adding"])
+    report = json.loads(capsys.readouterr().out)
+    assert report["name"] == "Adding.add" and report["iters"] == 3 and report["wall_time"] > 0
+
+
+def test_devices():
+    assert hf.test.is_gpu_available() == bool(hf.test.gpu_device_name())
+    assert isinstance(hf.test.is_built_with_cuda(), bool)
+    assert hf.test.mock.Mock
