@@ -7,7 +7,7 @@ from typing import Any
 from hpcflow.kernels.registry import KernelNode, kernel
 
 _FLOATS = {"T": ("float16", "float32", "float64")}
-_ELEMENTWISE = {"fresh": True, "accepts_out": True, "elementwise": True}
+_ELEMENTWISE: dict[str, Any] = {"fresh": True, "accepts_out": True, "elementwise": True}
 
 
 @kernel("Relu", **_ELEMENTWISE)

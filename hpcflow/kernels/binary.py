@@ -13,7 +13,7 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel, ufunc
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "int32", "int64", "uint32", "uint64")
 _FLOATS = ("float16", "float32", "float64", "bfloat16")
 _COMPLEX = ("complex64", "complex128")
-_ELEMENTWISE = {"fresh": True, "accepts_out": True, "elementwise": True}
+_ELEMENTWISE: dict[str, Any] = {"fresh": True, "accepts_out": True, "elementwise": True}
 
 for _op_type, _name in (
         ("Add", "add"), ("AddV2", "add"), ("Sub", "subtract"), ("Mul", "multiply"),

@@ -8,7 +8,7 @@ from hpcflow.kernels.registry import KernelNode, kernel, ufunc
 
 _FLOATS = ("float16", "float32", "float64", "bfloat16")
 _COMPLEX = ("complex64", "complex128")
-_ELEMENTWISE = {"fresh": True, "accepts_out": True, "elementwise": True}
+_ELEMENTWISE: dict[str, Any] = {"fresh": True, "accepts_out": True, "elementwise": True}
 
 for _op_type, _name in (
         ("Abs", "absolute"), ("Neg", "negative"), ("Square", "square"), ("Sqrt", "sqrt"),

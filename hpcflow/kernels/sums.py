@@ -7,13 +7,13 @@ from typing import Any
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 
-@kernel("AddN")
+@kernel("AddN", fresh=True)
 def _add_n(node: KernelNode) -> Any:
-    """Added from left to right into one buffer; a single input is passed on as it is."""
+    """Added from left to right into one buffer; a single input is copied."""
     add = node.xp.add
     count = len(node.input_dtypes)
     if count == 1:
-        return lambda x: x
+        return lambda x: x.copy()
     if count == 2 and None not in (node.static_dims(0), node.static_dims(1)):
         return add
 

@@ -98,8 +98,8 @@ def _assign(parts: list, flat: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
 
 def _total_rows(parts: list, dtype: Any) -> Any:
     """The number of rows of all parts, known or summed at run time."""
-    known = [_dims(p)[0] if _dims(p) else None for p in parts]
-    if None not in known:
+    known = [_dims(p)[0] for p in parts if _dims(p) and _dims(p)[0] is not None]
+    if len(known) == len(parts):
         return convert_to_tensor(dtype.np.type(sum(known)))
     sizes = []
     for part in parts:

@@ -98,8 +98,8 @@ def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None,
             shift = convert_to_tensor(shift, None if isinstance(shift, Tensor) else
                                       x.dtype.base_dtype)
             shift = raw_ops.Cast(shift, DstT="float32") if half else shift
-            statistics = sufficient_statistics(y, axes, shift, keep_dims)
-            mean, variance = normalize_moments(*statistics[:3], _fitting(shift, statistics[1]))
+            count, first, second, _ = sufficient_statistics(y, axes, shift, keep_dims)
+            mean, variance = normalize_moments(count, first, second, _fitting(shift, first))
         if half:
             return raw_ops.Cast(mean, DstT="float16"), raw_ops.Cast(variance, DstT="float16")
         return mean, variance

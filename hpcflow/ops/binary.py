@@ -68,7 +68,8 @@ def _conj(x: Tensor) -> Tensor:
 
 @RegisterGradient("Add")
 def _add_grad(op: Operation, grad: Any) -> tuple:
-    return unbroadcast(*op.inputs, grad, grad)
+    x, y = op.inputs
+    return unbroadcast(x, y, grad, grad)
 
 
 RegisterGradient("AddV2")(_add_grad)
@@ -76,7 +77,8 @@ RegisterGradient("AddV2")(_add_grad)
 
 @RegisterGradient("Sub")
 def _sub_grad(op: Operation, grad: Any) -> tuple:
-    return unbroadcast(*op.inputs, grad, raw_ops.Neg(grad))
+    x, y = op.inputs
+    return unbroadcast(x, y, grad, raw_ops.Neg(grad))
 
 
 @RegisterGradient("Mul")
@@ -146,8 +148,8 @@ def _pow_grad(op: Operation, grad: Any) -> tuple:
     # The logarithm of a safe value: a NaN would survive the Select in second derivatives.
     safe = raw_ops.Select(defined, x, raw_ops.OnesLike(x))
     logarithm = _logarithm(safe)
-    return unbroadcast(*op.inputs, grad_x, None if logarithm is None else
-                       raw_ops.Mul(grad, raw_ops.Mul(z, logarithm)))
+    grad_y = None if logarithm is None else raw_ops.Mul(grad, raw_ops.Mul(z, logarithm))
+    return unbroadcast(op.inputs[0], op.inputs[1], grad_x, grad_y)
 
 
 def _one(x: Tensor) -> Any:

@@ -49,7 +49,8 @@ def _cast_value(op: Operation) -> Any:
 @register_constant_shape("Cast")
 def _cast_of_shape(op: Operation) -> Any:
     """A cast of a shape between integer types describes the same shape."""
-    if not op.attr("DstT").is_integer or op.input_dims(0) is None or len(op.input_dims(0)) != 1:
+    dims = op.input_dims(0)
+    if not op.attr("DstT").is_integer or dims is None or len(dims) != 1:
         return None
     return constant_value_as_dims(op.inputs[0])
 

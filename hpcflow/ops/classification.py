@@ -54,7 +54,7 @@ def _log_softmax_grad(op: Operation, grad: Any) -> Tensor:
 def _cross_entropy_shape(op: Operation) -> list[Dims]:
     logits, labels = op.input_dims(0), op.input_dims(1)
     dims = merge_dims(with_rank(logits, 2, "logits"), with_rank(labels, 2, "labels"))
-    return [(dims[0],), dims]
+    return [None if dims is None else (dims[0],), dims]
 
 
 def _sparse_cross_entropy_shape(op: Operation) -> list[Dims]:

@@ -12,7 +12,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import broadcast_dims, merge_dims, show, with_rank
+from hpcflow.graph.shape_inference import merge_dims, show, with_rank
 from hpcflow.ops.type_sets import REAL
 
 __all__ = ["cross", "matmul", "sparse_matmul", "tensordot", "trace"]
@@ -55,8 +55,7 @@ def _batch_matmul_shape(op: Operation) -> list[Dims]:
     if x is None or y is None:
         return [None]
     last = _product_dims(x[-2:], y[-2:], op.attr("adj_x"), op.attr("adj_y"))
-    batch = broadcast_dims if op.type == "BatchMatMulV2" else merge_dims
-    return [(*batch(x[:-2], y[:-2]), *last)]
+    return [(*(merge_dims(x[:-2], y[:-2]) or ()), *last)]
 
 
 register_op("BatchMatMul", "x: T; y: T", "output: T",
@@ -107,7 +106,8 @@ def _batch_matmul_grad(op: Operation, grad: Any) -> tuple:
     def multiply(x: Any, y: Any, adj_x: bool, adj_y: bool) -> Tensor:
         return raw_ops.BatchMatMul(x, y, adj_x=adj_x, adj_y=adj_y)
 
-    return _product_grads(multiply, *op.inputs, grad, op.attr("adj_x"), op.attr("adj_y"))
+    x, y = op.inputs
+    return _product_grads(multiply, x, y, grad, op.attr("adj_x"), op.attr("adj_y"))
 
 
 @RegisterGradient("SparseMatMul")
