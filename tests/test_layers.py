@@ -20,6 +20,7 @@ PACKAGE = ROOT / "hpcflow"
 
 LEVEL_0 = {
     "config", "errors", "dtypes", "shapes", "strided", "device_spec", "tracing", "version",
+    "windows",
 }  # fmt: skip
 CORE = {"graph", "ops"}
 GRADIENTS = {"autodiff", "nn"}

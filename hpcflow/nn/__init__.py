@@ -16,6 +16,24 @@ from hpcflow.nn.activations import (
     tanh,
     xw_plus_b,
 )
+from hpcflow.nn.convolution import (
+    atrous_conv2d,
+    atrous_conv2d_transpose,
+    conv1d,
+    conv2d,
+    conv2d_backprop_filter,
+    conv2d_backprop_input,
+    conv2d_transpose,
+    conv3d,
+    conv3d_backprop_filter_v2,
+    conv3d_transpose,
+    convolution,
+    depthwise_conv2d,
+    depthwise_conv2d_native,
+    depthwise_conv2d_native_backprop_filter,
+    depthwise_conv2d_native_backprop_input,
+    separable_conv2d,
+)
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.losses import (
     l2_loss,

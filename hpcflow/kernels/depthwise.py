@@ -1,0 +1,92 @@
+"""Kernels of DepthwiseConv2dNative and of its gradients: one product per element of the window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hpcflow.kernels.convolution import channels_last, described
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.windows import Window, check_rank, last, restored, window_of
+from hpcflow.windows import Span, taps
+
+_TYPES = {"T": ("float32", "float64")}
+_EVERY = slice(None)
+
+
+def checked_spans(window: Window, x_dims: Sequence[int], w_dims: Sequence[int],
+                  dy_dims: Sequence[int] | None = None) -> tuple[Span, ...]:
+    """The spans of a convolution of shapes with the channels last; checks that they agree."""
+    if x_dims[-1] != w_dims[-2]:
+        raise invalid(f"depth of the input {list(x_dims)} and of the filter {list(w_dims)} must "
+                      "be equal")
+    if min(w_dims[:-2]) < 1:
+        raise invalid(f"the filter is empty: {list(w_dims)}")
+    over = window.over(x_dims[1:-1], w_dims[:-2])
+    expected = [x_dims[0], *(s.out for s in over), w_dims[-2] * w_dims[-1]]
+    if dy_dims is not None and list(dy_dims) != expected:
+        raise invalid(f"out_backprop must be {expected} but is {list(dy_dims)}")
+    return over
+
+
+def _split(y: Any, w_dims: Sequence[int]) -> Any:
+    """The output's channels as [channel of the input, multiple]."""
+    return y.reshape(*y.shape[:-1], *w_dims[-2:])
+
+
+@kernel("DepthwiseConv2dNative", types=_TYPES, fresh=True)
+def _forward(node: KernelNode) -> Callable:
+    xp, window = node.xp, window_of(node)
+    first = window.channels_first
+
+    def run(x: Any, w: Any) -> Any:
+        check_rank("input", x, 4)
+        check_rank("filter", w, 4)
+        x = last(x, first)
+        over = checked_spans(window, x.shape, w.shape)
+        y = xp.zeros((x.shape[0], *(s.out for s in over), w.shape[-2] * w.shape[-1]), x.dtype)
+        parts = _split(y, w.shape)
+        for index, inside, outside in taps(over):
+            parts[(_EVERY, *outside)] += x[(_EVERY, *inside)][..., None] * w[index]
+        return restored(y, first)
+
+    return run
+
+
+@kernel("DepthwiseConv2dNativeBackpropInput", types=_TYPES, fresh=True, host_inputs=(0,))
+def _by_input(node: KernelNode) -> Callable:
+    xp, window = node.xp, window_of(node)
+    first = window.channels_first
+
+    def run(sizes: Any, w: Any, dy: Any) -> Any:
+        check_rank("filter", w, 4)
+        check_rank("out_backprop", dy, 4)
+        dims = channels_last(described(sizes, "input_sizes", 4), first)
+        dy = last(dy, first)
+        over = checked_spans(window, dims, w.shape, dy.shape)
+        dx, parts = xp.zeros(dims, dy.dtype), _split(dy, w.shape)
+        for index, inside, outside in taps(over):
+            dx[(_EVERY, *inside)] += (parts[(_EVERY, *outside)] * w[index]).sum(axis=-1)
+        return restored(dx, first)
+
+    return run
+
+
+@kernel("DepthwiseConv2dNativeBackpropFilter", types=_TYPES, fresh=True, host_inputs=(1,))
+def _by_filter(node: KernelNode) -> Callable:
+    xp, window = node.xp, window_of(node)
+    first = window.channels_first
+
+    def run(x: Any, sizes: Any, dy: Any) -> Any:
+        check_rank("input", x, 4)
+        check_rank("out_backprop", dy, 4)
+        dims = described(sizes, "filter_sizes", 4)
+        x, dy = last(x, first), last(dy, first)
+        over = checked_spans(window, x.shape, dims, dy.shape)
+        dw, parts = xp.zeros(dims, dy.dtype), _split(dy, dims)
+        for index, inside, outside in taps(over):
+            dw[index] = xp.einsum("nhwc,nhwcm->cm", x[(_EVERY, *inside)],
+                                  parts[(_EVERY, *outside)])
+        return dw
+
+    return run

@@ -1,0 +1,157 @@
+"""Convolutions: Conv2D, Conv3D and DepthwiseConv2dNative, with their two gradient ops each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value_as_dims, merge_dim, show, with_rank
+from hpcflow.ops.type_sets import FLOAT, NUMBER
+from hpcflow.ops.window_shapes import (
+    FORMAT_2D,
+    FORMAT_3D,
+    PADDING,
+    agreeing,
+    axes,
+    in_space,
+    placed,
+    slid,
+)
+
+
+def _output(op: Operation, x: Dims, filter_dims: Dims) -> Dims:
+    """The shape of a convolution's output from the shapes of input and filter."""
+    rank = len(x)
+    strides = in_space(op, "strides", rank)
+    channel = axes(op, rank).channel
+    try:
+        depth = merge_dim(x[channel], filter_dims[-2])
+    except ValueError:
+        raise ValueError(f"depth of the input {show(x)} and of the filter {show(filter_dims)} "
+                         "must be equal") from None
+    channels = filter_dims[-1]
+    if op.type.startswith("Depthwise"):
+        channels = None if None in (depth, channels) else depth * channels
+    return placed(op, x[0], slid(op, x, filter_dims[:-2], strides), channels)
+
+
+def _rank(op: Operation) -> int:
+    return 5 if op.type.startswith("Conv3D") else 4
+
+
+def _conv_shape(op: Operation) -> list[Dims]:
+    rank = _rank(op)
+    return [_output(op, with_rank(op.input_dims(0), rank, "input"),
+                    with_rank(op.input_dims(1), rank, "filter"))]
+
+
+def _sizes(op: Operation, index: int, rank: int) -> Dims:
+    """The shape that input `index` describes; that of the input itself in the older ops."""
+    if op.inputs[index].dtype.base_dtype.name != "int32":
+        return with_rank(op.input_dims(index), rank, op.op_def.inputs[index].name)
+    return with_rank(constant_value_as_dims(op.inputs[index]), rank,
+                     op.op_def.inputs[index].name)
+
+
+def _input_backprop_shape(op: Operation) -> list[Dims]:
+    rank = _rank(op)
+    x = _sizes(op, 0, rank)
+    agreeing(op, _output(op, x, with_rank(op.input_dims(1), rank, "filter")), 2, "out_backprop")
+    return [x]
+
+
+def _filter_backprop_shape(op: Operation) -> list[Dims]:
+    rank = _rank(op)
+    filter_dims = _sizes(op, 1, rank)
+    x = with_rank(op.input_dims(0), rank, "input")
+    agreeing(op, _output(op, x, filter_dims), 2, "out_backprop")
+    return [filter_dims]
+
+
+_2D = f"strides: list(int); use_cudnn_on_gpu: bool = true; {PADDING}; {FORMAT_2D}"
+_3D = f"strides: list(int) >= 5; {PADDING}"
+_DEPTHWISE = f"T: {{float, double}}; strides: list(int); {PADDING}; {FORMAT_2D}"
+
+register_op("Conv2D", "input: T; filter: T", "output: T", f"T: {FLOAT}; {_2D}", shape=_conv_shape)
+register_op("Conv2DBackpropInput", "input_sizes: int32; filter: T; out_backprop: T", "output: T",
+            f"T: {FLOAT}; {_2D}", shape=_input_backprop_shape)
+register_op("Conv2DBackpropFilter", "input: T; filter_sizes: int32; out_backprop: T", "output: T",
+            f"T: {FLOAT}; {_2D}", shape=_filter_backprop_shape)
+
+register_op("Conv3D", "input: T; filter: T", "output: T", f"T: {NUMBER}; {_3D}; {FORMAT_3D}",
+            shape=_conv_shape)
+register_op("Conv3DBackpropInputV2", "input_sizes: int32; filter: T; out_backprop: T", "output: T",
+            f"T: {NUMBER}; {_3D}; {FORMAT_3D}", shape=_input_backprop_shape)
+register_op("Conv3DBackpropFilterV2", "input: T; filter_sizes: int32; out_backprop: T",
+            "output: T", f"T: {NUMBER}; {_3D}; {FORMAT_3D}", shape=_filter_backprop_shape)
+register_op("Conv3DBackpropInput", "input: T; filter: T; out_backprop: T", "output: T",
+            f"T: {NUMBER}; {_3D}", shape=_input_backprop_shape,
+            deprecated="use Conv3DBackpropInputV2")
+register_op("Conv3DBackpropFilter", "input: T; filter: T; out_backprop: T", "output: T",
+            f"T: {NUMBER}; {_3D}", shape=_filter_backprop_shape,
+            deprecated="use Conv3DBackpropFilterV2")
+
+register_op("DepthwiseConv2dNative", "input: T; filter: T", "output: T", _DEPTHWISE,
+            shape=_conv_shape)
+register_op("DepthwiseConv2dNativeBackpropInput",
+            "input_sizes: int32; filter: T; out_backprop: T", "output: T", _DEPTHWISE,
+            shape=_input_backprop_shape)
+register_op("DepthwiseConv2dNativeBackpropFilter",
+            "input: T; filter_sizes: int32; out_backprop: T", "output: T", _DEPTHWISE,
+            shape=_filter_backprop_shape)
+
+
+# ---------------------------------------------------------------- gradients
+
+# Forward op -> (its gradient by the input, its gradient by the filter).
+_FAMILIES = {
+    "Conv2D": ("Conv2DBackpropInput", "Conv2DBackpropFilter"),
+    "Conv3D": ("Conv3DBackpropInputV2", "Conv3DBackpropFilterV2"),
+    "DepthwiseConv2dNative": ("DepthwiseConv2dNativeBackpropInput",
+                              "DepthwiseConv2dNativeBackpropFilter"),
+}
+
+
+def _shape_of(tensor: Tensor) -> Any:
+    """The shape of `tensor` as a constant where it is known."""
+    dims = tensor._dims
+    if dims is None or None in dims:
+        return raw_ops.Shape(tensor)
+    return np.array(dims, np.int32)
+
+
+def _attrs(op: Operation) -> dict[str, Any]:
+    names = ("strides", "padding", "data_format", "use_cudnn_on_gpu")
+    return {name: op.attr(name) for name in names if name in op.op_def.attr_map}
+
+
+def _register(forward: str, by_input: str, by_filter: str) -> None:
+    """The three ops are linear in both operands, and are each other's gradients."""
+
+    def apply(op_type: str, op: Operation, *operands: Any) -> Tensor:
+        return getattr(raw_ops, op_type)(*operands, **_attrs(op))
+
+    @RegisterGradient(forward)
+    def _conv_grad(op: Operation, grad: Any) -> tuple:
+        x, w = op.inputs
+        return (apply(by_input, op, _shape_of(x), w, grad),
+                apply(by_filter, op, x, _shape_of(w), grad))
+
+    @RegisterGradient(by_input)
+    def _by_input_grad(op: Operation, grad: Any) -> tuple:
+        _, w, dy = op.inputs
+        return (None, apply(by_filter, op, grad, _shape_of(w), dy),
+                apply(forward, op, grad, w))
+
+    @RegisterGradient(by_filter)
+    def _by_filter_grad(op: Operation, grad: Any) -> tuple:
+        x, _, dy = op.inputs
+        return (apply(by_input, op, _shape_of(x), grad, dy), None, apply(forward, op, x, grad))
+
+
+for _forward, _backward in _FAMILIES.items():
+    _register(_forward, *_backward)

@@ -1,0 +1,90 @@
+"""The geometry of sliding windows, which convolutions and poolings share: plain integers.
+
+Along one dimension, output position ``o`` sees the input positions
+``o * stride + k * rate - before`` for ``k`` in ``range(window)``. ``VALID`` adds no padding;
+``SAME`` adds as little as makes the output ``ceil(size / stride)`` long, the odd one at the end.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+
+class Axes(NamedTuple):
+    """Which axes of an array are its channels and its space; axis 0 is the batch."""
+
+    channel: int
+    space: tuple[int, ...]
+
+
+def axes_of(data_format: bytes, rank: int) -> Axes:
+    """The axes of an array of `rank` dimensions in NHWC, NCHW, NDHWC or NCDHW."""
+    if data_format[1:2] == b"C":
+        return Axes(1, tuple(range(2, rank)))
+    return Axes(rank - 1, tuple(range(1, rank - 1)))
+
+
+class Span(NamedTuple):
+    """A window that slides along one dimension."""
+
+    size: int
+    window: int
+    stride: int
+    rate: int
+    out: int
+    before: int
+    after: int
+
+    def tap(self, k: int) -> tuple[slice, slice] | None:
+        """Input positions that element `k` of the window sees, and the outputs that see them."""
+        shift = k * self.rate - self.before
+        first = max(0, -(shift // self.stride))
+        last = min(self.out - 1, (self.size - 1 - shift) // self.stride)
+        if last < first:
+            return None
+        start = first * self.stride + shift
+        stop = start + (last - first) * self.stride + 1
+        return slice(start, stop, self.stride), slice(first, last + 1)
+
+
+def extent(window: int, rate: int) -> int:
+    """How far a window reaches whose elements are `rate` apart."""
+    return (window - 1) * rate + 1
+
+
+def out_size(size: int, window: int, stride: int, padding: bytes, rate: int = 1) -> int:
+    """The length of the output; ``ValueError`` if the window does not fit once."""
+    reach = extent(window, rate)
+    if padding == b"SAME":
+        return -(-size // stride)
+    if size < reach:
+        raise ValueError(f"a window of {reach} does not fit into a dimension of {size} without "
+                         "padding")
+    return -(-(size - reach + 1) // stride)
+
+
+def span(size: int, window: int, stride: int, padding: bytes, rate: int = 1) -> Span:
+    """The span of a window over a dimension; ``ValueError`` if the window does not fit once."""
+    out = out_size(size, window, stride, padding, rate)
+    if padding == b"VALID":
+        return Span(size, window, stride, rate, out, 0, 0)
+    missing = max((out - 1) * stride + extent(window, rate) - size, 0)
+    return Span(size, window, stride, rate, out, missing // 2, missing - missing // 2)
+
+
+def spans(sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: bytes,
+          rates: Sequence[int] | None = None) -> tuple[Span, ...]:
+    """One :func:`span` per dimension of space."""
+    rates = rates or (1,) * len(sizes)
+    return tuple(span(s, w, t, padding, r)
+                 for s, w, t, r in zip(sizes, windows, strides, rates, strict=True))
+
+
+def taps(over: Sequence[Span]) -> Iterator[tuple[tuple, tuple, tuple]]:
+    """For every element of the window, row by row: its index, input slices and output slices."""
+    for index in itertools.product(*(range(s.window) for s in over)):
+        pairs = [s.tap(k) for s, k in zip(over, index)]
+        if None not in pairs:
+            yield index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)

@@ -1,0 +1,245 @@
+"""Convolutions against their definition, and their gradients by finite differences."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from gradcheck import check_gradient
+from op_forms import evaluate, failing
+
+import hpcflow as hf
+from hpcflow import raw_ops
+from hpcflow.windows import spans
+
+RNG = np.random.default_rng(41)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape)
+
+
+def definition(x, w, strides, padding, rates=None):
+    """The sum over the window, position by position, in double precision."""
+    over = spans(x.shape[1:-1], w.shape[:-2], strides, padding.encode(), rates)
+    y = np.zeros((x.shape[0], *(s.out for s in over), w.shape[-1]))
+    for out in itertools.product(*(range(s.out) for s in over)):
+        for k in itertools.product(*(range(s.window) for s in over)):
+            at = tuple(o * s.stride + i * s.rate - s.before for o, i, s in zip(out, k, over))
+            if all(0 <= a < s.size for a, s in zip(at, over)):
+                y[(slice(None), *out)] += x[(slice(None), *at)].astype(float) @ w[k].astype(float)
+    return y
+
+
+def first(x):
+    """Channels first."""
+    return np.moveaxis(x, -1, 1)
+
+
+CASES = [((2, 7, 6, 3), (3, 2, 3, 4), (2, 1)), ((1, 5, 5, 1), (5, 5, 1, 2), (1, 1)),
+         ((3, 4, 9, 2), (1, 1, 2, 3), (1, 1)), ((3, 4, 9, 2), (1, 1, 2, 3), (3, 2)),
+         ((0, 4, 4, 2), (2, 2, 2, 3), (1, 1)), ((2, 11, 8, 2), (4, 3, 2, 1), (4, 3)),
+         ((1, 6, 6, 2), (2, 2, 2, 2), (3, 3))]  # fmt: skip
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_conv2d(case, padding, dtype):
+    dims, window, strides = case
+    x, w = normal(*dims).astype(dtype), normal(*window).astype(dtype)
+    expected = definition(x, w, strides, padding)
+    limit = {2: 3e-2, 4: 1e-5, 8: 1e-12}[x.itemsize]
+    got = evaluate(lambda a, b: hf.nn.conv2d(a, b, [1, *strides, 1], padding), x, w)
+    np.testing.assert_allclose(got, expected, rtol=limit, atol=limit)
+    got = evaluate(lambda a, b: hf.nn.conv2d(a, b, [1, 1, *strides], padding,
+                                             data_format="NCHW"), first(x), w)
+    np.testing.assert_allclose(got, first(expected), rtol=limit, atol=limit)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_conv3d_and_conv1d(padding):
+    x, w = normal(2, 5, 4, 6, 2), normal(2, 3, 1, 2, 3)
+    expected = definition(x, w, (2, 1, 3), padding)
+    got = evaluate(lambda a, b: hf.nn.conv3d(a, b, [1, 2, 1, 3, 1], padding), x, w)
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+    got = evaluate(lambda a, b: hf.nn.conv3d(a, b, [1, 1, 2, 1, 3], padding, "NCDHW"),
+                   first(x), w)
+    np.testing.assert_allclose(got, first(expected), atol=1e-12)
+    x, w = normal(2, 9, 2), normal(3, 2, 4)
+    expected = definition(x, w, (2,), padding)
+    got = evaluate(lambda a, b: hf.nn.conv1d(a, b, 2, padding), x, w)
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("rates", [(2, 2), (3, 1), (2, 4)])
+def test_holes(padding, rates):
+    x, w = normal(2, 10, 9, 2), normal(3, 2, 2, 3)
+    expected = definition(x, w, (1, 1), padding, rates)
+    forms = ("constant", "static")
+    got = evaluate(lambda a, b: hf.nn.convolution(a, b, padding, dilation_rate=rates), x, w,
+                   forms=forms)
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+    got = evaluate(lambda a, b: hf.nn.convolution(a, b, padding, dilation_rate=rates,
+                                                  data_format="NCHW"), first(x), w, forms=forms)
+    np.testing.assert_allclose(got, first(expected), atol=1e-12)
+    if rates[0] == rates[1]:
+        got = evaluate(lambda a, b: hf.nn.atrous_conv2d(a, b, rates[0], padding), x, w,
+                       forms=forms)
+        np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+def by_channel(x, w, strides, padding, rates=None):
+    parts = [definition(x[..., q : q + 1], w[:, :, q : q + 1], strides, padding, rates)
+             for q in range(x.shape[-1])]
+    return np.concatenate(parts, axis=-1)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("multiple", [1, 3])
+def test_depthwise(padding, multiple):
+    x, w = normal(2, 7, 6, 4), normal(3, 2, 4, multiple)
+    expected = by_channel(x, w, (2, 2), padding)
+    got = evaluate(lambda a, b: hf.nn.depthwise_conv2d_native(a, b, [1, 2, 2, 1], padding), x, w)
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+    got = evaluate(lambda a, b: hf.nn.depthwise_conv2d_native(a, b, [1, 1, 2, 2], padding, "NCHW"),
+                   first(x), w)
+    np.testing.assert_allclose(got, first(expected), atol=1e-12)
+    expected = by_channel(x, w, (1, 1), padding, (2, 2))
+    got = evaluate(lambda a, b: hf.nn.depthwise_conv2d(a, b, [1, 1, 1, 1], padding, [2, 2]), x, w,
+                   forms=("constant", "static"))
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+
+
+def test_separable():
+    x, deep, flat = normal(2, 6, 6, 3), normal(3, 3, 3, 2), normal(1, 1, 6, 4)
+    expected = by_channel(x, deep, (1, 1), "SAME") @ flat[0, 0]
+    got = evaluate(lambda *t: hf.nn.separable_conv2d(*t, [1, 1, 1, 1], "SAME"), x, deep, flat)
+    np.testing.assert_allclose(got, expected, atol=1e-12)
+    with pytest.raises(ValueError, match="6 channels"):
+        hf.nn.separable_conv2d(x, deep, normal(1, 1, 5, 4), [1, 1, 1, 1], "SAME")
+
+
+# ---------------------------------------------------------------- transposed
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("size", [7, 8])
+def test_transposes_are_adjoint(padding, size):
+    """<conv(x), y> = <x, transpose(y)>."""
+    x, w = normal(2, size, size, 3), normal(3, 2, 3, 4)
+    forward = definition(x, w, (2, 2), padding)
+    y = normal(*forward.shape)
+    got = evaluate(lambda v, f: hf.nn.conv2d_transpose(v, f, x.shape, [1, 2, 2, 1], padding), y, w)
+    np.testing.assert_allclose(np.vdot(got, x), np.vdot(y, forward), rtol=1e-10)
+    got = evaluate(lambda v, f: hf.nn.conv2d_transpose(v, f, first(x).shape, [1, 1, 2, 2], padding,
+                                                       "NCHW"), first(y), w)
+    np.testing.assert_allclose(np.vdot(got, first(x)), np.vdot(y, forward), rtol=1e-10)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_other_transposes_are_adjoint(padding):
+    x, w = normal(1, 5, 4, 5, 2), normal(2, 2, 3, 2, 3)
+    forward = definition(x, w, (2, 1, 2), padding)
+    y = normal(*forward.shape)
+    got = evaluate(lambda v, f: hf.nn.conv3d_transpose(v, f, x.shape, [1, 2, 1, 2, 1], padding),
+                   y, w)
+    np.testing.assert_allclose(np.vdot(got, x), np.vdot(y, forward), rtol=1e-10)
+    x, w = normal(2, 9, 9, 2), normal(3, 2, 2, 3)
+    forward = definition(x, w, (1, 1), padding, (2, 2))
+    y = normal(*forward.shape)
+    got = evaluate(lambda v, f: hf.nn.atrous_conv2d_transpose(v, f, x.shape, 2, padding), y, w,
+                   forms=("constant", "static"))
+    np.testing.assert_allclose(np.vdot(got, x), np.vdot(y, forward), rtol=1e-10)
+
+
+# ---------------------------------------------------------------- gradients
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_gradients_of_conv2d(padding, data_format):
+    x, w, strides = normal(1, 4, 5, 2), normal(2, 3, 2, 2), [1, 2, 1, 1]
+    if data_format == "NCHW":
+        x, strides = first(x), [1, 1, 2, 1]
+    check_gradient(lambda a, b: hf.nn.conv2d(a, b, strides, padding, data_format=data_format),
+                   x, w)
+
+
+def test_gradients_of_gradients_of_conv2d():
+    x, w, dy = normal(1, 4, 4, 1), normal(2, 2, 1, 2), normal(1, 2, 2, 2)
+    options = {"strides": [1, 2, 2, 1], "padding": "SAME"}
+    check_gradient(lambda f, d: raw_ops.Conv2DBackpropInput(x.shape, f, d, **options), w, dy)
+    check_gradient(lambda a, d: raw_ops.Conv2DBackpropFilter(a, w.shape, d, **options), x, dy)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_gradients_of_conv3d(padding):
+    x, w = normal(1, 3, 3, 2, 2), normal(2, 2, 1, 2, 1)
+    check_gradient(lambda a, b: hf.nn.conv3d(a, b, [1, 2, 1, 1, 1], padding), x, w)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_gradients_of_depthwise(padding):
+    x, w = normal(1, 4, 3, 2), normal(2, 2, 2, 2)
+    check_gradient(lambda a, b: hf.nn.depthwise_conv2d_native(a, b, [1, 2, 2, 1], padding), x, w)
+
+
+def test_older_gradients_take_the_tensors_themselves():
+    x, w = normal(1, 4, 3, 3, 2), normal(2, 2, 2, 2, 3)
+    options = {"strides": [1, 1, 1, 1, 1], "padding": "VALID"}
+    dy = normal(*definition(x, w, (1, 1, 1), "VALID").shape)
+    old = evaluate(lambda a, b, d: raw_ops.Conv3DBackpropInput(a, b, d, **options), x, w, dy)
+    new = evaluate(lambda b, d: raw_ops.Conv3DBackpropInputV2(x.shape, b, d, **options), w, dy)
+    np.testing.assert_array_equal(old, new)
+    old = evaluate(lambda a, b, d: raw_ops.Conv3DBackpropFilter(a, b, d, **options), x, w, dy)
+    new = evaluate(lambda a, d: raw_ops.Conv3DBackpropFilterV2(a, w.shape, d, **options), x, dy)
+    np.testing.assert_array_equal(old, new)
+
+
+# ---------------------------------------------------------------- errors
+
+def test_operands_that_do_not_fit():
+    def conv(x, w):
+        return hf.nn.conv2d(x, w, [1, 1, 1, 1], "VALID")
+
+    x = np.zeros((1, 4, 4, 3), np.float32)
+    for message in failing(conv, x, np.zeros((2, 2, 4, 1), np.float32)):
+        assert "depth" in message
+    for message in failing(conv, x, np.zeros((5, 2, 3, 1), np.float32)):
+        assert "does not fit" in message
+    for message in failing(conv, x[0], np.zeros((2, 2, 3, 1), np.float32)):
+        assert "rank" in message
+
+
+def test_gradients_that_do_not_fit():
+    def gradient(w, dy):
+        return hf.nn.conv2d_backprop_input([1, 4, 4, 3], w, dy, [1, 1, 1, 1], "VALID")
+
+    w = np.zeros((2, 2, 3, 1), np.float32)
+    for message in failing(gradient, w, np.zeros((1, 4, 4, 1), np.float32)):
+        assert "out_backprop must be" in message
+
+
+def test_bad_attributes():
+    x, w = np.zeros((1, 4, 4, 3), np.float32), np.zeros((2, 2, 3, 1), np.float32)
+    with pytest.raises(ValueError, match="strides"):
+        hf.nn.conv2d(x, w, [1, 1, 1], "SAME")
+    with pytest.raises(ValueError, match="strides"):
+        hf.nn.conv2d(x, w, [2, 1, 1, 1], "SAME")
+    with pytest.raises(ValueError):
+        hf.nn.conv2d(x, w, [1, 1, 1, 1], "FULL")
+    with pytest.raises(ValueError, match="dilation_rate"):
+        hf.nn.convolution(x, w, "SAME", [2, 2], [2, 2])
+    with pytest.raises(ValueError, match="data_format"):
+        hf.nn.conv2d_transpose(x, w, [1, 4, 4, 3], [1, 1, 1, 1], data_format="NWHC")
+
+
+def test_static_shapes():
+    x = hf.placeholder(hf.float32, [None, 28, None, 3])
+    w = hf.placeholder(hf.float32, [5, 5, 3, 8])
+    assert hf.nn.conv2d(x, w, [1, 2, 2, 1], "SAME").shape.as_list() == [None, 14, None, 8]
+    assert hf.nn.conv2d(x, w, [1, 2, 2, 1], "VALID").shape.as_list() == [None, 12, None, 8]
+    y = hf.nn.conv2d_transpose(hf.placeholder(hf.float32, [4, 14, 14, 8]), w, [4, 28, 28, 3],
+                               [1, 2, 2, 1])
+    assert y.shape.as_list() == [4, 28, 28, 3]
