@@ -1,4 +1,4 @@
-"""Element-wise functions of one input: Abs, Exp, Tanh, Floor, Erf, ..., and complex parts."""
+"""Element-wise functions of one input: Abs, Exp, Tanh, Floor, Erf, ..."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from math import pi
 from math import sqrt as _root
 from typing import Any
 
-from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import broadcast_dims, merge_dims, unchanged
-from hpcflow.ops.broadcasting import unbroadcast
+from hpcflow.graph.shape_inference import merge_dims, unchanged
 from hpcflow.ops.type_sets import FLOAT, FLOAT_OR_COMPLEX, SIGNED
 
 __all__ = [
@@ -22,8 +20,6 @@ __all__ = [
     "asin",
     "atan",
     "ceil",
-    "complex",
-    "conj",
     "cos",
     "digamma",
     "erf",
@@ -31,7 +27,6 @@ __all__ = [
     "exp",
     "expm1",
     "floor",
-    "imag",
     "is_finite",
     "is_inf",
     "is_nan",
@@ -39,7 +34,6 @@ __all__ = [
     "log",
     "log1p",
     "negative",
-    "real",
     "reciprocal",
     "rint",
     "round",
@@ -84,22 +78,6 @@ _unary_grad("ReciprocalGrad", "SqrtGrad", "RsqrtGrad", "TanhGrad", "SigmoidGrad"
 _unary_grad("InvGrad", deprecated="ReciprocalGrad is the same")
 for _op_type in ("IsNan", "IsInf", "IsFinite"):
     register_op(_op_type, "x: T", "y: bool", f"T: {FLOAT}", shape=unchanged)
-
-_COMPLEX = "T: {complex64, complex128} = complex64"
-_COMPLEX_TO_REAL = _COMPLEX + "; Tout: {float, double} = float"
-
-
-def _complex_shape(op: Operation) -> list[Dims]:
-    return [broadcast_dims(op._inputs[0]._dims, op._inputs[1]._dims)]
-
-
-register_op("Complex", "real: T; imag: T", "out: Tout",
-            "T: {float, double} = float; Tout: {complex64, complex128} = complex64",
-            shape=_complex_shape)
-register_op("Real", "input: T", "output: Tout", _COMPLEX_TO_REAL, shape=unchanged)
-register_op("Imag", "input: T", "output: Tout", _COMPLEX_TO_REAL, shape=unchanged)
-register_op("Conj", "input: T", "output: T", _COMPLEX, shape=unchanged)
-register_op("ComplexAbs", "x: T", "y: Tout", _COMPLEX_TO_REAL, shape=unchanged)
 
 # ---------------------------------------------------------------- gradients
 
@@ -290,41 +268,6 @@ RegisterGradient("ReciprocalGrad")(_reciprocal_grad_grad)
 RegisterGradient("InvGrad")(_reciprocal_grad_grad)
 
 
-@RegisterGradient("Complex")
-def _complex_grad(op: Operation, grad: Any) -> tuple:
-    real, imag = op.inputs
-    return unbroadcast(real, imag, raw_ops.Real(grad, Tout=real.dtype.base_dtype),
-                       raw_ops.Imag(grad, Tout=imag.dtype.base_dtype))
-
-
-def _as_complex(real: Tensor, imag: Any, like: Tensor) -> Tensor:
-    return raw_ops.Complex(real, imag, Tout=like.dtype.base_dtype)
-
-
-@RegisterGradient("Real")
-def _real_grad(op: Operation, grad: Any) -> Tensor:
-    return _as_complex(grad, _number(op.outputs[0], 0), op.inputs[0])
-
-
-@RegisterGradient("Imag")
-def _imag_grad(op: Operation, grad: Any) -> Tensor:
-    """The gradient of the imaginary part y is i·grad in the (x + iy) plane."""
-    return _as_complex(_number(op.outputs[0], 0), grad, op.inputs[0])
-
-
-@RegisterGradient("Conj")
-def _conj_grad(op: Operation, grad: Any) -> Tensor:
-    return raw_ops.Conj(grad)
-
-
-@RegisterGradient("ComplexAbs")
-def _complex_abs_grad(op: Operation, grad: Any) -> Tensor:
-    """The gradient points along x: grad · x / |x|."""
-    x = op.inputs[0]
-    zero = _number(op.outputs[0], 0)
-    return raw_ops.Mul(_as_complex(grad, zero, x), raw_ops.Sign(x))
-
-
 # ---------------------------------------------------------------- public functions
 
 
@@ -499,45 +442,3 @@ def floor(x: Any, name: str | None = None) -> Tensor:
 def ceil(x: Any, name: str | None = None) -> Tensor:
     """Return the smallest integer not below each element."""
     return raw_ops.Ceil(x=x, name=name)
-
-
-def complex(real: Any, imag: Any, name: str | None = None) -> Tensor:
-    """Return real + i·imag: complex64 of float32 parts, complex128 of float64 parts.
-
-    Raises ``TypeError`` for parts of different or other types.
-    """
-    real = convert_to_tensor(real, name="real")
-    imag = convert_to_tensor(imag, None if isinstance(imag, Tensor) else real.dtype.base_dtype,
-                             name="imag")
-    made = {dtypes.float32: dtypes.complex64, dtypes.float64: dtypes.complex128}
-    kind = made.get(real.dtype.base_dtype)
-    if kind is None or imag.dtype.base_dtype is not real.dtype.base_dtype:
-        raise TypeError(f"real and imag have incorrect types: {real.dtype.name} {imag.dtype.name}")
-    return raw_ops.Complex(real, imag, Tout=kind, name=name)
-
-
-def real(input: Any, name: str | None = None) -> Tensor:
-    """Return the real part; a real tensor is returned as it is."""
-    input = convert_to_tensor(input, name="input")
-    if not input.dtype.is_complex:
-        return input
-    return raw_ops.Real(input, Tout=input.dtype.base_dtype.real_dtype, name=name)
-
-
-def imag(input: Any, name: str | None = None) -> Tensor:
-    """Return the imaginary part of a complex tensor."""
-    input = convert_to_tensor(input, name="input")
-    return raw_ops.Imag(input, Tout=input.dtype.base_dtype.real_dtype, name=name)
-
-
-def conj(x: Any, name: str | None = None) -> Tensor:
-    """Return the complex conjugate; a real numeric tensor is returned as it is.
-
-    Raises ``TypeError`` for a tensor that is not numeric.
-    """
-    x = convert_to_tensor(x, name="x")
-    if x.dtype.is_complex:
-        return raw_ops.Conj(x, name=name)
-    if x.dtype.is_floating or x.dtype.is_integer:
-        return x
-    raise TypeError(f"Expected numeric tensor, got dtype {x.dtype.name}")
