@@ -10,6 +10,8 @@ import linecache
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.compiler.ir import FETCH, Node, Port, ref_inputs
 from hpcflow.kernels.registry import STEP, Kernel
@@ -49,7 +51,7 @@ class Bound:
 class RegionFunction:
     """The generated function of a region.
 
-    ``function(step, *inputs)`` returns a tuple with the values of ``outputs``.
+    ``function(step, *inputs)`` returns a tuple with the values of ``outputs`` (None for None).
     """
 
     __slots__ = ("function", "inputs", "outputs", "nodes", "source", "needs_step", "filename",
@@ -117,7 +119,7 @@ class _Line:
         self.bound = bound
 
 
-_READ, _ITEM = "<read>", "<item>"
+_READ, _ITEM, _OPERATOR = "<read>", "<item>", "<operator>"
 
 
 class _Generator:
@@ -127,7 +129,8 @@ class _Generator:
     (all local); ``c`` what is the same in every step, ``k`` kernels, ``t`` moves (global).
     """
 
-    def __init__(self, nodes: list[Bound], known: dict[Port, Any], wanted: list[Port]) -> None:
+    def __init__(self, nodes: list[Bound], known: dict[Port, Any],
+                 wanted: list[Port | None]) -> None:
         self.bound = nodes
         self.nodes = [b.node for b in nodes]
         self.known = known  # ports whose value is fixed: constants and variable states
@@ -185,6 +188,9 @@ class _Generator:
             return
         if node.type == FETCH and _is_number(node):
             self._call(position, b, _ITEM, arguments)
+            return
+        if _is_scalar_operator(b):
+            self._call(position, b, _OPERATOR, arguments)
             return
         if b.kernel is not None and b.kernel.mode == STEP:
             self.needs_step = True
@@ -249,7 +255,7 @@ class _Generator:
 
     def _drop_copies(self) -> None:
         """A value that nobody else holds is fetched as it is."""
-        wanted = [self._name(p) for p in self.outputs]
+        wanted = [self._name(p) for p in self.outputs if p is not None]
         kept = []
         for line in self.lines:
             if line.node.type == FETCH and line.bound is not None and line.function != _ITEM:
@@ -270,7 +276,8 @@ class _Generator:
             for name in line.arguments:
                 last[name] = i
         for port in self.outputs:
-            last[self._name(port)] = _FOREVER
+            if port is not None:
+                last[self._name(port)] = _FOREVER
         return last
 
     def _out(self, index: int, line: _Line) -> str | None:
@@ -293,7 +300,7 @@ class _Generator:
             for statement in [*self._statements(index, line), *self._release(index, line)]:
                 text.append(f"    {statement}")
                 self.line_nodes[len(text)] = line.node
-        returned = [self._name(p) for p in self.outputs]
+        returned = ["None" if p is None else self._name(p) for p in self.outputs]
         text.append(f"    return ({', '.join(returned)}{',' if returned else ''})")
         return "\n".join(text) + "\n"
 
@@ -304,6 +311,10 @@ class _Generator:
                     f"if {targets} is None: raise uninitialized({arguments[0]})"]
         if line.function == _ITEM:
             return [f"{targets} = {arguments[0]}[()]"]
+        if line.function == _OPERATOR:
+            sign = line.bound.kernel.operator  # type: ignore[union-attr]
+            return [f"{targets} = {f' {sign} '.join(arguments)}" if len(arguments) > 1
+                    else f"{targets} = {sign}{arguments[0]}"]
         out = self._out(index, line)
         given = ", ".join(arguments if out is None else [*arguments, f"out={out}"])
         call = f"{line.function}({given})"
@@ -316,6 +327,12 @@ class _Generator:
         names = [n for n in dict.fromkeys([*line.arguments, *line.targets])
                  if n[0] in "vrm" and n not in self.scalars and self.last_use.get(n, -1) <= index]
         return [f"del {', '.join(names)}"] if names else []
+
+
+def _is_scalar_operator(b: Bound) -> bool:
+    """True if a Python operator on NumPy scalars may stand for the kernel."""
+    return (isinstance(b.function, np.ufunc) and b.kernel is not None and bool(b.kernel.operator)
+            and b.node.dims[0] == () and all([s.dims[i] == () for s, i in b.node.inputs]))
 
 
 def _uninitialized(state: Any) -> Exception:
@@ -360,6 +377,7 @@ def _broadcasts_into(dims: tuple | None, target: tuple) -> bool:
     return all(d == 1 or (d is not None and d == t) for d, t in zip(dims, tail, strict=True))
 
 
-def generate(nodes: list[Bound], known: dict[Port, Any], wanted: list[Port]) -> RegionFunction:
+def generate(nodes: list[Bound], known: dict[Port, Any],
+             wanted: list[Port | None]) -> RegionFunction:
     """Generate the function of a region whose nodes are in the order of execution."""
     return RegionFunction(_Generator(nodes, known, wanted))

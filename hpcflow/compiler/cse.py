@@ -8,8 +8,10 @@ import numpy as np
 
 from hpcflow.compiler.ir import Node, StepGraph
 from hpcflow.compiler.unused import is_pure
+from hpcflow.dtypes import DType
 
 _SMALL = 1024  # bytes of a constant that are compared by content
+_PLAIN = frozenset({bool, int, bytes, str})
 
 
 def eliminate_common_subexpressions(graph: StepGraph) -> None:
@@ -29,25 +31,27 @@ def eliminate_common_subexpressions(graph: StepGraph) -> None:
 
 
 def _key(node: Node, merged: dict[Node, Node]) -> Any:
-    inputs = [(id(merged.get(s, s)), i) for s, i in node.inputs]
+    if merged:
+        inputs = [(id(merged.get(s, s)), i) for s, i in node.inputs]
+    else:
+        inputs = [(id(s), i) for s, i in node.inputs]
     if node.op_def.is_commutative:
         inputs.sort()
-    attrs = []
-    for name, value in node.attrs.items():
-        part = _attr_key(value)
-        if part is None:
-            return None
-        attrs.append((name, part))
-    controls = tuple(sorted(id(merged.get(c, c)) for c in node.controls))
+    attrs = tuple([_attr_key(v) for v in node.attrs.values()])
+    if None in attrs:
+        return None
     # A read of a variable may see another value later, so reads are told apart by their waits.
-    return (node.type, node.device, tuple(inputs), controls, tuple(sorted(attrs)))
+    controls = tuple(sorted(id(merged.get(c, c)) for c in node.controls)) if node.controls else ()
+    return (node.type, node.device, tuple(inputs), controls, tuple(node.attrs), attrs)
 
 
 def _attr_key(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
+    """A hashable stand-in for an attribute's value; None for one that is not compared."""
+    kind = type(value)
+    if kind is DType:
+        return id(value)
+    if kind is np.ndarray:
         if value.dtype.kind == "O":
             return repr(value.tolist()) if value.size <= 16 else None
         return (value.dtype.str, value.shape, value.tobytes()) if value.nbytes <= _SMALL else None
-    if isinstance(value, (list, tuple)):
-        return repr(value)
-    return repr(value)
+    return value if kind in _PLAIN else repr(value)

@@ -70,10 +70,10 @@ class Item:
     __slots__ = ("index", "kind", "function", "region", "nodes", "inputs", "outputs", "layout",
                  "cell", "slot", "count", "pending", "controls", "fixed", "targets", "merges",
                  "control_targets", "control_merges", "results", "sends", "child", "edge",
-                 "never_dead", "is_constant_enter")  # fmt: skip
+                 "never_dead", "is_constant_enter", "has_more")  # fmt: skip
 
     def __init__(self, index: int, kind: int, nodes: list[Node], inputs: list[Port],
-                 outputs: list[Port]) -> None:
+                 outputs: list[Port | None]) -> None:
         self.index = index
         self.kind = kind
         self.nodes = nodes
@@ -94,6 +94,7 @@ class Item:
         self.child: Layout | None = None
         self.edge: Edge | None = None
         self.never_dead = nodes[0].type == "ControlTrigger"
+        self.has_more = False  # more than targets
         self.is_constant_enter = kind == ENTER and bool(nodes[0].attrs.get("is_constant"))
 
     def __repr__(self) -> str:
@@ -193,6 +194,9 @@ class Executable:
         _pass_on_controls(order, bound)
         groups = _groups(order, bound, compiled)
         wanted = _wanted_ports(groups, binder.known)
+        calls = [g for g in groups if _kind_of(g[0]) != SOURCE]
+        if len(calls) == 1:  # the region's outputs are then the results of the step
+            wanted[id(calls[0])] = _fetched_ports(calls[0])
         by_node: dict[Node, Item] = {}
         for group in groups:
             item = self._make_item(group, binder, wanted)
@@ -274,7 +278,8 @@ class Executable:
     # ------------------------------------------------------------ connections
 
     def _connect(self, by_node: dict[Node, Item]) -> None:
-        ports = {p: (item, i) for item in self.items for i, p in enumerate(item.outputs)}
+        ports = {p: (item, i) for item in self.items for i, p in enumerate(item.outputs)
+                 if p is not None}
         for item in self.items:
             for k, port in enumerate(item.inputs):
                 source, index = ports[port]
@@ -294,6 +299,9 @@ class Executable:
                 item.pending = 2 * item.controls + (not item.fixed)
             item.layout.close(item)
         self._connect_results(by_node)
+        for item in self.items:
+            item.has_more = bool(item.control_targets or item.merges or item.control_merges
+                                 or item.results)
 
     def _connect_results(self, by_node: dict[Node, Item]) -> None:
         fetched: dict[int, Any] = {}
@@ -308,18 +316,16 @@ class Executable:
     # ------------------------------------------------------------ direct form
 
     def _direct_form(self) -> Any:
-        """(function, feed order, result order) when one call is the whole step, else None."""
+        """(function, feed order) when one call is the whole step, else None; no function if
+        there is nothing to call. The function returns the fetched values in their order."""
         calls = [i for i in self.items if i.kind != SOURCE]
-        if len(calls) > 1 or any(i.kind != CALL for i in calls):
-            return None
         if not calls:
-            return (None, (), {})
+            return None if self.feeds else (None, ())
         item = calls[0]
-        if item.region is None or item.region.needs_step:
+        if len(calls) > 1 or item.region is None or item.region.needs_step:
             return None
         by_port = {p: index for index, i in self.feeds.items() for p in i.outputs}
-        order = tuple(by_port[port] for port in item.inputs)
-        return (item.function, order, {fetch: port for port, fetch in item.results})
+        return (item.function, tuple([by_port[port] for port in item.inputs]))
 
 
 def _check_no_fetch(item: Item, info: FrameInfo) -> None:
@@ -398,7 +404,7 @@ def _groups(order: list[Node], bound: dict[Node, Bound], compiled: bool) -> list
     return list(groups.values())
 
 
-def _wanted_ports(groups: list[list[Bound]], known: dict) -> dict[int, list[Port]]:
+def _wanted_ports(groups: list[list[Bound]], known: dict) -> dict[int, list[Port | None]]:
     """id(group) -> the ports that other groups, or the client, read."""
     group_of = {b.node: g for g in groups for b in g}
     wanted: dict[int, dict[Port, bool]] = {id(g): {} for g in groups}
@@ -411,6 +417,12 @@ def _wanted_ports(groups: list[list[Bound]], known: dict) -> dict[int, list[Port
                 if source is not None and source is not group and port not in known:
                     wanted[id(source)][port] = True
     return {k: list(v) for k, v in wanted.items()}
+
+
+def _fetched_ports(group: list[Bound]) -> list[Port | None]:
+    """Per fetch its port; None for an operation."""
+    fetches = {b.node.attrs["index"]: b.node for b in group if b.node.type in (FETCH, "_FetchOp")}
+    return [(fetches[i], 0) if fetches[i].type == FETCH else None for i in range(len(fetches))]
 
 
 def _async_call(b: Bound, known: dict) -> Any:

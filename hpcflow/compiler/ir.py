@@ -6,6 +6,7 @@ and the key of the region that it may share.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -88,6 +89,7 @@ def new_node(type: str, name: str, attrs: dict[str, Any], inputs: list, controls
                 arg_types(op_def.outputs, attrs), dims, order)
 
 
+@functools.lru_cache(maxsize=4096)
 def device_type(device: str) -> str:
     """The type part of a canonical device name."""
     return device.rpartition("/device:")[2].partition(":")[0]
@@ -100,10 +102,15 @@ def kernel_of(node: Node) -> Kernel | None:
 
 def ref_inputs(node: Node) -> list[bool]:
     """For each input of the definition, whether it takes a reference; empty if none does."""
-    args = node.op_def.inputs
-    if not any(a.is_ref for a in args):
+    if not takes_references(node.op_def):
         return []
-    return [a.is_ref for a in args for _ in range(arg_length(a, node.attrs))]
+    return [a.is_ref for a in node.op_def.inputs for _ in range(arg_length(a, node.attrs))]
+
+
+@functools.cache
+def takes_references(op_def: OpDef) -> bool:
+    """True if some input of the definition is a reference."""
+    return any(a.is_ref for a in op_def.inputs)
 
 
 _WRITES_RESOURCE = re.compile(
@@ -114,7 +121,7 @@ _READS_BY_REFERENCE = CONTROL_FLOW_TYPES | {"RefIdentity", "RefSelect", "IsVaria
 
 def writes_state(node: Node) -> bool:
     """True for updates of variables: the reads that are free to come before them do."""
-    if any(a.is_ref for a in node.op_def.inputs):
+    if takes_references(node.op_def):
         return node.type not in _READS_BY_REFERENCE
     return node.op_def.is_stateful and _WRITES_RESOURCE.fullmatch(node.type) is not None
 
@@ -158,8 +165,8 @@ class StepGraph:
             if node in alive:
                 continue
             alive.add(node)
-            stack.extend(s for s, _ in node.inputs)
-            stack.extend(node.controls)
+            stack += [s for s, _ in node.inputs if s not in alive]
+            stack += node.controls
         self.nodes = [n for n in self.nodes if n in alive]
 
 
@@ -179,7 +186,8 @@ def topological(nodes: list[Node], later: Any = None) -> list[Node]:
     waiting: dict[Node, int] = {}
     readers: dict[Node, list[Node]] = {n: [] for n in nodes}
     for node in nodes:
-        sources = {s for s, _ in node.inputs} | set(node.controls)
+        sources = {s for s, _ in node.inputs}
+        sources.update(node.controls)
         count = 0
         for source in sources:
             if source in inside and source.type not in BACK_EDGE_TYPES:

@@ -71,31 +71,22 @@ class LocalStep:
 
     def _direct(self) -> Callable[[tuple], list]:
         """The whole step is one call."""
-        function, order, results = self.executable.direct
+        function, order = self.executable.direct
         if function is None:
-            return self._executed if self.executable.feeds else self._nothing
-        item: Any = next(i for i in self.executable.items if i.region is not None)
-        count = max(len(self.names), 1)
+            return self._nothing
+        item = next(i for i in self.executable.items if i.region is not None)
         in_order = order == tuple(range(self.feed_count))
-        same = list(results.items()) == [(i, i) for i in range(count)] and len(
-            item.outputs) == count
 
-        def run(feeds: tuple, timeout: float | None = None) -> Any:
+        def run(feeds: tuple) -> Any:
             quiet = silence()
             try:
-                outputs = function(None, *feeds) if in_order else function(
+                return function(None, *feeds) if in_order else function(
                     None, *[feeds[i] for i in order])
             except BaseException as e:  # noqa: BLE001  (raised again, explained)
                 error = item.region.explain(e, item.nodes[0].device, None)
                 raise error from error.__cause__
             finally:
                 restore(quiet)
-            if same:
-                return outputs
-            values = [None] * count
-            for fetch, port in results.items():
-                values[fetch] = outputs[port]
-            return values
 
         return run
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, MutableMapping
+from collections.abc import Callable, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -49,7 +49,7 @@ class FetchMap:
 
     ``elements`` are the distinct tensors and operations; ``rebuild(values)`` gives the result in
     the structure of the argument, where `values` has one entry per element (None for operations).
-    ``single`` is 0 for one tensor, -1 for one operation, None for a structure.
+    ``is_single`` tells that there is one element and no structure.
     """
 
     def __init__(self, fetches: Any, graph: Graph, session: Any = None) -> None:
@@ -57,43 +57,46 @@ class FetchMap:
         self._session = session
         self.elements: list[Tensor | Operation] = []
         self._positions: dict[Any, int] = {}
-        self._handles: set[str] = set()
-        self.single: int | None = None
-        self.rebuild = self._map(fetches)
-        if self._is_element(fetches) and self.elements[0].name not in self._handles:
-            self.single = -1 if isinstance(self.elements[0], Operation) else 0
+        found = self._map(fetches)
+        self.is_single = isinstance(found, int)
+        self.rebuild: Rebuild = _pick(found) if isinstance(found, int) else found
 
-    @staticmethod
-    def _is_element(fetches: Any) -> bool:
-        composite = any(isinstance(fetches, kind) for kind, _, _ in _composites)
-        return not (composite or isinstance(fetches, (list, tuple, Mapping)))
-
-    def _map(self, fetch: Any) -> Rebuild:
+    def _map(self, fetch: Any) -> Rebuild | int:
+        """How to rebuild `fetch`: a function of the values, or the position of an element."""
         if fetch is None:
             raise TypeError("Fetch argument None has invalid type <class 'NoneType'>. Cannot be "
                             "None")
         if isinstance(fetch, (list, tuple)):
             return self._map_sequence(fetch)
         if isinstance(fetch, Mapping):
-            parts = [(k, self._map(v)) for k, v in fetch.items()]
-            return _mapping_of(fetch, parts)
+            return _mapping_of(fetch, self._maps(fetch.values()))
         for kind, expand, _ in _composites:
             if isinstance(fetch, kind):
                 tensors, rebuild = expand(fetch)
-                tensor_parts = [self._map(t) for t in tensors]
-                return lambda values: rebuild([r(values) for r in tensor_parts])
+                parts = self._maps(tensors)
+                return lambda values: rebuild(parts(values))
         return self._map_element(fetch)
 
-    def _map_sequence(self, fetch: Any) -> Rebuild:
-        parts = [self._map(f) for f in fetch]
-        if hasattr(fetch, "_fields"):  # a namedtuple
-            kind = type(fetch)
-            return lambda values: kind(*[r(values) for r in parts])
-        if isinstance(fetch, tuple):
-            return lambda values: tuple([r(values) for r in parts])
-        return lambda values: [r(values) for r in parts]
+    def _maps(self, fetches: Iterable[Any]) -> Rebuild:
+        """The function that gives the list of the rebuilt `fetches`."""
+        parts = [self._map(f) for f in fetches]
+        if all(isinstance(p, int) for p in parts):
+            if parts == list(range(len(parts))):
+                return lambda values: list(values[: len(parts)])
+            return lambda values: [values[p] for p in parts]
+        builders = [_pick(p) if isinstance(p, int) else p for p in parts]
+        return lambda values: [build(values) for build in builders]
 
-    def _map_element(self, fetch: Any) -> Rebuild:
+    def _map_sequence(self, fetch: Any) -> Rebuild:
+        parts, kind = self._maps(fetch), type(fetch)
+        if hasattr(fetch, "_fields"):  # a namedtuple
+            return lambda values: kind(*parts(values))
+        if isinstance(fetch, tuple):
+            return lambda values: tuple(parts(values))
+        return parts
+
+    def _map_element(self, fetch: Any) -> Rebuild | int:
+        """Operations have a position too; their value is None."""
         element = self._element(fetch)
         if not self.graph.is_fetchable(element):
             op = element if isinstance(element, Operation) else element.op
@@ -102,13 +105,10 @@ class FetchMap:
         if position is None:
             position = self._positions[element] = len(self.elements)
             self.elements.append(element)
-        if isinstance(element, Operation):
-            return lambda values: None
-        if element.op.type == "GetSessionHandle":
-            self._handles.add(element.name)
+        if isinstance(element, Tensor) and element.op.type == "GetSessionHandle":
             session = self._session
             return lambda values: handle_result(session, element, values[position])
-        return lambda values: values[position]
+        return position
 
     def _element(self, fetch: Any) -> Any:
         try:
@@ -124,28 +124,38 @@ class FetchMap:
                              ) from None
 
 
-def _mapping_of(fetch: Mapping, parts: list[tuple[Any, Rebuild]]) -> Rebuild:
+def _pick(position: int) -> Rebuild:
+    return lambda values: values[position]
+
+
+def _mapping_of(fetch: Mapping, parts: Rebuild) -> Rebuild:
     """Results in a mapping like `fetch`: of the same type, with the keys in the same order."""
+    keys = list(fetch)
     if type(fetch) is dict or not isinstance(fetch, MutableMapping):
-        return lambda values: {k: r(values) for k, r in parts}
+        return lambda values: dict(zip(keys, parts(values), strict=True))
     # A copy of the mapping keeps what its type needs besides the items (a default, say).
     template = copy.copy(fetch)
 
     def rebuild(values: list) -> Any:
         result: Any = copy.copy(template)
-        for key, part in parts:
-            result[key] = part(values)
+        for key, value in zip(keys, parts(values), strict=True):
+            result[key] = value
         return result
 
     return rebuild
 
 
 def cache_key(fetches: Any) -> Any:
-    """A hashable value that is equal for equal structures of the same elements."""
+    """A value that is equal for equal structures of the same elements, and can be hashed."""
+    kind = type(fetches)
+    if kind is Tensor or kind is Operation or kind is str:
+        return fetches
+    if kind is list:
+        return (list, *[f if type(f) is Tensor else cache_key(f) for f in fetches])
     if isinstance(fetches, (list, tuple)):
-        return (type(fetches), *[cache_key(f) for f in fetches])
+        return (kind, *[cache_key(f) for f in fetches])
     if isinstance(fetches, Mapping):
-        return (type(fetches), *[(k, cache_key(v)) for k, v in fetches.items()])
+        return (kind, *fetches, *[cache_key(f) for f in fetches.values()])
     return fetches
 
 

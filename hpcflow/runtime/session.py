@@ -28,7 +28,7 @@ _session_ids = itertools.count(1)
 class _Runner:
     """One (fetches, feeds) combination, ready to run."""
 
-    __slots__ = ("step", "converters", "fetches", "rebuild", "single", "mutations", "version")
+    __slots__ = ("step", "converters", "fetches", "rebuild", "is_single", "mutations", "version")
 
     def __init__(self, step: Callable, converters: list[Callable], fetches: FetchMap,
                  mutations: int, version: int) -> None:
@@ -36,7 +36,7 @@ class _Runner:
         self.converters = converters
         self.fetches = fetches
         self.rebuild = fetches.rebuild
-        self.single = fetches.single
+        self.is_single = fetches.is_single
         self.mutations = mutations
         self.version = version
 
@@ -116,23 +116,21 @@ class BaseSession:
         values for tensors. Raises ``RuntimeError`` when the session is closed, ``TypeError`` and
         ``ValueError`` for wrong fetches or feeds, and an ``OpError`` when an op fails.
         """
+        key = fetches if type(fetches) is Tensor else cache_key(fetches)
         try:
-            key = (list, *fetches) if type(fetches) is list else fetches
             runner = self._fed[key, tuple(feed_dict)] if feed_dict else self._unfed[key]
         except (KeyError, TypeError):
-            return self._run_slowly(fetches, feed_dict, options, run_metadata)
-        if (runner.mutations != self._graph._mutations or runner.version != self._engine.version
-                or options is not None or run_metadata is not None):
+            runner = None
+        if (runner is None or runner.mutations != self._graph._mutations
+                or runner.version != self._engine.version or options is not None
+                or run_metadata is not None):
             return self._run_slowly(fetches, feed_dict, options, run_metadata)
         if feed_dict:
             values = runner.step([c(v) for c, v in zip(runner.converters, feed_dict.values(),
                                                        strict=True)])
         else:
             values = runner.step(())
-        single = runner.single
-        if single is None:
-            return runner.rebuild(values)
-        return values[0] if single == 0 else None
+        return values[0] if runner.is_single else runner.rebuild(values)
 
     def _run_slowly(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         """Look the step up by structure; compile it if it is new."""
@@ -171,7 +169,7 @@ class BaseSession:
     def _remember(self, fetches: Any, feed_dict: Any, feeds: list[Tensor],
                   runner: _Runner) -> None:
         """Let later calls with the very same arguments go straight to the step."""
-        key = (list, *fetches) if type(fetches) is list else fetches
+        key = cache_key(fetches)
         try:
             if not feed_dict:
                 self._unfed[key] = runner
