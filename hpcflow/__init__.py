@@ -88,6 +88,7 @@ _FAMILIES = [
 # Modules loaded on first use, so that importing hpcflow stays fast.
 _LAZY_MODULES = {
     "app": "hpcflow.platform.app",
+    "contrib": "hpcflow.contrib",
     "flags": "hpcflow.platform.flags",
     "gfile": "hpcflow.platform.gfile",
     "logging": "hpcflow.platform.logging",
@@ -97,8 +98,8 @@ _LAZY_MODULES = {
     "summary": "hpcflow.summary",
     "nn": "hpcflow.nn",
     "graph_util": "hpcflow.graph_util",
-    "test": "hpcflow.test_util",
     "losses": "hpcflow.losses",
+    "test": "hpcflow.test_util",
 }
 
 _PROTOS = {

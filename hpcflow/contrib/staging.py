@@ -1,0 +1,7 @@
+"""Staging areas, under the name that 1.x programs use."""
+
+from __future__ import annotations
+
+from hpcflow.ops.staging import StagingArea
+
+__all__ = ["StagingArea"]

@@ -1,0 +1,97 @@
+"""Lookup tables: op types, and the initializer of all tables of a graph."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from hpcflow.graph.graph import get_collection
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import merge_dim, scalar, with_rank
+from hpcflow.ops.grouping import group
+
+__all__ = ["initialize_all_tables", "tables_initializer"]
+
+_HANDLE = "table_handle: Ref(string)"
+_ATTRS = ("container: string = ''; shared_name: string = ''; use_node_name_sharing: bool = false; "
+          "key_dtype: type; value_dtype: type")
+
+
+def _value_dims(op: Operation) -> Dims:
+    """The shape of one value, if the table is in this graph."""
+    table = op.inputs[0].op
+    if table.type in ("HashTable", "MutableHashTable"):
+        return ()
+    shape = table.attr("value_shape")
+    return None if shape is None else shape._dims
+
+
+def _find_shape(op: Operation) -> list[Dims]:
+    keys, value, table = op.input_dims(1), _value_dims(op), op.inputs[0].op
+    if keys is None or value is None:
+        return [None]
+    if table.type == "MutableDenseHashTable":
+        empty = table.input_dims(0)
+        if empty is None:
+            return [None]
+        keys = keys[: len(keys) - len(empty)]
+    return [(*keys, *value)]
+
+
+def _export_shapes(op: Operation) -> list[Dims]:
+    table, value = op.inputs[0].op, _value_dims(op)
+    key: Dims = ()
+    if table.type == "MutableDenseHashTable":
+        key = table.input_dims(0)
+    return [None if key is None else (None, *key), None if value is None else (None, *value)]
+
+
+def _initialize_shape(op: Operation) -> list[Dims]:
+    keys = with_rank(op.input_dims(1), 1, "The shape of the keys")
+    values = with_rank(op.input_dims(2), 1, "The shape of the values")
+    merge_dim(keys[0], values[0])
+    return []
+
+
+register_op("HashTable", "", _HANDLE, _ATTRS, shape=scalar, stateful=True)
+register_op("MutableHashTable", "", _HANDLE, _ATTRS, shape=scalar, stateful=True)
+register_op("MutableHashTableOfTensors", "", _HANDLE, f"{_ATTRS}; value_shape: shape = []",
+            shape=scalar, stateful=True)
+register_op("MutableDenseHashTable", "empty_key: key_dtype", _HANDLE,
+            f"{_ATTRS}; value_shape: shape = []; initial_num_buckets: int = 131072; "
+            "max_load_factor: float = 0.8", shape=scalar, stateful=True)
+register_op("InitializeTable", f"{_HANDLE}; keys: Tkey; values: Tval", "", "Tkey: type; Tval: type",
+            shape=_initialize_shape)
+register_op("InitializeTableFromTextFile", f"{_HANDLE}; filename: string", "",
+            "key_index: int >= -2; value_index: int >= -2; vocab_size: int >= -1 = -1; "
+            "delimiter: string = '\t'")
+register_op("LookupTableFind", f"{_HANDLE}; keys: Tin; default_value: Tout", "values: Tout",
+            "Tin: type; Tout: type", shape=_find_shape)
+register_op("LookupTableInsert", f"{_HANDLE}; keys: Tin; values: Tout", "",
+            "Tin: type; Tout: type")
+register_op("LookupTableImport", f"{_HANDLE}; keys: Tin; values: Tout", "",
+            "Tin: type; Tout: type")
+register_op("LookupTableSize", _HANDLE, "size: int64", shape=scalar)
+register_op("LookupTableExport", _HANDLE, "keys: Tkeys; values: Tvalues",
+            "Tkeys: type; Tvalues: type", shape=_export_shapes)
+not_differentiable(
+    "HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable",
+    "InitializeTable", "InitializeTableFromTextFile", "LookupTableFind", "LookupTableInsert",
+    "LookupTableImport", "LookupTableSize", "LookupTableExport")
+
+
+def tables_initializer(name: str = "init_all_tables") -> Operation:
+    """Return an operation that initializes all tables of the default graph; does nothing if it has
+    none."""
+    initializers = get_collection(GraphKeys.TABLE_INITIALIZERS)
+    return group(*initializers, name=name) if initializers else raw_ops.NoOp(name=name)
+
+
+def initialize_all_tables(*args: Any, **kwargs: Any) -> Operation:
+    """The old name of :func:`tables_initializer`."""
+    logging.getLogger("hpcflow").warning(
+        "initialize_all_tables is deprecated; use tables_initializer")
+    return tables_initializer(*args, **kwargs)

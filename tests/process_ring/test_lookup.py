@@ -1,0 +1,171 @@
+"""Lookup tables: initializers, lookups, changes, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.contrib import lookup
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with hf.Graph().as_default():
+        yield
+
+
+def test_constant_table():
+    table = lookup.HashTable(lookup.KeyValueTensorInitializer(
+        ["a", "b", "c"], np.int64([10, 20, 30])), -1, name="t")
+    found = table.lookup([["b", "x"], ["a", "c"]])
+    assert found.shape.as_list() == [2, 2] and found.dtype is hf.int64
+    with hf.Session() as session:
+        for op in (found, table.size()):
+            with pytest.raises(hf.errors.FailedPreconditionError, match="Table not initialized"):
+                session.run(op)
+        session.run(hf.tables_initializer())
+        np.testing.assert_array_equal(session.run(found), [[20, -1], [10, 30]])
+        assert session.run(table.lookup(hf.constant("c"))) == 30
+        assert session.run(table.size()) == 3
+        session.run(table.init)  # the same data again
+    with pytest.raises(TypeError, match="must be string"):
+        table.lookup(hf.constant([1, 2]))
+
+
+def test_initializing_again():
+    def made(keys, values):
+        return lookup.HashTable(lookup.KeyValueTensorInitializer(keys, values), -1.0,
+                                shared_name="one")
+
+    first = made(np.int64([1, 2]), [0.5, 1.5])
+    other, repeated = made(np.int64([1, 3]), [0.5, 1.5]), made(np.int64([1, 1]), [0.5, 1.5])
+    with hf.Session() as session:
+        with pytest.raises(hf.errors.FailedPreconditionError, match=r"Key 1 has 0\.5 and trying"):
+            session.run(repeated.init)
+        session.run(first.init)
+        with pytest.raises(hf.errors.FailedPreconditionError, match="already initialized with"):
+            session.run(other.init)
+        insert = hf.raw_ops.LookupTableInsert(table_handle=first.table_ref, keys=np.int64([9]),
+                                              values=[1.0])
+        with pytest.raises(hf.errors.UnimplementedError):
+            session.run(insert)
+    with pytest.raises(ValueError):
+        made(np.int64([1, 2]), [0.5])
+
+
+def test_no_tables():
+    with hf.Session() as session:
+        session.run(hf.tables_initializer())
+
+
+@pytest.mark.parametrize(("size", "count"), [(None, 3), (2, 2)])
+def test_vocabulary_files(tmp_path, size, count):
+    path = tmp_path / "words"
+    path.write_text("x\ny\nz\n")
+    ids = lookup.index_table_from_file(str(path), vocab_size=size)
+    words = lookup.index_to_string_table_from_file(str(path), vocab_size=size)
+    with hf.Session() as session:
+        session.run(hf.tables_initializer())
+        assert session.run(ids.size()) == count
+        np.testing.assert_array_equal(
+            session.run(ids.lookup(["z", "x"])), [2 if count == 3 else -1, 0])
+        assert session.run(words.lookup(np.int64([1, 7]))).tolist() == [b"y", b"UNK"]
+
+
+def test_columns_of_a_file(tmp_path):
+    path = tmp_path / "table"
+    path.write_text("a 1 2.5\nb 3 4.5\n")
+
+    def table(value_dtype, column, default, **options):
+        return lookup.HashTable(lookup.TextFileInitializer(
+            str(path), hf.string, 0, value_dtype, column, delimiter=" ", **options), default)
+
+    good = table(hf.float32, 2, -1.0)
+    bad = [(table(hf.int64, 7, -1), "expected at least 8 got 3"),
+           (table(hf.int64, 2, -1), "Field 2.5 in line 0 is not a valid int64"),
+           (table(hf.int64, 1, -1, vocab_size=5), "expected 5 but got 2")]
+    with hf.Session() as session:
+        session.run(good.init)
+        np.testing.assert_array_equal(session.run(good.lookup(["b", "a", "c"])), [4.5, 2.5, -1])
+        for wrong, match in bad:
+            with pytest.raises(hf.errors.InvalidArgumentError, match=match):
+                session.run(wrong.init)
+        missing = lookup.index_table_from_file(str(tmp_path / "missing"))
+        with pytest.raises(hf.errors.NotFoundError, match="missing"):
+            session.run(missing.init)
+    with pytest.raises(ValueError, match="int64"):
+        lookup.TextFileInitializer(str(path), hf.string, -1, hf.int64, -1)
+    with pytest.raises(ValueError, match="string"):
+        lookup.TextFileInitializer(str(path), hf.int64, -1, hf.int64, -2)
+
+
+def test_tables_of_positions():
+    ids = lookup.index_table_from_tensor(["p", "q"])
+    names = lookup.index_to_string_table_from_tensor(["p", "q"], default_value="?")
+    with hf.Session() as session:
+        session.run(hf.tables_initializer())
+        assert session.run(ids.lookup(["q", "r"])).tolist() == [1, -1]
+        assert session.run(names.lookup(np.int64([0, 5]))).tolist() == [b"p", b"?"]
+
+
+def test_a_table_that_changes():
+    table = lookup.MutableHashTable(hf.string, hf.int64, -1)
+    keys, values = hf.placeholder(hf.string), hf.placeholder(hf.int64)
+    put, find, export = table.insert(keys, values), table.lookup(keys), table.export()
+    with hf.Session() as session:
+        assert session.run(table.size()) == 0
+        session.run(put, {keys: [["a", "b"]], values: [[1, 2]]})
+        session.run(put, {keys: "b", values: 7})
+        np.testing.assert_array_equal(session.run(find, {keys: [["b"], ["q"]]}), [[7], [-1]])
+        got = dict(zip(*[x.tolist() for x in session.run(export)], strict=True))
+        assert got == {b"a": 1, b"b": 7}
+        with pytest.raises(hf.errors.InvalidArgumentError, match=r"\[2\] for value, got \[1\]"):
+            session.run(put, {keys: ["a", "b"], values: [1]})
+        replace = hf.raw_ops.LookupTableImport(table_handle=table.table_ref, keys=["z"],
+                                               values=np.int64([9]))
+        session.run(replace)
+        assert session.run(export)[0].tolist() == [b"z"]
+
+
+def test_a_table_of_vectors():
+    table = lookup.MutableHashTable(hf.int64, hf.float32, [9.0, 9.0])
+    put, find = table.insert(np.int64([1, 2]), [[1.0, 2.0], [3.0, 4.0]]), table.lookup(
+        np.int64([2, 5]))
+    assert find.shape.as_list() == [2, 2]
+    with hf.Session() as session:
+        session.run(put)
+        np.testing.assert_array_equal(session.run(find), [[3, 4], [9, 9]])
+        keys, values = session.run(table.export())
+        np.testing.assert_array_equal(keys, [1, 2])
+        np.testing.assert_array_equal(values, [[1, 2], [3, 4]])
+
+
+def test_a_dense_table():
+    table = lookup.MutableDenseHashTable(hf.int64, hf.float32, -1.0, empty_key=0,
+                                         initial_num_buckets=4)
+    keys = hf.placeholder(hf.int64)
+    find = table.lookup(keys)
+    with hf.Session() as session:
+        session.run(table.insert(np.int64([1, 2]), [0.5, 1.5]))
+        assert session.run(find, {keys: [2, 3]}).tolist() == [1.5, -1]
+        with pytest.raises(hf.errors.InvalidArgumentError, match="empty_key"):
+            session.run(find, {keys: [0]})
+        pairs = lookup.MutableDenseHashTable(hf.int64, hf.int64, -1, empty_key=[0, 0])
+        session.run(pairs.insert(np.int64([[1, 2], [3, 4]]), np.int64([12, 34])))
+        found = pairs.lookup(np.int64([[3, 4], [4, 3]]))
+        assert found.shape.as_list() == [2]
+        assert session.run(found).tolist() == [34, -1]
+        assert session.run(pairs.export())[0].tolist() == [[1, 2], [3, 4]]
+        odd = lookup.MutableDenseHashTable(hf.int64, hf.int64, -1, 0, initial_num_buckets=3)
+        with pytest.raises(hf.errors.InvalidArgumentError, match="power of 2"):
+            session.run(odd.size())
+
+
+def test_types_are_checked_when_run():
+    table = lookup.MutableHashTable(hf.string, hf.int64, -1)
+    wrong = hf.raw_ops.LookupTableFind(table_handle=table.table_ref, keys=np.int64([1]),
+                                       default_value=np.int64(0))
+    with hf.Session() as session:
+        with pytest.raises(hf.errors.InvalidArgumentError, match="maps string to int64"):
+            session.run(wrong)
