@@ -137,7 +137,8 @@ def _sparse_cross_entropy(node: KernelNode) -> Any:
     def compute(logits: Any, labels: Any) -> tuple:
         _check_labels(logits, labels)
         at = starts.of(logits.shape) + labels
-        grad = rows.shifted(logits)
+        # In row-major order, so that the flat form is a view: fed logits may be transposed.
+        grad = xp.ascontiguousarray(rows.shifted(logits))
         flat = grad.reshape(-1)
         chosen = flat[at]
         xp.exp(grad, out=grad)

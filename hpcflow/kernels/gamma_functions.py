@@ -113,7 +113,7 @@ def digamma(x: Any) -> Any:
         inverse = 1 / (y * y)
         value = np.log(y) - 0.5 / y - inverse * _polynomial(_DIGAMMA, inverse) - shift
         # ψ(1 - x) - ψ(x) = π / tan(πx).
-        fraction = x - np.floor(x)
+        fraction = x - np.round(x)  # as small as it can be: no digits are lost near 0
         reflected = value - np.pi / np.tan(np.pi * fraction)
         reflected = np.where(fraction == 0, np.nan, reflected)
         return np.where(x <= 0, reflected, value)
@@ -122,13 +122,14 @@ def digamma(x: Any) -> Any:
 def zeta(x: Any, q: Any) -> Any:
     """The Hurwitz zeta function Σ (q + n)^-x over n >= 0.
 
-    Infinite for x = 1 and at q = 0, -1, ...; NaN for x < 1, and for q < 0 unless x is an integer.
+    Infinite for x = 1, and at q = 0, -1, ... for even x, where both sides agree. NaN for x < 1, at
+    the other poles, and for q < 0 unless x is an integer.
     """
     x, q = np.broadcast_arrays(np.asarray(x, np.float64), np.asarray(q, np.float64))
     with np.errstate(all="ignore"):
         poles = (q <= 0) & (q == np.floor(q))
         bad = (x < 1) | ((q <= 0) & ~poles & (x != np.floor(x))) | np.isnan(x) | np.isnan(q)
-        bad |= q < -_MAX_TERMS
+        bad |= (q < -_MAX_TERMS) | (poles & (x % 2 != 0) & (x != 1))
         safe = np.where(bad | poles, 1.0, q)
         order = np.where(bad | (x <= 1), 2.0, x)
         value = _euler_maclaurin(order, safe)
@@ -178,7 +179,7 @@ def polygamma(n: Any, x: Any) -> Any:
 
 
 def igamma(a: Any, x: Any) -> Any:
-    """The lower regularized incomplete gamma function; NaN unless a > 0 and x >= 0."""
+    """The lower regularized incomplete gamma function; 0 at x = 0, NaN unless a > 0 and x > 0."""
     return _incomplete_gamma(a, x, lower=True)
 
 
@@ -191,6 +192,8 @@ def _incomplete_gamma(a: Any, x: Any, lower: bool) -> Any:
     a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
     with np.errstate(all="ignore"):
         bad = ~((a > 0) & (x >= 0))
+        if lower:
+            bad &= x != 0
         inside = ~bad & (x > 0) & np.isfinite(x)
         by_series = inside & (x < a + 1)
         by_fraction = inside & ~by_series

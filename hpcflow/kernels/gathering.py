@@ -33,6 +33,8 @@ def _gather_rows(xp: Any) -> Callable:
         return run_anywhere
 
     def run(params: Any, indices: Any) -> Any:
+        if not params.ndim:
+            raise invalid("params must be at least 1 dimensional")
         try:
             places = _without_negatives(indices)
             # take() would first copy parameters that do not lie in order.
@@ -73,6 +75,8 @@ def gather_v2(node: KernelNode) -> Callable:
         return lambda params, indices, _: rows(params, indices)
 
     def run(params: Any, indices: Any, axis: Any) -> Any:
+        if not -params.ndim <= axis < params.ndim:
+            raise invalid(f"axis {int(axis)} is out of range for params of rank {params.ndim}")
         position = int(axis) % params.ndim
         check_rows(xp, indices, params.shape[position])
         shared = batch + indices.ndim if batch < 0 else batch
@@ -149,14 +153,15 @@ def gather_nd(node: KernelNode) -> Callable:
 
 @kernel("ScatterNd", fresh=True, host_inputs=(2,))
 def scatter_nd(node: KernelNode) -> Callable:
-    """Updates added up at coordinates in an array of zeros."""
+    """Updates added up at coordinates in an array of zeros (strings: joined to empty ones)."""
     xp, dtype, known = node.xp, node.np_dtype(), node.constant(2)
 
     def run(indices: Any, updates: Any, dims: Any) -> Any:
         shape = tuple((dims if known is None else known).tolist())
         _check_updates(indices, updates, shape)
         depth = indices.shape[-1]
-        out = xp.zeros((math.prod(shape[:depth]), math.prod(shape[depth:])), dtype)
+        size = (math.prod(shape[:depth]), math.prod(shape[depth:]))
+        out = xp.full(size, b"", object) if dtype.kind == "O" else xp.zeros(size, dtype)
         _check_coordinates(xp, indices, shape, "output")
         numbers = _row_numbers(xp, indices, shape[:depth])
         rows = updates.reshape(numbers.size, out.shape[1])
@@ -228,6 +233,8 @@ def _steps(xp: Any, depth: int, rank: int, axis: int, dtype: Any) -> tuple[Any, 
     if depth < 0:
         raise invalid(f"depth must be non-negative, got: {depth}")
     fits = depth - 1 <= np.iinfo(dtype).max  # comparing equal types is quicker
+    if not -1 <= axis <= rank:
+        raise invalid(f"Expected axis to be -1 or between [0, {rank + 1}).  But received: {axis}")
     position = axis % (rank + 1)
     steps = xp.arange(depth, dtype=dtype if fits else np.int64)
     place = (slice(None),) * position + (None,)

@@ -157,8 +157,9 @@ def concat_offset(node: KernelNode) -> Callable:
     """Where each input starts in the concatenation: zeros but for the axis."""
 
     def run(axis: Any, *shapes: Any) -> tuple:
-        position, start, offsets = int(axis), 0, []
-        for shape in shapes:
+        position, start, offsets = _checked_axis(shapes[0], int(axis)), 0, []
+        for i, shape in enumerate(shapes):
+            _check_offset(shapes[0], shape, i, position)
             offset = np.zeros_like(shapes[0])
             offset[position] = start
             start += int(shape[position])
@@ -166,6 +167,14 @@ def concat_offset(node: KernelNode) -> Callable:
         return tuple(offsets)
 
     return run
+
+
+def _check_offset(first: Any, shape: Any, number: int, axis: int) -> None:
+    """All inputs have the shape of the first but for the axis."""
+    if shape.shape != first.shape or any(a != b for i, (a, b) in enumerate(zip(first, shape))
+                                         if i != axis):
+        raise invalid(f"All dimensions except {axis} must match. Input {number} has shape "
+                      f"{shape.tolist()} and doesn't match input 0 with shape {first.tolist()}.")
 
 
 # ---------------------------------------------------------------- Split, SplitV

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.errors import FailedPreconditionError
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 # NumPy has fast products of these types only.
@@ -31,6 +32,8 @@ def _matmul(node: KernelNode) -> Any:
 
 def _general_matmul(dot: Callable, flip_a: bool, flip_b: bool) -> Callable:
     def run(a: Any, b: Any, out: Any = None) -> Any:
+        if a.ndim != 2 or b.ndim != 2:
+            raise invalid(f"the factors must be matrices: {list(a.shape)} x {list(b.shape)}")
         try:
             return dot(a.T if flip_a else a, b.T if flip_b else b, out=out)
         except ValueError:
@@ -92,9 +95,12 @@ def _cross(node: KernelNode) -> Any:
     xp, dtype = node.xp, node.np_dtype()
 
     def run(a: Any, b: Any) -> Any:
-        if a.shape != b.shape or not a.ndim or a.shape[-1] != 3:
-            raise invalid(f"cross products need two equal shapes that end in 3: {list(a.shape)}, "
-                          f"{list(b.shape)}")
+        if a.shape != b.shape or not a.ndim:
+            raise invalid(f"cross products need two equal shapes of rank 1 or more: "
+                          f"{list(a.shape)}, {list(b.shape)}")
+        if a.shape[-1] != 3:
+            raise FailedPreconditionError(
+                None, None, f"cross products are of 3-element vectors, not {a.shape[-1]}")
         out = xp.empty(a.shape, dtype)
         for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
             out[..., i] = a[..., j] * b[..., k] - a[..., k] * b[..., j]

@@ -231,8 +231,9 @@ def _any(node: KernelNode) -> Any:
 
 
 def _index_of(node: KernelNode, method: str) -> Callable:
-    axis, dtype = node.constant(1), node.np_dtype()
+    xp, axis, dtype = node.xp, node.constant(1), node.np_dtype()
     known = None if axis is None else int(axis.reshape(-1)[0])
+    worst = -np.inf if method == "argmax" else np.inf  # what a NaN counts as
 
     def run(x: Any, dimension: Any) -> Any:
         where = int(dimension) if known is None else known
@@ -240,9 +241,17 @@ def _index_of(node: KernelNode, method: str) -> Callable:
             raise invalid(f"dimension {where} is out of range for an input of rank {x.ndim}")
         if not x.shape[where]:
             raise invalid(f"dimension {where} of shape {list(x.shape)} has no elements to search")
-        return getattr(x, method)(where).astype(dtype, copy=False)
+        found = getattr(x, method)(where)
+        if x.dtype.kind == "f" and _any_nan(xp, x, found, where):
+            found = getattr(xp.where(xp.isnan(x), worst, x), method)(where)
+        return found.astype(dtype, copy=False)
 
     return run
+
+
+def _any_nan(xp: Any, x: Any, found: Any, axis: int) -> bool:
+    """True if a NaN was found, as NumPy does wherever there is one."""
+    return bool(xp.isnan(xp.take_along_axis(x, xp.expand_dims(found, axis), axis)).any())
 
 
 @kernel("ArgMax", fresh=True, host_inputs=(1,))

@@ -90,20 +90,39 @@ def _gather_v2_grad(op: Operation, grad: Tensor) -> list:
     axis = constant_value(axis_tensor)
     if axis is not None and axis == 0 and not op._attrs["batch_dims"]:
         return [_rows(params, indices, grad), None, None]
-    if axis is None or op._attrs["batch_dims"] or params._dims is None or indices._dims is None:
-        raise LookupError("The gradient of GatherV2 along another axis than 0 needs known ranks, a "
-                          f"constant axis and no batch_dims (op '{op.name}')")
-    position = normalize_axis(axis.item(), len(params._dims))
-    # Rows of the transposed parameters are what the indices number.
-    rank, width = len(params._dims), len(indices._dims)
-    first = [*range(position, position + width), *range(position),
-             *range(position + width, rank + width - 1)]
-    back = [*range(1, position + 1), 0, *range(position + 1, rank)]
-    shape = shape_of(params)
-    moved = raw_ops.GatherV2(shape, np.argsort(back).astype(np.int32), 0)
-    rows = raw_ops.ScatterNd(raw_ops.ExpandDims(raw_ops.Cast(indices, DstT=dtypes.int32), -1),
-                             raw_ops.Transpose(grad, first), moved)
-    return [raw_ops.Transpose(rows, back), None, None]
+    return [_gather_v2_sums(params, indices, axis_tensor, op._attrs["batch_dims"], grad), None,
+            None]
+
+
+def _gather_v2_sums(params: Tensor, indices: Tensor, axis: Tensor, batch_dims: int,
+                    grad: Tensor) -> Tensor:
+    """The gradient in the shape of `params`, which need not be known.
+
+    Seen as [batch, outer, n, inner] the parameters have their rows in the third dimension; these
+    are summed up as segments once they are the first.
+    """
+    shape, rank = convert_to_tensor(shape_of(params)), raw_ops.Rank(params)
+    place = raw_ops.FloorMod(raw_ops.Cast(axis, DstT=dtypes.int32), rank)
+    first = raw_ops.Add(raw_ops.Rank(indices), batch_dims) if batch_dims < 0 else batch_dims
+    after = raw_ops.Add(place, 1)
+    batch = _volume(shape, 0, first)
+    outer, inner = _volume(shape, first, raw_ops.Sub(place, first)), _volume(shape, after, -1)
+    size = raw_ops.Gather(shape, place)
+    count = _volume(raw_ops.Shape(indices), first, -1)
+    flat = raw_ops.Reshape(indices, raw_ops.Pack([batch, count]))
+    offsets = raw_ops.Mul(raw_ops.Range(0, batch, 1), size)
+    numbers = raw_ops.Add(flat, raw_ops.Cast(raw_ops.ExpandDims(offsets, 1), DstT=indices.dtype))
+    parts = raw_ops.Reshape(grad, raw_ops.Pack([batch, outer, count, inner]))
+    sums = raw_ops.UnsortedSegmentSum(raw_ops.Transpose(parts, [0, 2, 1, 3]), numbers,
+                                      raw_ops.Mul(batch, size))
+    whole = raw_ops.Reshape(sums, raw_ops.Pack([batch, size, outer, inner]))
+    return raw_ops.Reshape(raw_ops.Transpose(whole, [0, 2, 1, 3]), shape)
+
+
+def _volume(shape: Tensor, begin: Any, size: Any) -> Tensor:
+    """The number of elements in `size` dimensions (-1: in all) from `begin` on."""
+    part = raw_ops.Slice(shape, raw_ops.Reshape(begin, [1]), raw_ops.Reshape(size, [1]))
+    return raw_ops.Prod(part, 0)
 
 
 def gather(params: Any, indices: Any, validate_indices: bool | None = None,

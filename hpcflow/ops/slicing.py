@@ -94,7 +94,8 @@ def _slice_grad(op: Operation, grad: Tensor) -> list:
     start = constant_value(begin)
     if dims is not None and part is not None and start is not None:
         before = start.reshape(-1).astype(np.int32)
-        paddings: Any = np.stack([before, np.array(dims, np.int32) - part - before], 1)
+        after: Any = np.array(dims, np.int32) - np.array(part, np.int32) - before
+        paddings: Any = np.stack([before, after], 1)
     else:
         index = begin.dtype.base_dtype
         after = raw_ops.Sub(raw_ops.Sub(shape_of(x, index), shape_of(op.outputs[0], index)), begin)

@@ -8,7 +8,7 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
-from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
+from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import broadcast_dims
@@ -29,7 +29,6 @@ def _betainc_shape(op: Operation) -> list[Dims]:
 
 
 register_op("Betainc", "a: T; b: T; x: T", "z: T", _FLOAT, shape=_betainc_shape)
-not_differentiable("Betainc")
 
 # ---------------------------------------------------------------- gradients
 
@@ -71,6 +70,19 @@ def _polygamma_grad(op: Operation, grad: Any) -> tuple:
     one = n.dtype.base_dtype.np.type(1)
     slope = raw_ops.Polygamma(raw_ops.Add(n, one), x)
     return None, unbroadcast(x, n, raw_ops.Mul(grad, slope), None)[0]
+
+
+@RegisterGradient("Betainc")
+def _betainc_grad(op: Operation, grad: Any) -> tuple:
+    """By x: x^(a-1) (1-x)^(b-1) / B(a, b), from logarithms; no gradient flows to a and b."""
+    a, b, x = op.inputs
+    one = x.dtype.base_dtype.np.type(1)
+    log_beta = raw_ops.Sub(raw_ops.Add(raw_ops.Lgamma(a), raw_ops.Lgamma(b)),
+                           raw_ops.Lgamma(raw_ops.Add(a, b)))
+    powers = raw_ops.Add(raw_ops.Mul(raw_ops.Sub(b, one), raw_ops.Log1p(raw_ops.Neg(x))),
+                         raw_ops.Mul(raw_ops.Sub(a, one), raw_ops.Log(x)))
+    slope = raw_ops.Exp(raw_ops.Sub(powers, log_beta))
+    return None, None, unbroadcast(x, op.outputs[0], raw_ops.Mul(grad, slope), None)[0]
 
 
 # ---------------------------------------------------------------- public functions

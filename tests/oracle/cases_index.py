@@ -136,7 +136,8 @@ def segments(table: Table) -> None:
     for op in ("UnsortedSegmentSum", "UnsortedSegmentMax"):
         for dtype in table.dtypes(op):
             for kind in ("int32", "int64"):
-                for dims, rest in (((4,), (2,)), ((2, 3), (2,)), ((0,), (3,)), ((), ()), ((5,), ())):
+                for dims, rest in (((4,), (2,)), ((2, 3), (2,)), ((0,), (3,)), ((), ()),
+                                   ((5,), ())):
                     table.add(op, {"data": table.distinct(dtype, (*dims, *rest)), "segment_ids":
                                    table.integers(4, dims, kind, -1), "num_segments": scalar(5)},
                               gradient=1)

@@ -60,8 +60,8 @@ def positions(table: Table) -> None:
                                    "dimension": scalar(axis, kind)},
                               {"output_type": Type(table.rng.choice(["int32", "int64"]))})
         x = table.normal("float32", (3, 4))
-        table.add(op, {"input": np.array([[1, np.nan, 3], [np.nan, np.nan, 0], [np.inf, -np.inf, 0]],
-                                         "float32"), "dimension": scalar(1)}, label="NaN")
+        edges = [[1, np.nan, 3], [np.nan, np.nan, 0], [np.inf, -np.inf, 0]]
+        table.add(op, {"input": np.array(edges, "float32"), "dimension": scalar(1)}, label="NaN")
         table.bad(op, {"input": x, "dimension": scalar(2)})
         table.bad(op, {"input": x, "dimension": scalar(-3)})
         table.bad(op, {"input": table.normal("float32", (0, 3)), "dimension": scalar(0)},

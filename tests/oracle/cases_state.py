@@ -100,7 +100,8 @@ def nd_scatters(table: Table) -> None:
                     table.add(op, {"ref": Variable(table.normal(dtype, shape)), "indices": np.array(
                         index, kind), "updates": table.normal(dtype, (2, *rest))})
         x = table.normal("float32", (4, 2))
-        for index, dims in (([[4]], (1, 2)), ([[-1]], (1, 2)), ([[0]], (2, 2)), ([[0, 0, 0]], (1,))):
+        for index, dims in (([[4]], (1, 2)), ([[-1]], (1, 2)), ([[0]], (2, 2)),
+                            ([[0, 0, 0]], (1,))):
             table.bad(op, {"ref": Variable(x), "indices": np.array(index, "int32"),
                            "updates": table.normal("float32", dims)}, label=f"{index} {dims}")
     for shape, begin, end, strides in (((5,), (1,), (4,), (1,)), ((3, 4), (0, 1), (3, 3), (2, 1)),
@@ -178,6 +179,7 @@ def _inputs(table: Table, name: str, dtype: str, shape: tuple, resource: bool,
         made[slot] = Variable(fill(dtype, shape, low, high), resource)
     rows = shape if indices is None else (*indices.shape, *shape[1:])
     for key, value in numbers.items():
+        key = "grad" if key == "delta" and indices is not None else key
         made[key] = table.normal(dtype, rows) if value == "G" else scalar(
             value, "int64" if key == "global_step" else dtype)
     if indices is not None:

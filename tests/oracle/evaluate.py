@@ -16,7 +16,7 @@ LIMIT = 3600.0
 
 
 def run_worker(python: str, library: str, directory: Path, chunks: list[str]) -> str | None:
-    """Run one worker to its end; returns None, or its last line ``start CHUNK INDEX`` if it died."""
+    """Run one worker to its end; returns None, or its last ``start`` line if it died."""
     command = [python, str(HERE / "worker.py"), library, str(directory), *chunks]
     with open(directory / f"{library}.log", "a") as log:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, text=True, timeout=LIMIT,

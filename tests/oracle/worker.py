@@ -130,7 +130,7 @@ class Evaluation:
             ref = ops.VariableV2(shape=value.shape, dtype=dtype)
             write = lambda v: ops.Assign(ref=ref, value=v).op
         else:
-            ref = ops.VarHandleOp(shape=value.shape, dtype=dtype, shared_name="oracle")
+            ref = ops.VarHandleOp(shape=value.shape, dtype=dtype, shared_name=f"v{spec['array']}")
             write = lambda v: ops.AssignVariableOp(resource=ref, value=v)
         if spec["initialized"]:
             self.initializers.append(write(self.library.constant(value, dtype)))

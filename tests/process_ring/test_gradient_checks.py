@@ -284,6 +284,8 @@ def test_special_functions():
     for build in (hf.igamma, hf.igammac):  # by x alone
         check_gradient(lambda v, b=build: b(a, v), x, tolerance=1e-5)
     check_gradient(lambda q: hf.zeta(np.float64(2.5), q), positive(3))
+    check_gradient(lambda x: hf.betainc(np.float64(2.5), np.float64(1.5), x),
+                   RNG.uniform(0.1, 0.9, size=3))
     check_gradient(lambda v: hf.polygamma(np.float64(1), v), positive(3), tolerance=1e-5)
     check_gradient(hf.lbeta, positive(2, 3))
 

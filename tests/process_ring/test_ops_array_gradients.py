@@ -117,10 +117,11 @@ def test_check_numerics_checks_its_gradient():
 def test_gather_v2_gradient_along_other_axes():
     for axis, indices in ((1, ints(2, 0, 2)), (2, ints([1], [0])), (-1, np.array(1))):
         check_gradient(lambda a, i: raw_ops.GatherV2(params=a, indices=i, axis=axis), x(2, 3, 2),
-                       indices, forms=("static",))
-    with pytest.raises(LookupError, match="constant axis"):
-        a = hf.placeholder(hf.float32)
-        hf.gradients(raw_ops.GatherV2(params=a, indices=[0], axis=1), a)
+                       indices)
+    for axis, batch, indices in ((1, 1, ints([2, 0], [1, 1])), (2, 1, ints([0], [1])),
+                                 (2, -1, ints([1, 0], [1, 1]))):
+        check_gradient(lambda a, i: raw_ops.GatherV2(params=a, indices=i, axis=axis,
+                                                     batch_dims=batch), x(2, 3, 2), indices)
 
 
 def test_no_gradient_flows():

@@ -72,6 +72,11 @@ def test_gather_by_batches(batch, axis):
                    X, indices), expected)
 
 
+def test_gather_needs_rows():
+    failing(hf.gather, np.float32(1), ints(0))
+    failing(lambda p, i: raw_ops.GatherV2(params=p, indices=i, axis=3), X, ints(0))
+
+
 # ---------------------------------------------------------------- GatherNd, ScatterNd
 
 
@@ -108,6 +113,11 @@ def test_scatter_nd(indices, shape, dtype):
     for place in np.ndindex(indices.shape[:-1]):
         expected[tuple(indices[place])] += updates[place]
     equal(evaluate(hf.scatter_nd, indices, updates, np.array(shape, np.int32)), expected)
+
+
+def test_scatter_nd_joins_strings():
+    got = evaluate(hf.scatter_nd, ints([2], [0], [2], [3]), S, ints(4))
+    assert got.tolist() == [b"b", b"", b"ac", b"b"]
 
 
 def test_scatter_nd_errors():

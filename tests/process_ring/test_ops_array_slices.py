@@ -270,6 +270,8 @@ def test_concat_offset():
     shapes = ints(2, 2, 7), ints(2, 3, 7), ints(2, 5, 7)
     got = evaluate(lambda d, *s: raw_ops.ConcatOffset(concat_dim=d, shape=s), np.int32(1), *shapes)
     assert [g.tolist() for g in got] == [[0, 0, 0], [0, 2, 0], [0, 5, 0]]
+    for axis in (0, 3):
+        failing(lambda d, *s: raw_ops.ConcatOffset(concat_dim=d, shape=s), np.int32(axis), *shapes)
 
 
 # ---------------------------------------------------------------- Split

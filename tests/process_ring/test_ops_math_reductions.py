@@ -148,6 +148,12 @@ def test_index_of_extremum(dtype):
     np.testing.assert_array_equal(evaluate(hf.arg_min, x, np.int64(1)), x.argmin(1))
 
 
+def test_index_passes_over_nan():
+    x = np.float32([[1, np.nan, 3], [np.nan, np.nan, 0], [np.nan, np.nan, np.nan]])
+    assert evaluate(hf.argmax, x, np.int32(1)).tolist() == [2, 2, 0]
+    assert evaluate(hf.argmin, x, np.int32(1)).tolist() == [0, 2, 0]
+
+
 def test_index_of_nothing():
     failing(hf.argmax, np.zeros((0, 2), np.float32), np.int32(0))
     failing(hf.argmax, np.zeros((3, 2), np.float32), np.int32(2))

@@ -77,8 +77,9 @@ def test_zeta():
     x, q = RNG.uniform(1.5, 20, 50), RNG.uniform(0.1, 30, 50)
     steps = evaluate(hf.zeta, x, q) - evaluate(hf.zeta, x, q + 1)
     np.testing.assert_allclose(steps, q**-x, rtol=1e-9, atol=1e-14)
-    special = evaluate(hf.zeta, np.array([1.0, 0.5, 2, 2.5, 2]), np.array([1.0, 1, 0, -1.5, -1]))
-    np.testing.assert_array_equal(special, [np.inf, np.nan, np.inf, np.nan, np.inf])
+    special = evaluate(hf.zeta, np.array([1.0, 0.5, 2, 2.5, 2, 3]),
+                       np.array([1.0, 1, 0, -1.5, -1, -1]))
+    np.testing.assert_array_equal(special, [np.inf, np.nan, np.inf, np.nan, np.inf, np.nan])
     np.testing.assert_allclose(evaluate(hf.zeta, np.float64(3), np.float64(-1.5)),
                                (-1.5) ** -3 + (-0.5) ** -3 + evaluate(
                                    hf.zeta, np.float64(3), np.float64(0.5)), rtol=1e-13)

@@ -131,6 +131,20 @@ def test_arguments_must_be_named(loss):
         loss(logits=x)
 
 
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_transposed_logits(dtype):
+    """Arrays that do not lie in row-major order, as a transposed feed."""
+    logits, labels = RNG.normal(size=(5, 3)).astype(dtype), np.array([2, 0, 1, 1, 0])
+    results = []
+    for value in (logits, np.asfortranarray(logits)):
+        with hf.Graph().as_default(), hf.Session() as session:
+            x = hf.placeholder(hf.as_dtype(logits.dtype))
+            loss = sparse_cross_entropy(x, hf.constant(labels))
+            results.append(session.run([loss, *hf.gradients(loss, x)], {x: value}))
+    for plain, transposed in zip(*results):
+        np.testing.assert_array_equal(plain, transposed)
+
+
 def test_no_gradient_flows_to_labels():
     logits, labels = hf.constant([[1.0, 2.0]]), hf.constant([[0.5, 0.5]])
     grads = hf.gradients(cross_entropy(logits, labels), [logits, labels])
