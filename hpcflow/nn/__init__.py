@@ -53,3 +53,11 @@ from hpcflow.nn.normalization import (
     sufficient_statistics,
     weighted_moments,
 )
+from hpcflow.nn.pooling import (
+    avg_pool,
+    avg_pool3d,
+    max_pool,
+    max_pool3d,
+    max_pool_with_argmax,
+    pool,
+)

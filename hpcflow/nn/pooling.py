@@ -1,0 +1,129 @@
+"""Pooling over windows: maxima and means, in two and three dimensions and in general."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import with_rank
+from hpcflow.nn.windowing import positive_list, with_space_to_batch
+
+__all__ = ["avg_pool", "avg_pool3d", "max_pool", "max_pool3d", "max_pool_with_argmax", "pool"]
+
+
+def avg_pool(value: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
+             data_format: str = "NHWC", name: str | None = None) -> Tensor:
+    """Return the mean of each window of a batch of images; padding is not counted.
+
+    Args:
+        value: [batch, height, width, channels] (``NHWC``) or ``NCHW``.
+        ksize: the window, four numbers in the order of the data format.
+        strides: its steps, four numbers.
+        padding: ``"SAME"`` or ``"VALID"``.
+        data_format: ``"NHWC"`` or ``"NCHW"``.
+        name: of the op.
+
+    Raises:
+        ValueError: if the window does not fit.
+    """
+    return raw_ops.AvgPool(value=value, ksize=ksize, strides=strides, padding=padding,
+                           data_format=data_format, name=name or "AvgPool")
+
+
+def max_pool(value: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
+             data_format: str = "NHWC", name: str | None = None) -> Tensor:
+    """Return the largest element of each window; see :func:`avg_pool` for the arguments."""
+    return raw_ops.MaxPool(input=value, ksize=ksize, strides=strides, padding=padding,
+                           data_format=data_format, name=name or "MaxPool")
+
+
+def max_pool_with_argmax(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
+                         Targmax: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Return (maxima, positions) of each window of NHWC images.
+
+    The position of ``[b, y, x, c]`` is ``(y * width + x) * channels + c``, of type `Targmax`
+    (int64 by default).
+    """
+    return raw_ops.MaxPoolWithArgmax(
+        input=input, ksize=ksize, strides=strides, padding=padding,
+        Targmax=dtypes.int64 if Targmax is None else Targmax, name=name)
+
+
+def avg_pool3d(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
+               data_format: str | None = None, name: str | None = None) -> Tensor:
+    """Return the mean of each window of volumes, ``NDHWC`` (default) or ``NCDHW``."""
+    return raw_ops.AvgPool3D(input=input, ksize=ksize, strides=strides, padding=padding,
+                             data_format=data_format or "NDHWC", name=name)
+
+
+def max_pool3d(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
+               data_format: str | None = None, name: str | None = None) -> Tensor:
+    """Return the largest element of each window of volumes, ``NDHWC`` (default) or ``NCDHW``."""
+    return raw_ops.MaxPool3D(input=input, ksize=ksize, strides=strides, padding=padding,
+                             data_format=data_format or "NDHWC", name=name)
+
+
+def pool(input: Any, window_shape: Sequence[int], pooling_type: str, padding: str,
+         dilation_rate: Sequence[int] | None = None, strides: Sequence[int] | None = None,
+         name: str | None = None, data_format: str | None = None) -> Tensor:
+    """Return maxima or means over windows in 1, 2 or 3 dimensions of space.
+
+    Args:
+        input: [batch, *space, channels], or [batch, channels, *space] for a format that starts
+            with ``NC``.
+        window_shape: one number per dimension of space.
+        pooling_type: ``"MAX"`` or ``"AVG"``.
+        padding: ``"SAME"`` or ``"VALID"``; with holes, ``SAME`` pads with zeros that count.
+        dilation_rate: distances of the window's elements; ones by default. Not with strides.
+        strides: one number per dimension of space; ones by default.
+        name: of the op.
+        data_format: ``NWC``, ``NHWC``, ``NDHWC`` (default), ``NCW``, ``NCHW`` or ``NCDHW``.
+
+    Raises:
+        ValueError: for arguments that do not fit each other, or strides above the window.
+    """
+    if pooling_type not in ("MAX", "AVG"):
+        raise ValueError(f"pooling_type must be MAX or AVG but is {pooling_type!r}")
+    with name_scope(name, f"{pooling_type.lower()}_pool", [input]) as scope:
+        input = convert_to_tensor(input, name="input")
+        window = [int(n) for n in window_shape]
+        rank = len(window)
+        if not 1 <= rank <= 3:
+            raise ValueError(f"window_shape must have 1, 2 or 3 numbers but is {window}")
+        with_rank(input._dims, rank + 2, "input")
+        steps = positive_list(strides, rank, "strides")
+        if any(s > w for s, w in zip(steps, window)):
+            raise ValueError(f"strides {steps} must not be greater than window_shape {window}")
+        rates = positive_list(dilation_rate, rank, "dilation_rate")
+        first = bool(data_format) and str(data_format).startswith("NC")
+
+        def plain(x: Tensor, padding: str, name: str | None) -> Tensor:
+            return _plain(x, window, steps, pooling_type, padding, first, name)
+
+        return with_space_to_batch(input, plain, window, rates, steps, padding, first, scope)
+
+
+def _plain(x: Tensor, window: list[int], strides: list[int], pooling_type: str, padding: str,
+           first: bool, name: str | None) -> Tensor:
+    """Pooling without holes; one dimension of space is pooled as an image one row high."""
+    if len(window) == 1:
+        axis = 2 if first else 1
+        image = raw_ops.ExpandDims(x, np.int32(axis))
+        pooled = _plain(image, [1, *window], [1, *strides], pooling_type, padding, first, None)
+        return raw_ops.Squeeze(pooled, squeeze_dims=[axis], name=name)
+
+    def every(values: list[int]) -> list[int]:
+        return [1, 1, *values] if first else [1, *values, 1]
+
+    flat = len(window) == 2
+    op_type = f"{pooling_type.capitalize()}Pool{'' if flat else '3D'}"
+    data_format = ("NCHW" if first else "NHWC") if flat else ("NCDHW" if first else "NDHWC")
+    return getattr(raw_ops, op_type)(x, ksize=every(window), strides=every(strides),
+                                     padding=padding, data_format=data_format, name=name)
