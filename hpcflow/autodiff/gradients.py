@@ -19,6 +19,7 @@ from hpcflow.graph.opdef import get_gradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.control_flow_context import SWITCH_TYPES
+from hpcflow.ops.stacks import PUSH_TYPES, stack_of
 
 __all__ = ["AggregationMethod", "gradients", "hessians"]
 
@@ -281,12 +282,19 @@ def _or_zeros(op: Operation, index: int, grad: Any) -> Any:
 def _ops_between(targets: set[Operation], sources: set[Operation],
                  cut: set[Operation]) -> list[Operation]:
     """The ops on paths from `sources` to `targets`, both included, in graph order."""
-    forward = _reachable(sources, lambda op: (c for t in op.outputs for c in t._consumers
-                                              if c not in cut))
+    forward = _reachable(sources, lambda op: (c for c in _readers(op) if c not in cut))
     wanted = [op for op in targets if op in forward]
     between = _reachable(wanted, lambda op: () if op in cut else (
         t.op for t in op.inputs if t.op in forward))
     return sorted(between, key=lambda op: op._id)
+
+
+def _readers(op: Operation) -> Iterator[Operation]:
+    """What depends on `op`: also what is popped from the stack that it pushes onto."""
+    for tensor in op.outputs:
+        yield from tensor._consumers
+    if op.type in PUSH_TYPES:
+        yield stack_of(op)
 
 
 def _reachable(start: Iterable[Operation], following: Any) -> set[Operation]:

@@ -40,3 +40,17 @@ register_op("StackPopV2", "handle: resource", "elem: elem_type", "elem_type: typ
 register_op("StackCloseV2", "handle: resource", stateful=True, shape=no_outputs)
 not_differentiable("Stack", "StackPush", "StackPop", "StackClose", "StackV2", "StackPushV2",
                    "StackPopV2", "StackCloseV2")
+
+
+PUSH_TYPES = ("StackPush", "StackPushV2")
+
+
+def stack_of(op: Operation) -> Operation:
+    """The operation that made the stack which `op` pushes onto or pops from, as far as it shows.
+
+    A handle comes through Enter and Switch from where it was made, or from another stack.
+    """
+    source = op.inputs[0].op
+    while source.type in ("Enter", "RefEnter", "Switch", "RefSwitch", "Identity", "RefIdentity"):
+        source = source.inputs[0].op
+    return source

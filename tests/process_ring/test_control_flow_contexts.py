@@ -144,8 +144,8 @@ def test_outside_of_the_loop(graph, inside):
 
 
 def test_in_another_loop(graph, inside):
-    with pytest.raises(ValueError, match=r"inside the loop 'while/while_context' and '.*' is in the "
-                                         "loop 'while_1/while_context'"):
+    with pytest.raises(ValueError, match=r"inside the loop 'while/while_context' and '.*' is in "
+                                         "the loop 'while_1/while_context'"):
         hf.while_loop(lambda i: i < 3, lambda i: i + inside, [0])
 
 
