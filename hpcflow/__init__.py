@@ -100,6 +100,7 @@ _LAZY_MODULES = {
     "graph_util": "hpcflow.graph_util",
     "losses": "hpcflow.losses",
     "test": "hpcflow.test_util",
+    "metrics": "hpcflow.metrics",
 }
 
 _PROTOS = {

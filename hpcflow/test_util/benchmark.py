@@ -72,7 +72,7 @@ class Benchmark:
                  "wall_time_stdev": float(times.std()) if min_iters else 0.0}
         if store_trace:
             notes["full_trace_chrome_format"] = _trace(sess, op, feed_dict)
-        result = {"iters": min_iters, "wall_time": median, "extras": notes,
+        result: dict[str, Any] = {"iters": min_iters, "wall_time": median, "extras": notes,
                   "throughput": mbs / median if median else 0.0}
         self.report_benchmark(name=name, **result)
         return result

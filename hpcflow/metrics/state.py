@@ -1,0 +1,56 @@
+"""What all metrics share: local variables, and the collections of their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.graph.graph import add_to_collection
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.nn.weighting import broadcast_weights, squeeze_weights
+from hpcflow.ops.constants import zeros
+from hpcflow.ops.state import assign_add
+from hpcflow.ops.variables import Variable
+
+
+def local_variable(name: str, shape: Any = (), dtype: Any = dtypes.float32) -> Variable:
+    """A variable of zeros that is neither trained nor saved."""
+    return Variable(lambda: zeros(shape, dtype), trainable=False, name=name,
+                    collections=[GraphKeys.LOCAL_VARIABLES])
+
+
+class Sum:
+    """A local variable that sums what the steps give it."""
+
+    def __init__(self, name: str, increment: Tensor) -> None:
+        self.variable = local_variable(name, increment.shape, increment.dtype.base_dtype)
+        self.value = raw_ops.Identity(self.variable)
+        self.updated = assign_add(self.variable, increment)
+
+
+def apply_weights(values: Tensor, weights: Any) -> tuple[Tensor, Tensor]:
+    """``weights values`` and the weights themselves, repeated to the values' shape."""
+    if weights is None:
+        return values, raw_ops.OnesLike(values)
+    weights = broadcast_weights(squeeze_weights(weights, values), values)
+    return raw_ops.Mul(values, weights), weights
+
+
+def finish(compute: Callable, sums: list[Sum], metrics_collections: Any,
+           updates_collections: Any) -> tuple[Tensor, Tensor]:
+    """``compute(name, *values)`` of the sums before and after the step, added to collections."""
+    value = compute("value", *[s.value for s in sums])
+    update = compute("update_op", *[s.updated for s in sums])
+    return collect(value, update, metrics_collections, updates_collections)
+
+
+def collect(value: Tensor, update: Tensor, metrics_collections: Any,
+            updates_collections: Any) -> tuple[Tensor, Tensor]:
+    """The pair, each added to the collections that are named (one name or a list)."""
+    for tensor, names in ((value, metrics_collections), (update, updates_collections)):
+        for name in [names] if isinstance(names, str) else names or ():
+            add_to_collection(name, tensor)
+    return value, update

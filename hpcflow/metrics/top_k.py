@@ -1,0 +1,158 @@
+"""Precision and recall of the k best predictions, where each example has a set of labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.metrics.state import Sum, apply_weights, finish
+from hpcflow.nn.weighting import safe_divide
+from hpcflow.ops.reductions import reduce_any, reduce_sum
+from hpcflow.ops.variable_scope import variable_scope
+
+
+class _Matches:
+    """Which of the k best classes of each example are labels, and which labels are among them.
+
+    Attributes, booleans: `best` ``[..., k]`` the class is a label; `label` ``[..., labels]`` the
+    label is among the best; `counted_best`, `counted_label`: what counts at all, namely the chosen
+    class only, and a label that is given twice only once.
+    """
+
+    def __init__(self, labels: Any, predictions: Any, k: int, class_id: int | None) -> None:
+        predictions = convert_to_tensor(predictions)
+        labels = _int64(_with_label_axis(convert_to_tensor(labels), predictions))
+        best = _int64(raw_ops.TopKV2(predictions, np.int32(k))[1])
+        equal = raw_ops.Equal(raw_ops.ExpandDims(best, -1), raw_ops.ExpandDims(labels, -2))
+        self.best, self.label = reduce_any(equal, [-1]), reduce_any(equal, [-2])
+        self.counted_label = _first_occurrences(labels)
+        self.counted_best = raw_ops.Equal(best, best)
+        if class_id is not None:
+            chosen = np.int64(class_id)
+            self.counted_best = raw_ops.Equal(best, chosen)
+            self.counted_label = raw_ops.LogicalAnd(self.counted_label,
+                                                    raw_ops.Equal(labels, chosen))
+
+    def true_positives(self) -> Tensor:
+        """The number for each example."""
+        return _number(raw_ops.LogicalAnd(self.best, self.counted_best))
+
+    def false_positives(self) -> Tensor:
+        """The number for each example."""
+        return _number(raw_ops.LogicalAnd(raw_ops.LogicalNot(self.best), self.counted_best))
+
+    def false_negatives(self) -> Tensor:
+        """The number for each example."""
+        return _number(raw_ops.LogicalAnd(raw_ops.LogicalNot(self.label), self.counted_label))
+
+
+def _with_label_axis(labels: Tensor, predictions: Tensor) -> Tensor:
+    """Labels with one more axis if there is just one for each example."""
+    if labels._dims is None or predictions._dims is None:
+        return labels
+    if len(labels._dims) == len(predictions._dims) - 1:
+        return raw_ops.ExpandDims(labels, -1)
+    return labels
+
+
+def _int64(x: Tensor) -> Tensor:
+    return x if x.dtype.base_dtype is dtypes.int64 else raw_ops.Cast(x, DstT=dtypes.int64)
+
+
+def _first_occurrences(labels: Tensor) -> Tensor:
+    """True for the labels that do not occur earlier in their row."""
+    equal = raw_ops.Equal(raw_ops.ExpandDims(labels, -1), raw_ops.ExpandDims(labels, -2))
+    count = raw_ops.Gather(raw_ops.Shape(labels), raw_ops.Sub(raw_ops.Rank(labels), 1))
+    place = raw_ops.Range(np.int32(0), count, np.int32(1))
+    earlier = raw_ops.Less(raw_ops.ExpandDims(place, 0), raw_ops.ExpandDims(place, 1))
+    return raw_ops.LogicalNot(reduce_any(raw_ops.LogicalAnd(equal, earlier), [-1]))
+
+
+def _number(condition: Tensor) -> Tensor:
+    """The number of true elements along the last axis, in float64."""
+    return reduce_sum(raw_ops.Cast(condition, DstT=dtypes.float64), [-1])
+
+
+def _summed(name: str, numbers: Tensor, weights: Any) -> Sum:
+    return Sum(name, reduce_sum(apply_weights(numbers, weights)[0]))
+
+
+def _suffix(k: int, class_id: int | None) -> str:
+    return f"at_{k}" if class_id is None else f"at_{k}_class{class_id}"
+
+
+def _share(name: str, right: Tensor, wrong: Tensor) -> Tensor:
+    return raw_ops.RealDiv(right, raw_ops.Add(right, wrong), name=name)
+
+
+def recall_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = None,
+                weights: Any = None, metrics_collections: Any = None,
+                updates_collections: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Return the share of the labels that are among the k best predictions, and its update.
+
+    Args:
+        labels: class numbers, shape ``[..., labels]``, or ``[...]`` for one label each; a number
+            given twice counts once.
+        predictions: a number for every class, shape ``[..., classes]``.
+        k: how many predictions of an example are looked at.
+        class_id: if given only this class is counted.
+        weights: None, or broadcasting to the examples.
+        metrics_collections: names of collections for the value.
+        updates_collections: names of collections for the update operation.
+        name: variable scope.
+
+    Returns: float64: true positives / (true positives + false negatives), NaN while there are none.
+    """
+    suffix = _suffix(k, class_id)
+    with variable_scope(name, f"recall_{suffix}", [predictions, labels, weights]):
+        matches = _Matches(labels, predictions, k, class_id)
+        sums = [_summed(f"true_positive_{suffix}", matches.true_positives(), weights),
+                _summed(f"false_negative_{suffix}", matches.false_negatives(), weights)]
+        return finish(_share, sums, metrics_collections, updates_collections)
+
+
+def sparse_precision_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = None,
+                          weights: Any = None, metrics_collections: Any = None,
+                          updates_collections: Any = None,
+                          name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Return the share of the k best predictions that are labels, and its update operation.
+
+    Arguments and result as of :func:`recall_at_k`, with false positives for false negatives.
+    """
+    suffix = _suffix(k, class_id)
+    with variable_scope(name, f"precision_{suffix}", [predictions, labels, weights]):
+        matches = _Matches(labels, predictions, k, class_id)
+        sums = [_summed(f"true_positive_{suffix}", matches.true_positives(), weights),
+                _summed(f"false_positive_{suffix}", matches.false_positives(), weights)]
+        return finish(_share, sums, metrics_collections, updates_collections)
+
+
+def sparse_average_precision_at_k(labels: Any, predictions: Any, k: int, weights: Any = None,
+                                  metrics_collections: Any = None, updates_collections: Any = None,
+                                  name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Return the mean average precision of the k best predictions, and its update operation.
+
+    An example's average precision is the sum of the precisions at those places up to k that hold a
+    label, over the number of labels (at most k). Arguments as of :func:`recall_at_k`.
+    """
+    with variable_scope(name, f"average_precision_at_{k}", [predictions, labels, weights]):
+        matches = _Matches(labels, predictions, k, None)
+        weighted, counted = apply_weights(_average_precision(matches, k), weights)
+        sums = [Sum("total", reduce_sum(weighted)), Sum("max", reduce_sum(counted))]
+        return finish(lambda n, total, most: safe_divide(total, most, name=n), sums,
+                      metrics_collections, updates_collections)
+
+
+def _average_precision(matches: _Matches, k: int) -> Tensor:
+    """The average precision of each example, in float64."""
+    relevant = raw_ops.Cast(matches.best, DstT=dtypes.float64)
+    hits = raw_ops.Cumsum(relevant, np.int32(-1))
+    precisions = raw_ops.RealDiv(hits, np.arange(1, k + 1, dtype=np.float64))
+    total = reduce_sum(raw_ops.Mul(precisions, relevant), [-1])
+    possible = raw_ops.Minimum(_number(matches.counted_label), np.float64(k))
+    return safe_divide(total, possible)

@@ -1,0 +1,244 @@
+"""``hpcflow.metrics`` over several steps, against NumPy on all that the steps were given."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+STEPS = 3
+
+
+def examples(step):
+    rng = np.random.default_rng(step)
+    return {
+        "labels": rng.integers(0, 2, (6, 2)).astype(np.float32),
+        "predictions": rng.uniform(0, 1, (6, 2)).astype(np.float32),
+        "weights": rng.integers(0, 3, (6, 1)).astype(np.float32),
+        "classes": rng.integers(0, 4, 6),
+        "guesses": rng.integers(0, 4, 6),
+        "sets": np.stack([rng.choice(5, 2, replace=False) for _ in range(6)]),
+        "scores": rng.normal(size=(6, 5)).astype(np.float32),
+    }
+
+
+def accumulated(session, build, weighted=False):
+    """The metric's value after all steps, and what the steps gave, joined."""
+    given = [examples(step) for step in range(STEPS)]
+    holders = {k: hf.placeholder(v.dtype, v.shape) for k, v in given[0].items()}
+    if not weighted:
+        holders["weights"] = None
+    value, update = build(**holders)
+    session.run(hf.local_variables_initializer())
+    for batch in given:
+        feeds = {h: batch[k] for k, h in holders.items() if h is not None}
+        updated = session.run(update, feeds)
+    result = session.run(value)
+    if np.shape(updated) == np.shape(result):
+        np.testing.assert_array_equal(updated, result)
+    joined = {k: np.concatenate([b[k] for b in given]) for k in given[0]}
+    if not weighted:
+        joined["weights"] = np.ones_like(joined["weights"])
+    return result, joined
+
+
+def weighted_mean(values, weights):
+    return np.average(values, weights=np.broadcast_to(weights, values.shape))
+
+
+MEANS = {
+    "mean_absolute_error": lambda y, p: abs(p - y),
+    "mean_squared_error": lambda y, p: (p - y) ** 2,
+}
+
+
+@pytest.mark.parametrize("weighted", [False, True], ids=["equal", "weighted"])
+class TestMeans:
+    @pytest.mark.parametrize("name", MEANS)
+    def test_errors(self, session, name, weighted):
+        found, all_ = accumulated(session, lambda labels, predictions, weights, **_: getattr(
+            hf.metrics, name)(labels, predictions, weights), weighted)
+        expected = weighted_mean(MEANS[name](all_["labels"], all_["predictions"]), all_["weights"])
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+    def test_root(self, session, weighted):
+        found, all_ = accumulated(
+            session, lambda labels, predictions, weights, **_: hf.metrics.root_mean_squared_error(
+                labels, predictions, weights), weighted)
+        squares = (all_["labels"] - all_["predictions"]) ** 2
+        np.testing.assert_allclose(found, weighted_mean(squares, all_["weights"]) ** 0.5,
+                                   rtol=1e-5)
+
+    def test_relative_error_is_zero_where_the_normalizer_is(self, session, weighted):
+        found, all_ = accumulated(
+            session, lambda labels, predictions, weights, **_: hf.metrics.mean_relative_error(
+                labels, predictions, labels, weights), weighted)
+        labels = all_["labels"]
+        expected = np.where(labels == 0, 0, abs(labels - all_["predictions"]))
+        np.testing.assert_allclose(found, weighted_mean(expected, all_["weights"]), rtol=1e-5)
+
+    def test_mean_and_percentage(self, session, weighted):
+        found, all_ = accumulated(session, lambda predictions, weights, **_: hf.metrics.mean(
+            predictions, weights), weighted)
+        np.testing.assert_allclose(found, weighted_mean(all_["predictions"], all_["weights"]),
+                                   rtol=1e-5)
+        found, _ = accumulated(
+            session, lambda predictions, weights, **_: hf.metrics.percentage_below(
+                predictions, 0.3, weights), weighted)
+        np.testing.assert_allclose(
+            found, weighted_mean(all_["predictions"] < 0.3, all_["weights"]), rtol=1e-5)
+
+    def test_mean_tensor(self, session, weighted):
+        found, _ = accumulated(session, lambda predictions, weights, **_: hf.metrics.mean_tensor(
+            predictions, weights), weighted)
+        given = [examples(step) for step in range(STEPS)]
+        weights = [g["weights"] if weighted else np.ones((6, 1)) for g in given]
+        total = sum(g["predictions"] * w for g, w in zip(given, weights))
+        count = sum(weights) * np.ones((1, 2))
+        np.testing.assert_allclose(found, np.where(count > 0, total / np.maximum(count, 1), 0),
+                                   rtol=1e-5)
+
+    def test_cosine_distance(self, session, weighted):
+        found, all_ = accumulated(
+            session, lambda labels, predictions, weights, **_: hf.metrics.mean_cosine_distance(
+                labels, predictions, 1, weights), weighted)
+        cosine = (all_["labels"] * all_["predictions"]).sum(1, keepdims=True)
+        np.testing.assert_allclose(found, 1 - weighted_mean(cosine, all_["weights"]), rtol=1e-5)
+
+    def test_accuracy(self, session, weighted):
+        found, all_ = accumulated(session, lambda classes, guesses, weights, **_:
+                                  hf.metrics.accuracy(classes, guesses, weights), weighted)
+        right = (all_["classes"] == all_["guesses"])[:, None]
+        np.testing.assert_allclose(found, weighted_mean(right, all_["weights"]), rtol=1e-5)
+
+    @pytest.mark.parametrize("name", ["true_positives", "false_positives", "false_negatives",
+                                      "precision", "recall"])
+    def test_counts(self, session, name, weighted):
+        found, all_ = accumulated(session, lambda labels, predictions, weights, **_: getattr(
+            hf.metrics, name)(labels, predictions > 0.5, weights), weighted)
+        truth, decided = all_["labels"] > 0, all_["predictions"] > 0.5
+        tp, fp, fn = ((all_["weights"] * c).sum() for c in (
+            truth & decided, ~truth & decided, truth & ~decided))
+        expected = {"true_positives": tp, "false_positives": fp, "false_negatives": fn,
+                    "precision": tp / (tp + fp), "recall": tp / (tp + fn)}[name]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+    def test_thresholds(self, session, weighted):
+        thresholds = [0.2, 0.6]
+        for name in ("precision", "recall"):
+            found, all_ = accumulated(session, lambda labels, predictions, weights, **_: getattr(
+                hf.metrics, f"{name}_at_thresholds")(labels, predictions, thresholds, weights),
+                weighted)
+            truth, weights = all_["labels"] > 0, all_["weights"]
+            for value, threshold in zip(found, thresholds):
+                decided = all_["predictions"] > threshold
+                whole = decided if name == "precision" else truth
+                expected = (weights * (truth & decided)).sum() / (weights * whole).sum()
+                np.testing.assert_allclose(value, expected, rtol=1e-5)
+
+    def test_area_is_the_share_of_ordered_pairs(self, session, weighted):
+        found, all_ = accumulated(session, lambda labels, predictions, weights, **_:
+                                  hf.metrics.auc(labels, predictions, weights, 2000), weighted)
+        truth = all_["labels"] > 0
+        weights = all_["weights"] * np.ones((1, 2))
+        positive, negative = all_["predictions"][truth], all_["predictions"][~truth]
+        pairs = weights[truth][:, None] * weights[~truth]
+        expected = (pairs * (positive[:, None] > negative)).sum() / pairs.sum()
+        np.testing.assert_allclose(found, expected, atol=5e-3)
+
+    def test_rates_at_rates(self, session, weighted):
+        found, all_ = accumulated(
+            session, lambda labels, predictions, weights, **_:
+            hf.metrics.specificity_at_sensitivity(labels, predictions, 0.7, weights), weighted)
+        other, _ = accumulated(
+            session, lambda labels, predictions, weights, **_:
+            hf.metrics.sensitivity_at_specificity(labels, predictions, 0.6, weights), weighted)
+        thresholds = np.concatenate([[-1e-7], np.arange(1, 199) / 199, [1 + 1e-7]])
+        truth, weights = all_["labels"] > 0, all_["weights"]
+        above = all_["predictions"] > thresholds.astype(np.float32)[:, None, None]
+        sensitivity = (weights * (above & truth)).sum((1, 2)) / (weights * truth).sum()
+        specificity = (weights * (~above & ~truth)).sum((1, 2)) / (weights * ~truth).sum()
+        distance = abs(sensitivity - 0.7)[::-1]
+        np.testing.assert_allclose(found, specificity[::-1][np.argmin(distance)], rtol=1e-4)
+        np.testing.assert_allclose(other, sensitivity[np.argmin(abs(specificity - 0.6))],
+                                   rtol=1e-4)
+
+
+def test_classes(session):
+    value, all_ = accumulated(session, lambda classes, guesses, **_: hf.metrics.mean_iou(
+        classes, guesses, 5))
+    classes, guesses = all_["classes"], all_["guesses"]
+    either = [((classes == c) | (guesses == c)).sum() for c in range(4)]
+    both = [((classes == c) & (guesses == c)).sum() for c in range(4)]
+    np.testing.assert_allclose(value, np.mean(np.divide(both, either)), rtol=1e-5)
+    value, _ = accumulated(session, lambda classes, guesses, **_:
+                           hf.metrics.mean_per_class_accuracy(classes, guesses, 4))
+    expected = np.mean([(guesses[classes == c] == c).mean() for c in range(4)])
+    np.testing.assert_allclose(value, expected, rtol=1e-5)
+
+
+def test_classes_out_of_range(session):
+    _, update = hf.metrics.mean_iou([0, 5], [0, 1], 5)
+    session.run(hf.local_variables_initializer())
+    with pytest.raises(hf.errors.InvalidArgumentError):
+        session.run(update)
+
+
+@pytest.mark.parametrize("class_id", [None, 2])
+def test_precision_and_recall_of_the_best(session, class_id):
+    recall, all_ = accumulated(session, lambda sets, scores, **_: hf.metrics.recall_at_k(
+        sets, scores, 3, class_id))
+    precision, _ = accumulated(
+        session, lambda sets, scores, **_: hf.metrics.sparse_precision_at_k(
+            sets, scores, 3, class_id))
+    best = [set(row) for row in np.argsort(-all_["scores"], 1)[:, :3]]
+    labels = [set(row) for row in all_["sets"]]
+    if class_id is not None:
+        best, labels = ([s & {class_id} for s in sets] for sets in (best, labels))
+    hits = sum(len(b & y) for b, y in zip(best, labels))
+    np.testing.assert_allclose(recall, hits / sum(map(len, labels)))
+    np.testing.assert_allclose(precision, hits / sum(map(len, best)))
+
+
+def test_average_precision(session):
+    found, all_ = accumulated(
+        session, lambda sets, scores, **_: hf.metrics.sparse_average_precision_at_k(
+            sets, scores, 3))
+    expected = []
+    for labels, scores in zip(all_["sets"], all_["scores"]):
+        hits = np.isin(np.argsort(-scores)[:3], labels)
+        precisions = np.cumsum(hits) / np.arange(1, 4)
+        expected.append((precisions * hits).sum() / 2)
+    np.testing.assert_allclose(found, np.mean(expected))
+
+
+def test_labels_given_twice_count_once(session):
+    scores = np.float32([[3, 2, 1]])
+    value, update = hf.metrics.recall_at_k([[0, 2, 2]], scores, 1)
+    session.run(hf.local_variables_initializer())
+    assert session.run(update) == session.run(value) == 0.5
+
+
+def test_variables_and_collections(session):
+    value, update = hf.metrics.precision([True], [True], metrics_collections=["m"],
+                                         updates_collections="u", name="p")
+    assert [v.name for v in hf.local_variables()] == ["p/true_positives/count:0",
+                                                      "p/false_positives/count:0"]
+    assert not hf.trainable_variables() and not hf.global_variables()
+    assert hf.get_collection("m") == [value] and hf.get_collection("u") == [update]
+
+
+def test_bad_arguments(session):
+    with pytest.raises(ValueError, match="same shape"):
+        hf.metrics.accuracy([1, 2], [[1, 2, 3]])
+    with pytest.raises(ValueError, match="do not broadcast"):
+        hf.metrics.mean([1.0, 2.0], [1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match="ROC or PR"):
+        hf.metrics.auc([1], [0.5], curve="X")
+    with pytest.raises(ValueError, match=r"range \[0, 1\]"):
+        hf.metrics.specificity_at_sensitivity([1], [0.5], 1.5)
+    _, update = hf.metrics.auc([1], [1.5])
+    session.run(hf.local_variables_initializer())
+    with pytest.raises(hf.errors.InvalidArgumentError):
+        session.run(update)
