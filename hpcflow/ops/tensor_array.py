@@ -11,7 +11,7 @@ from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import Graph, colocate_with, name_scope
+from hpcflow.graph.graph import Graph, colocate_with, control_dependencies, name_scope
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
@@ -119,8 +119,10 @@ class TensorArray:
         flow = self._flow if flow is None else flow
         with name_scope(name, "TensorArrayGrad", [self._handle]) as scope:
             with colocate_with(self._handle):
-                handle, flow = raw_ops.TensorArrayGradV3(
+                handle, _ = raw_ops.TensorArrayGradV3(
                     handle=self._handle, flow_in=flow, source=source, name=scope)
+                with control_dependencies([handle]):
+                    flow = raw_ops.Identity(flow, name="gradient_flow")
             array = TensorArray(self._dtype, handle=handle, flow=flow,
                                 infer_shape=self._elements.infer)
             array._elements.shape = self._elements.shape

@@ -27,8 +27,9 @@ class _GradientArray:
         source = op.graph._gradient_scope or "gradients"
         with op.graph.colocate_with(op.inputs[0].op):
             made = self._op("Grad")(handle=op.inputs[0], flow_in=flow, source=source)
-        pair: tuple[Tensor, Tensor] = made if self._version == "V3" else (made, flow)
-        self._handle, self._flow = pair
+        self._handle: Tensor = made[0] if self._version == "V3" else made
+        # Not the flow that comes out: gradients of gradients have to pass here too.
+        self._flow = flow
 
     def _op(self, name: str) -> Any:
         return getattr(raw_ops, f"TensorArray{name}{self._version}")

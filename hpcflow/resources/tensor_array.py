@@ -90,9 +90,10 @@ class TensorArray(Handle):
         found = self.gradients.get(source)
         if found is None:
             self.dynamic = False
+            # An element that was added to several times has as many second derivatives.
             found = TensorArray(f"{self.name}@{source}", self.element_type, len(self.values),
-                                self.dims, self.zeros, identical=self.identical,
-                                is_gradient=True)
+                                self.dims, self.zeros, clear_after_read=not self.is_gradient,
+                                identical=self.identical, is_gradient=True)
             found.shapes = list(self.shapes)
             self.gradients[source] = found
         return found
