@@ -172,8 +172,9 @@ class Executable:
     """
 
     def __init__(self, nodes: list[Node], task: str, devices: dict[str, Any], context: Any,
-                 compiled: bool) -> None:
+                 compiled: bool, fetch_count: int = 0) -> None:
         self.task = task
+        self._fetch_count = fetch_count  # of the whole step; operations run where they are
         self.sends: list[Edge] = []
         self.recvs: list[Edge] = []
         self.items: list[Item] = []
@@ -311,7 +312,8 @@ class Executable:
                 fetched[node.attrs["index"]] = MISSING
             elif node.type == "_FetchOp":
                 fetched[node.attrs["index"]] = None
-        self.results = [fetched[i] for i in range(len(fetched))]
+        count = max([self._fetch_count, *(i + 1 for i in fetched)])
+        self.results = [fetched.get(i) for i in range(count)]
 
     # ------------------------------------------------------------ direct form
 
@@ -420,9 +422,12 @@ def _wanted_ports(groups: list[list[Bound]], known: dict) -> dict[int, list[Port
 
 
 def _fetched_ports(group: list[Bound]) -> list[Port | None]:
-    """Per fetch its port; None for an operation."""
-    fetches = {b.node.attrs["index"]: b.node for b in group if b.node.type in (FETCH, "_FetchOp")}
-    return [(fetches[i], 0) if fetches[i].type == FETCH else None for i in range(len(fetches))]
+    """Per fetch its port; None for an operation, and for what another task has."""
+    ports: dict[int, Port] = {b.node.attrs["index"]: (b.node, 0) for b in group
+                              if b.node.type == FETCH}
+    count = max((b.node.attrs["index"] + 1 for b in group
+                 if b.node.type in (FETCH, "_FetchOp")), default=0)
+    return [ports.get(i) for i in range(count)]
 
 
 def _async_call(b: Bound, known: dict) -> Any:

@@ -119,6 +119,10 @@ class Placer:
                 device = self._device_of(group.device, group.nodes, group.owner, remembered)
                 for member in group.nodes:
                     member.device = device
+        for fetch in graph.fetches:
+            # A fetched operation is done when its own task is: nothing has to be sent for it.
+            if fetch.type == "_FetchOp" and len({c.device for c in fetch.controls}) == 1:
+                fetch.device = fetch.controls[0].device
         for node in graph.nodes:
             if node.op_def.is_stateful and node.type not in _INTERNAL:
                 remembered[node.name] = node.device

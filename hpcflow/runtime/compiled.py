@@ -77,7 +77,7 @@ class LocalStep:
         item = next(i for i in self.executable.items if i.region is not None)
         in_order = order == tuple(range(self.feed_count))
 
-        def run(feeds: tuple) -> Any:
+        def run(feeds: tuple, timeout: float | None = None) -> Any:
             quiet = silence()
             try:
                 return function(None, *feeds) if in_order else function(

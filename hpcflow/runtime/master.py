@@ -66,7 +66,7 @@ class ClusterEngine:
         together = _together(parts, self.peers.ranks())
         context = self._context.for_step(together, f"{self.endpoint.rank}:{plan}")
         executable = Executable(parts.pop(mine, []), mine, self.task.by_name, context,
-                                compiled_form())
+                                compiled_form(), len(names))
         if not parts:
             return LocalStep(executable, names, len(feeds), self.options.timeout)
         return DistributedStep(self, plan, executable, parts, together, names)

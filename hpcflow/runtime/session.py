@@ -247,7 +247,7 @@ class LocalEngine:
         parts = make_parts(elements, feeds, self.task, self.task.device_infos(), self._context,
                            remembered, self.options)
         executable = Executable(parts.get(self.task.name, []), self.task.name, self.task.by_name,
-                                self._context, compiled_form())
+                                self._context, compiled_form(), len(elements))
         return LocalStep(executable, [e.name for e in elements], len(feeds),
                          self.options.timeout)
 
