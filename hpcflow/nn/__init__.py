@@ -35,6 +35,11 @@ from hpcflow.nn.convolution import (
     separable_conv2d,
 )
 from hpcflow.nn.embedding import embedding_lookup
+from hpcflow.nn.fused_normalization import (
+    fused_batch_norm,
+    local_response_normalization,
+    lrn,
+)
 from hpcflow.nn.losses import (
     l2_loss,
     log_poisson_loss,

@@ -1,0 +1,148 @@
+"""Kernels of batch normalization as one op, and of its gradients."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.windows import check_rank
+
+_FLOATS = {"T": ("float16", "float32", "float64")}
+
+
+class _Layout:
+    """Sums over everything but the channels, and vectors that broadcast along them."""
+
+    def __init__(self, data_format: bytes) -> None:
+        first = data_format == b"NCHW"
+        self.channel = 1 if first else 3
+        self.others = (0, 2, 3) if first else (0, 1, 2)
+        self._vector = (-1, 1, 1) if first else (-1,)
+        self._dot = "nchw,nchw->c" if first else "nhwc,nhwc->c"
+
+    def along(self, vector: Any) -> Any:
+        return vector.reshape(self._vector)
+
+    def sum(self, x: Any) -> Any:
+        return x.sum(axis=self.others)
+
+    def dot(self, xp: Any, x: Any, y: Any) -> Any:
+        return xp.einsum(self._dot, x, y)
+
+    def count(self, x: Any) -> int:
+        return math.prod(x.shape[a] for a in self.others)
+
+    def check(self, x: Any, **vectors: Any) -> None:
+        check_rank("x", x, 4)
+        for what, vector in vectors.items():
+            if vector.shape != (x.shape[self.channel],):
+                raise invalid(f"{what} {list(vector.shape)} does not fit the channels of "
+                              f"{list(x.shape)}")
+
+
+def _wide(*arrays: Any) -> list:
+    return [a.astype(np.float32) if a.dtype == np.float16 else a for a in arrays]
+
+
+def moments(xp: Any, x: Any, layout: _Layout) -> tuple[Any, Any, Any]:
+    """(mean, variance, x - mean); NaN for an empty batch."""
+    count = layout.count(x)
+    number = x.dtype.type(count if count else np.nan)
+    mean = layout.sum(x) / number
+    centered = x - layout.along(mean)
+    return mean, layout.dot(xp, centered, centered) / number, centered
+
+
+def _results(node: KernelNode, *values: Any) -> tuple:
+    return tuple(v.astype(node.np_dtype(i), copy=False) for i, v in enumerate(values))
+
+
+@kernel("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", types=_FLOATS)
+def fused_batch_norm(node: KernelNode) -> Callable:
+    """(y, mean, variance to average, mean, variance); the third is free of bias in training."""
+    xp, epsilon, layout = node.xp, node.attr("epsilon"), _Layout(node.attr("data_format"))
+    training, extra = node.attr("is_training"), len(node.output_dtypes) > 5
+
+    def run(x: Any, scale: Any, offset: Any, mean: Any, variance: Any) -> tuple:
+        layout.check(x, scale=scale, offset=offset)
+        x, scale, offset, mean, variance = _wide(x, scale, offset, mean, variance)
+        if training:
+            mean, variance, centered = moments(xp, x, layout)
+            count = layout.count(x)
+            unbiased = variance * variance.dtype.type(count / max(count - 1, 1))
+        else:
+            layout.check(x, mean=mean, variance=variance)
+            centered, unbiased = x - layout.along(mean), variance
+        slope = scale / xp.sqrt(variance + variance.dtype.type(epsilon))
+        y = centered * layout.along(slope) + layout.along(offset)
+        more = (xp.zeros(0, scale.dtype),) if extra else ()
+        return _results(node, y, mean, unbiased, mean, variance, *more)
+
+    return run
+
+
+@kernel("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3", types=_FLOATS,
+        fresh=True)
+def fused_batch_norm_grad(node: KernelNode) -> Callable:
+    """The gradients by x, scale and offset, from the statistics that the op reserved."""
+    xp, epsilon, layout = node.xp, node.attr("epsilon"), _Layout(node.attr("data_format"))
+    training = node.attr("is_training")
+
+    def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *_: Any) -> tuple:
+        layout.check(x, scale=scale, reserve_space_1=mean, reserve_space_2=variance)
+        if dy.shape != x.shape:
+            raise invalid(f"y_backprop {list(dy.shape)} must have the shape of x {list(x.shape)}")
+        dy, x, scale, mean, variance = _wide(dy, x, scale, mean, variance)
+        inverse = 1 / xp.sqrt(variance + variance.dtype.type(epsilon))
+        unit = (x - layout.along(mean)) * layout.along(inverse)
+        by_offset, by_scale = layout.sum(dy), layout.dot(xp, dy, unit)
+        if training:
+            number = x.dtype.type(max(layout.count(x), 1))
+            dy = dy - layout.along(by_offset / number)
+            dy -= unit * layout.along(by_scale / number)
+        dx = dy * layout.along(scale * inverse)
+        empty = xp.zeros(0, scale.dtype)
+        return _results(node, dx, by_scale, by_offset, empty, empty.copy())
+
+    return run
+
+
+@kernel("BatchNormWithGlobalNormalization", types=_FLOATS, fresh=True)
+def _global(node: KernelNode) -> Callable:
+    xp, layout = node.xp, _Layout(b"NHWC")
+    epsilon, scaled = node.attr("variance_epsilon"), node.attr("scale_after_normalization")
+
+    def run(t: Any, m: Any, v: Any, beta: Any, gamma: Any) -> Any:
+        layout.check(t, m=m, v=v, beta=beta)
+        inverse = 1 / xp.sqrt(v + v.dtype.type(epsilon))
+        if scaled:
+            layout.check(t, gamma=gamma)
+            inverse = inverse * gamma
+        return (t - m) * inverse + beta
+
+    return run
+
+
+@kernel("BatchNormWithGlobalNormalizationGrad", types=_FLOATS, fresh=True)
+def _global_grad(node: KernelNode) -> Callable:
+    """By everything, with mean and variance as variables of their own."""
+    xp, layout = node.xp, _Layout(b"NHWC")
+    epsilon, scaled = node.attr("variance_epsilon"), node.attr("scale_after_normalization")
+
+    def run(t: Any, m: Any, v: Any, gamma: Any, dy: Any) -> tuple:
+        layout.check(t, m=m, v=v)
+        if dy.shape != t.shape:
+            raise invalid(f"backprop {list(dy.shape)} must have the shape of t {list(t.shape)}")
+        inverse = 1 / xp.sqrt(v + v.dtype.type(epsilon))
+        total, product = layout.sum(dy), layout.dot(xp, dy, t - m)
+        slope = inverse * gamma if scaled else inverse
+        by_gamma = product * inverse if scaled else xp.zeros_like(gamma)
+        half = t.dtype.type(-0.5)
+        return (dy * slope, -total * slope, half * product * slope * inverse * inverse, total,
+                by_gamma)
+
+    return run
