@@ -248,6 +248,7 @@ class Endpoint:
     def _served(self, source: int, plan: int, lane: int, step: Step) -> None:
         blob = b"" if step.error is None else _error_bytes(step.error)
         message = wire.pack(wire.DONE, plan, lane, step.step_id, flags=1 if blob else 0, blob=blob)
+        step.lane.end()
         self.transport.send_message(source, message)
 
     def _tell_failure(self, source: int, plan: int, lane: int, step: Step) -> None:

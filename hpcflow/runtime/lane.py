@@ -78,7 +78,7 @@ class Lane:
         self._sent = [False] * len(executable.sends)
         self._by_node = {e.node: e.index for e in executable.sends}
         self._sent_done = self._send_completed
-        self.step: Any = None  # the Step that uses this lane, or used it last
+        self.step: Any = None  # the Step that uses this lane
 
     def open_sends(self, tags: dict[str, int]) -> None:
         """Take the tags that the receivers gave to this lane's edges (by edge name)."""
@@ -108,6 +108,10 @@ class Lane:
         self.step = step
         if self._sent:
             self._sent = [False] * len(self._sent)
+
+    def end(self) -> None:
+        """The step is over: nothing of it is kept."""
+        self.step = None
 
     def aborted(self, step: Step) -> None:
         """The step failed: what it has not sent is sent as dead, so that nobody waits for it."""

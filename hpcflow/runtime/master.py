@@ -196,6 +196,7 @@ class DistributedStep:
             self._wait(execution, timeout or self.engine.options.timeout)
         finally:
             if execution.remaining == 0:
+                lane.lane.end()
                 with self._lock:
                     self._free.append(lane)
             # Otherwise the lane could not be drained: nothing may use it again.
