@@ -49,6 +49,7 @@ from hpcflow.nn.losses import (
     weighted_cross_entropy_with_logits,
 )
 from hpcflow.nn.measures import in_top_k, top_k, zero_fraction
+from hpcflow.nn.morphology import dilation2d, erosion2d
 from hpcflow.nn.normalization import (
     batch_norm_with_global_normalization,
     batch_normalization,
