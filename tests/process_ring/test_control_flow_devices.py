@@ -1,0 +1,86 @@
+"""Loops, branches, arrays and their gradients over devices."""
+
+import numpy as np
+import pytest
+from fake_accelerator import FakeDevice, fake_accelerators
+
+import hpcflow as hf
+
+pytestmark = pytest.mark.usefixtures("form")
+
+X = np.array([[0.3, -0.2], [0.5, 0.1]], np.float32)
+W = np.array([[0.5, 0.4], [-0.3, 0.8]], np.float32)
+
+
+def model(parallel=10, swap=False, place=None):
+    """Fetches of a loop with a branch and an array, and their gradients."""
+    x, w = hf.placeholder(hf.float32, [2, 2]), hf.placeholder(hf.float32, [2, 2])
+
+    def body(i, a, ta):
+        with hf.device(place):
+            a = hf.tanh(hf.matmul(a, w))
+        a = hf.cond(hf.equal(i % 2, 0), lambda: a * 2.0 + x, lambda: a)
+        return [i + 1, a, ta.write(i, hf.reduce_sum(a * a, 1))]
+
+    _, a, ta = hf.while_loop(lambda i, *_: i < 5, body, [0, x, hf.TensorArray(hf.float32, 5)],
+                             parallel_iterations=parallel, swap_memory=swap)
+    stacked = ta.stack()
+    grads = hf.gradients([a, stacked], [x, w])
+    return [a, stacked, *grads], {x: X, w: W}
+
+
+@pytest.fixture(scope="module")
+def expected():
+    with hf.Graph().as_default(), hf.Session() as session:
+        fetches, feeds = model()
+        return session.run(fetches, feeds)
+
+
+def check(session, model, expected):
+    for _ in range(2):
+        for value, wanted in zip(session.run(*model), expected):
+            np.testing.assert_allclose(value, wanted, rtol=2e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("parallel", [1, 10])
+def test_a_body_over_two_devices(graph, expected, parallel):
+    config = hf.ConfigProto(device_count={"CPU": 2})
+    with hf.Session(config=config) as session:
+        check(session, model(parallel, place="/cpu:1"), expected)
+
+
+@pytest.mark.parametrize("parallel", [1, 10])
+@pytest.mark.parametrize("swap", [False, True])
+def test_on_a_device_with_its_own_memory(graph, expected, parallel, swap):
+    with fake_accelerators(1), hf.Session() as session:
+        check(session, model(parallel, swap), expected)
+
+
+def test_between_host_and_device(graph, expected):
+    with fake_accelerators(1), hf.Session() as session:
+        check(session, model(place="/cpu:0"), expected)
+
+
+def test_swapping_moves_the_stacks_to_the_host(graph, expected):
+    def moved(swap):
+        with hf.Graph().as_default(), fake_accelerators(1), hf.Session() as session:
+            fetches, feeds = model(swap=swap)
+            session.run(fetches, feeds)
+            device = next(d for d in session._engine.task.devices if isinstance(d, FakeDevice))
+            return device.moved_out
+
+    assert moved(True) > moved(False)
+
+
+def test_arrays_on_a_device(graph):
+    with fake_accelerators(1), hf.Session() as session:
+        x = hf.placeholder(hf.float32, [3, 2])
+        ta = hf.TensorArray(hf.float32, 3, clear_after_read=False).unstack(x)
+        parts = hf.TensorArray(hf.float32, 2, clear_after_read=False, infer_shape=False)
+        parts = parts.split(x, [1, 2])
+        fetches = [ta.stack(), ta.gather([2, 0]), ta.size(), parts.concat(), parts.read(1),
+                   hf.gradients(ta.stack() * 2.0, x)[0], hf.map_fn(lambda r: r * 2.0, x)]
+        value = np.arange(6, dtype=np.float32).reshape(3, 2)
+        wanted = [value, value[[2, 0]], 3, value, value[1:], np.full((3, 2), 2), value * 2]
+        for got, want in zip(session.run(fetches, {x: value}), wanted):
+            np.testing.assert_array_equal(got, want)
