@@ -20,8 +20,9 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape
 
-# What one block of all arrays together may take: about the second-level cache of a core.
-WORKING_SET_BYTES = 1 << 20
+# What one block of all arrays together may take: a little more than the second-level cache of a
+# core, since the passes of a rule do not touch all arrays at once.
+WORKING_SET_BYTES = 3 << 19
 
 
 class Update(NamedTuple):
@@ -245,7 +246,7 @@ def _checked_ftrl(xp: Any, lr: Any, l1: Any, l2: Any, lr_power: Any) -> tuple:
 _register(Update("GradientDescent", "var alpha delta", 1, 1, rules.gradient_descent, types=()))
 _register(Update("Momentum", "var accum lr grad momentum", 2, 1, rules.momentum, types=(),
                  sparse_inputs="var accum lr grad indices momentum"))
-_register(Update("Adagrad", "var accum lr grad", 2, 2, rules.adagrad,
+_register(Update("Adagrad", "var accum lr grad", 2, 1, rules.adagrad,
                  sparse_inputs="var accum lr grad indices"))
 _register(Update("AdagradDA", "var gradient_accumulator gradient_squared_accumulator grad lr l1 "
                  "l2 global_step", 3, 2, rules.adagrad_da, on_host=True,

@@ -44,13 +44,13 @@ def nesterov_momentum(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
 def adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """``accum += grad**2; var -= lr * grad / sqrt(accum)`` (Duchi et al., 2011)"""
     var, accum, grad = arrays
-    (lr,), (t, u) = scalars, scratch
+    (lr,), (t,) = scalars, scratch
     xp.multiply(grad, grad, t)
     xp.add(accum, t, accum)
     xp.sqrt(accum, t)
-    xp.multiply(grad, lr, u)
-    xp.divide(u, t, u)
-    xp.subtract(var, u, var)
+    xp.divide(grad, t, t)
+    xp.multiply(t, lr, t)
+    xp.subtract(var, t, var)
 
 
 def adagrad_da(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
