@@ -1,18 +1,16 @@
-"""Helpers that programs of the 1.x API find under ``contrib``: ``lookup``, ``staging``."""
+"""``hpcflow.contrib``: recurrent cells, layers and helpers that 1.x keeps outside its core."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
-_MODULES = ("lookup", "staging")
+_MODULES = ("layers", "rnn", "util")
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'hpcflow.contrib' has no attribute '{name}'")
-    return importlib.import_module(f"hpcflow.contrib.{name}")
-
-
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_MODULES})
+    module = importlib.import_module(f"hpcflow.contrib.{name}")
+    globals()[name] = module
+    return module

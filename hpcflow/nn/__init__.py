@@ -67,3 +67,4 @@ from hpcflow.nn.pooling import (
     max_pool_with_argmax,
     pool,
 )
+from hpcflow.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn

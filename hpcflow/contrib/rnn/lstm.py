@@ -1,0 +1,185 @@
+"""Long short-term memory cells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from hpcflow.contrib.rnn.cell import RNNCell, affine, cell_scope
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.clipping import clip_by_value
+from hpcflow.ops.elementwise import sigmoid, tanh
+from hpcflow.ops.partitioners import fixed_size_partitioner
+from hpcflow.ops.variable_scope import get_variable, variable_scope
+
+
+class LSTMStateTuple(NamedTuple):
+    """The state of an LSTM cell: the memory `c` and the output `h`."""
+
+    c: Any
+    h: Any
+
+    @property
+    def dtype(self) -> Any:
+        """The element type, the same of both. ``TypeError`` if it is not."""
+        if self.c.dtype != self.h.dtype:
+            raise TypeError(f"Inconsistent internal state: {self.c.dtype} vs {self.h.dtype}")
+        return self.c.dtype
+
+
+def _state_parts(state: Any, memory_size: int, is_tuple: bool) -> tuple[Tensor, Tensor]:
+    """Memory and output of a state, which may be one matrix of both."""
+    if is_tuple:
+        c, h = state
+        return convert_to_tensor(c), convert_to_tensor(h)
+    state = convert_to_tensor(state)
+    return state[:, :memory_size], state[:, memory_size:]
+
+
+def _joined(c: Tensor, h: Tensor, is_tuple: bool) -> Any:
+    return LSTMStateTuple(c, h) if is_tuple else raw_ops.ConcatV2([c, h], 1)
+
+
+class BasicLSTMCell(RNNCell):
+    """LSTM without peepholes (Zaremba et al., 2014, arXiv:1409.2329).
+
+    i, j, f, o = W [inputs, h] + b;
+    c' = c sigmoid(f + forget_bias) + sigmoid(i) activation(j); h' = activation(c') sigmoid(o).
+
+    Args:
+        num_units: size of memory and output.
+        forget_bias: added to the forget gate, so that training begins with remembering.
+        input_size: accepted; the inputs say their size.
+        state_is_tuple: states are :class:`LSTMStateTuple`; else matrices ``[c, h]``.
+        activation: a function of tensors.
+        reuse: as of ``variable_scope``.
+    """
+
+    def __init__(self, num_units: int, forget_bias: float = 1.0, input_size: Any = None,
+                 state_is_tuple: bool = True, activation: Callable = tanh,
+                 reuse: bool | None = None) -> None:
+        self._num_units = num_units
+        self._forget_bias = forget_bias
+        self._state_is_tuple = state_is_tuple
+        self._activation = activation
+        self._reuse = reuse
+
+    @property
+    def state_size(self) -> Any:
+        """The sizes of memory and output, or their sum."""
+        size = self._num_units
+        return LSTMStateTuple(size, size) if self._state_is_tuple else 2 * size
+
+    @property
+    def output_size(self) -> int:
+        """The number of units."""
+        return self._num_units
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step."""
+        with cell_scope(scope, "basic_lstm_cell", self._reuse):
+            c, h = _state_parts(state, self._num_units, self._state_is_tuple)
+            gates = affine([inputs, h], 4 * self._num_units)
+            i, j, f, o = raw_ops.Split(1, gates, num_split=4)
+            kept = raw_ops.Mul(c, sigmoid(_plus(f, self._forget_bias)))
+            new_c = raw_ops.Add(kept, raw_ops.Mul(sigmoid(i), self._activation(j)))
+            new_h = raw_ops.Mul(self._activation(new_c), sigmoid(o))
+            return new_h, _joined(new_c, new_h, self._state_is_tuple)
+
+
+def _plus(x: Tensor, number: float) -> Tensor:
+    return raw_ops.Add(x, x.dtype.base_dtype.np.type(number)) if number else x
+
+
+class LSTMCell(RNNCell):
+    """LSTM with optional peepholes, clipping and projection (Sak et al., 2014, arXiv:1402.1128).
+
+    Args:
+        num_units: size of the memory.
+        input_size: accepted; the inputs say their size.
+        use_peepholes: the gates also see the memory, each unit its own.
+        cell_clip: limit of the memory's absolute values.
+        initializer: of weights and projection.
+        num_proj: size of the output after a projection; None for no projection.
+        proj_clip: limit of the projection's absolute values.
+        num_unit_shards: number of parts that the weights are cut into.
+        num_proj_shards: number of parts that the projection is cut into.
+        forget_bias: added to the forget gate.
+        state_is_tuple: states are :class:`LSTMStateTuple`; else matrices ``[c, h]``.
+        activation: a function of tensors.
+        reuse: as of ``variable_scope``.
+    """
+
+    def __init__(self, num_units: int, input_size: Any = None, use_peepholes: bool = False,
+                 cell_clip: float | None = None, initializer: Any = None,
+                 num_proj: int | None = None, proj_clip: float | None = None,
+                 num_unit_shards: int | None = None, num_proj_shards: int | None = None,
+                 forget_bias: float = 1.0, state_is_tuple: bool = True,
+                 activation: Callable = tanh, reuse: bool | None = None) -> None:
+        self._num_units = num_units
+        self._use_peepholes = use_peepholes
+        self._cell_clip = cell_clip
+        self._initializer = initializer
+        self._num_proj = num_proj
+        self._proj_clip = proj_clip
+        self._num_unit_shards = num_unit_shards
+        self._num_proj_shards = num_proj_shards
+        self._forget_bias = forget_bias
+        self._state_is_tuple = state_is_tuple
+        self._activation = activation
+        self._reuse = reuse
+
+    @property
+    def state_size(self) -> Any:
+        """The sizes of memory and output, or their sum."""
+        sizes = LSTMStateTuple(self._num_units, self.output_size)
+        return sizes if self._state_is_tuple else sum(sizes)
+
+    @property
+    def output_size(self) -> int:
+        """The size of the projection, or the number of units."""
+        return self._num_units if self._num_proj is None else self._num_proj
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step."""
+        with variable_scope(scope or "lstm_cell", initializer=self._initializer,
+                            partitioner=_shards(self._num_unit_shards), reuse=self._reuse):
+            c, h = _state_parts(state, self._num_units, self._state_is_tuple)
+            gates = affine([inputs, h], 4 * self._num_units)
+            i, j, f, o = raw_ops.Split(1, gates, num_split=4)
+            new_c = self._memory(c, i, j, f)
+            new_h = raw_ops.Mul(sigmoid(self._peep("w_o_diag", o, new_c)),
+                                self._activation(new_c))
+            new_h = self._projected(new_h)
+            return new_h, _joined(new_c, new_h, self._state_is_tuple)
+
+    def _memory(self, c: Tensor, i: Tensor, j: Tensor, f: Tensor) -> Tensor:
+        """The memory after the step."""
+        forget = self._peep("w_f_diag", _plus(f, self._forget_bias), c)
+        kept = raw_ops.Mul(sigmoid(forget), c)
+        added = raw_ops.Mul(sigmoid(self._peep("w_i_diag", i, c)), self._activation(j))
+        return _clipped(raw_ops.Add(kept, added), self._cell_clip)
+
+    def _peep(self, name: str, gate: Tensor, memory: Tensor) -> Tensor:
+        """The gate, seeing the memory if there are peepholes."""
+        if not self._use_peepholes:
+            return gate
+        weights = get_variable(name, [self._num_units], memory.dtype.base_dtype)
+        return raw_ops.Add(gate, raw_ops.Mul(convert_to_tensor(weights), memory))
+
+    def _projected(self, output: Tensor) -> Tensor:
+        if self._num_proj is None:
+            return output
+        with variable_scope("projection", partitioner=_shards(self._num_proj_shards)):
+            output = affine([output], self._num_proj, bias=False)
+        return _clipped(output, self._proj_clip)
+
+
+def _shards(count: int | None) -> Any:
+    return None if count is None else fixed_size_partitioner(count)
+
+
+def _clipped(x: Tensor, limit: float | None) -> Tensor:
+    return x if limit is None else clip_by_value(x, -limit, limit)

@@ -1,0 +1,242 @@
+"""Cells made of cells: stacks, and wrappers that change inputs, outputs or devices."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from hpcflow.contrib.rnn.cell import RNNCell, affine, cell_scope
+from hpcflow.graph import nest
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import device
+from hpcflow.graph.raw import raw_ops
+from hpcflow.nn.activations import dropout
+from hpcflow.nn.embedding import embedding_lookup
+from hpcflow.nn.rnn_steps import check_cell
+from hpcflow.ops.initializers import RandomUniform
+from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
+
+
+class _Wrapper(RNNCell):
+    """A cell around another, with its sizes."""
+
+    def __init__(self, cell: RNNCell) -> None:
+        check_cell(cell)
+        self._cell = cell
+
+    @property
+    def state_size(self) -> Any:
+        """The sizes of the wrapped cell's state."""
+        return self._cell.state_size
+
+    @property
+    def output_size(self) -> Any:
+        """The sizes of the wrapped cell's output."""
+        return self._cell.output_size
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """Return the wrapped cell's zero state."""
+        return self._cell.zero_state(batch_size, dtype)
+
+
+class DropoutWrapper(_Wrapper):
+    """A cell with dropout on its inputs and outputs, not on its state.
+
+    Args:
+        cell: the cell.
+        input_keep_prob: probability of keeping an input; a number or a tensor.
+        output_keep_prob: probability of keeping an output.
+        seed: seed of the random numbers.
+
+    Raises: ``TypeError`` for something that is not a cell, ``ValueError`` for a number outside
+        (0, 1].
+    """
+
+    def __init__(self, cell: RNNCell, input_keep_prob: Any = 1.0, output_keep_prob: Any = 1.0,
+                 seed: int | None = None) -> None:
+        super().__init__(cell)
+        for name, value in (("input_keep_prob", input_keep_prob),
+                            ("output_keep_prob", output_keep_prob)):
+            if isinstance(value, (int, float)) and not 0 < value <= 1:
+                raise ValueError(f"Parameter {name} must be between 0 and 1: {value}")
+        self._input_keep_prob = input_keep_prob
+        self._output_keep_prob = output_keep_prob
+        self._seed = seed
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step."""
+        inputs = self._dropped(inputs, self._input_keep_prob)
+        output, state = self._cell(inputs, state, scope)
+        return self._dropped(output, self._output_keep_prob), state
+
+    def _dropped(self, values: Any, keep_prob: Any) -> Any:
+        if isinstance(keep_prob, (int, float)) and keep_prob == 1:
+            return values
+        return nest.pack_as(values, [dropout(v, keep_prob, seed=self._seed)
+                                     for v in nest.flatten(values)])
+
+
+class ResidualWrapper(_Wrapper):
+    """A cell whose inputs are added to its outputs; both must have the same shape."""
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step."""
+        output, state = self._cell(inputs, state, scope)
+        nest.check_same(inputs, output, "inputs and outputs")
+        added = [raw_ops.Add(x, y) for x, y in zip(nest.flatten(inputs), nest.flatten(output),
+                                                   strict=True)]
+        return nest.pack_as(output, added), state
+
+
+class DeviceWrapper(_Wrapper):
+    """A cell whose operations go to `device` (a name or a function, as ``hf.device`` takes)."""
+
+    def __init__(self, cell: RNNCell, device: Any) -> None:
+        super().__init__(cell)
+        self._device = device
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """Return the wrapped cell's zero state, on the device."""
+        with device(self._device):
+            return super().zero_state(batch_size, dtype)
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step on the device."""
+        with device(self._device):
+            return self._cell(inputs, state, scope)
+
+
+class InputProjectionWrapper(_Wrapper):
+    """A cell that sees ``W inputs + b``, `num_proj` numbers, instead of its inputs."""
+
+    def __init__(self, cell: RNNCell, num_proj: int, input_size: Any = None,
+                 reuse: bool | None = None) -> None:
+        super().__init__(cell)
+        self._num_proj = num_proj
+        self._reuse = reuse
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step."""
+        with cell_scope(scope, "input_projection_wrapper", self._reuse):
+            return self._cell(affine([inputs], self._num_proj), state)
+
+
+class OutputProjectionWrapper(_Wrapper):
+    """A cell whose output is ``W output + b``, `output_size` numbers, of another cell."""
+
+    def __init__(self, cell: RNNCell, output_size: int, reuse: bool | None = None) -> None:
+        super().__init__(cell)
+        if output_size < 1:
+            raise ValueError(f"Parameter output_size must be > 0: {output_size}")
+        self._output_size = output_size
+        self._reuse = reuse
+
+    @property
+    def output_size(self) -> int:
+        """The size of the projection."""
+        return self._output_size
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step."""
+        with cell_scope(scope, "output_projection_wrapper", self._reuse):
+            output, state = self._cell(inputs, state)
+            return affine([output], self._output_size), state
+
+
+class EmbeddingWrapper(_Wrapper):
+    """A cell whose inputs are symbols, integers of shape ``[batch]`` or ``[batch, 1]``.
+
+    Args:
+        cell: the cell, which sees rows of a table.
+        embedding_classes: number of symbols.
+        embedding_size: size of their rows.
+        initializer: of the table; the variable scope's, else uniform in ±√3 (variance 1).
+        reuse: as of ``variable_scope``.
+    """
+
+    def __init__(self, cell: RNNCell, embedding_classes: int, embedding_size: int,
+                 initializer: Any = None, reuse: bool | None = None) -> None:
+        super().__init__(cell)
+        if embedding_classes <= 0 or embedding_size <= 0:
+            raise ValueError(f"Both embedding_classes and embedding_size must be > 0: "
+                             f"{embedding_classes}, {embedding_size}.")
+        self._classes = embedding_classes
+        self._size = embedding_size
+        self._initializer = initializer
+        self._reuse = reuse
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step."""
+        with cell_scope(scope, "embedding_wrapper", self._reuse):
+            initializer = self._initializer or get_variable_scope().initializer
+            if initializer is None:
+                initializer = RandomUniform(-math.sqrt(3), math.sqrt(3))
+            dtype = nest.flatten(state)[0].dtype.base_dtype
+            table = get_variable("embedding", [self._classes, self._size], dtype, initializer)
+            symbols = raw_ops.Reshape(convert_to_tensor(inputs), [-1])
+            return self._cell(embedding_lookup(table, symbols), state)
+
+
+class MultiRNNCell(RNNCell):
+    """Cells on top of each other: each one's output is the next one's input.
+
+    Args:
+        cells: the cells, the lowest first.
+        state_is_tuple: the state is a tuple of the cells' states; else their matrices joined.
+
+    Raises: ``ValueError`` for no cells, or for tuple states inside joined ones.
+    """
+
+    def __init__(self, cells: Sequence[RNNCell], state_is_tuple: bool = True) -> None:
+        if not cells:
+            raise ValueError("Must specify at least one cell for MultiRNNCell.")
+        for cell in cells:
+            check_cell(cell)
+        self._cells = list(cells)
+        self._state_is_tuple = state_is_tuple
+        if not state_is_tuple and any(nest.is_nested(c.state_size) for c in cells):
+            raise ValueError("Some cells return tuples of states, but the flag state_is_tuple is "
+                             f"not set. State sizes are: {[c.state_size for c in cells]}")
+
+    @property
+    def state_size(self) -> Any:
+        """The cells' sizes, or their sum."""
+        sizes = tuple(cell.state_size for cell in self._cells)
+        return sizes if self._state_is_tuple else sum(sizes)
+
+    @property
+    def output_size(self) -> Any:
+        """The highest cell's size."""
+        return self._cells[-1].output_size
+
+    def zero_state(self, batch_size: Any, dtype: Any) -> Any:
+        """Return the cells' zero states."""
+        if not self._state_is_tuple:
+            return super().zero_state(batch_size, dtype)
+        return tuple(cell.zero_state(batch_size, dtype) for cell in self._cells)
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step of every cell."""
+        with cell_scope(scope, "multi_rnn_cell", None):
+            states = []
+            for number, (cell, own) in enumerate(zip(self._cells, self._split(state),
+                                                     strict=True)):
+                with variable_scope(f"cell_{number}"):
+                    inputs, following = cell(inputs, own)
+                states.append(following)
+        return inputs, tuple(states) if self._state_is_tuple else raw_ops.ConcatV2(states, 1)
+
+    def _split(self, state: Any) -> list:
+        """The state of each cell."""
+        if self._state_is_tuple:
+            if not isinstance(state, (tuple, list)) or len(state) != len(self._cells):
+                raise ValueError(f"Expected state to be a tuple of length {len(self._cells)}, but "
+                                 f"received: {state}")
+            return list(state)
+        sizes, states = [cell.state_size for cell in self._cells], []
+        state = convert_to_tensor(state)
+        for i, size in enumerate(sizes):
+            begin = sum(sizes[:i])
+            states.append(state[:, begin:begin + size])
+        return states

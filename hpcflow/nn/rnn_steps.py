@@ -1,0 +1,93 @@
+"""What all unrolled recurrent networks share: initial states, and rows that have ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph import nest
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.shapes import as_shape
+
+
+def check_cell(cell: Any) -> None:
+    """``TypeError`` unless `cell` can be called and says its sizes, as RNN cells do."""
+    if not (callable(cell) and hasattr(cell, "output_size") and hasattr(cell, "state_size")):
+        raise TypeError(f"cell must be an instance of RNNCell, got {cell!r}")
+
+
+def size_dims(size: Any) -> list:
+    """The dimensions after the batch that a cell's size (a number or a shape) stands for."""
+    return [size] if isinstance(size, (int, np.integer)) else as_shape(size).as_list()
+
+
+def batch_size_of(tensor: Tensor, axis: int = 0) -> Any:
+    """The number of rows: a Python int if it is known, else a scalar tensor."""
+    known = None if tensor._dims is None else tensor._dims[axis]
+    return known if known is not None else raw_ops.Gather(raw_ops.Shape(tensor), np.int32(axis))
+
+
+def static_batch(batch_size: Any) -> int | None:
+    """The number of rows if it is known while the graph is built."""
+    return None if isinstance(batch_size, Tensor) else int(batch_size)
+
+
+def zeros_of(size: Any, batch_size: Any, dtype: Any) -> Tensor:
+    """Zeros of shape ``[batch_size, *size]``."""
+    dims = size_dims(size)
+    zero = convert_to_tensor(0, dtype)
+    if isinstance(batch_size, Tensor):
+        shape = raw_ops.Pack([batch_size, *[np.int32(d) for d in dims]])
+    else:
+        shape = convert_to_tensor([int(batch_size), *dims], dtypes.int32)
+    zeros = raw_ops.Fill(shape, zero)
+    zeros.set_shape([static_batch(batch_size), *dims])
+    return zeros
+
+
+def initial_state_of(cell: Any, initial_state: Any, batch_size: Any, dtype: Any) -> Any:
+    """The state given, as tensors, or the cell's zero state of `dtype`."""
+    if initial_state is not None:
+        leaves = [convert_to_tensor(s) for s in nest.flatten(initial_state)]
+        return nest.pack_as(initial_state, leaves)
+    if dtype is None:
+        raise ValueError("If no initial_state is provided, dtype must be.")
+    return cell.zero_state(batch_size, dtype)
+
+
+def as_lengths(sequence_length: Any) -> Tensor | None:
+    """The lengths as an int32 vector, or None. ``ValueError`` for another rank."""
+    if sequence_length is None:
+        return None
+    lengths = convert_to_tensor(sequence_length)
+    if lengths.dtype.base_dtype is not dtypes.int32:
+        lengths = raw_ops.Cast(lengths, DstT=dtypes.int32)
+    if lengths._dims is not None and len(lengths._dims) != 1:
+        raise ValueError(f"sequence_length must be a vector of length batch_size, but has shape "
+                         f"{list(lengths._dims)}")
+    return lengths
+
+
+def select_rows(condition: Tensor, chosen: Any, other: Any) -> Any:
+    """In a nest of tensors, the rows of `chosen` where the vector `condition` is true."""
+    leaves = []
+    for a, b in zip(nest.flatten(chosen), nest.flatten(other), strict=True):
+        row = raw_ops.Select(condition, a, b)
+        row.set_shape(b.shape)
+        leaves.append(row)
+    return nest.pack_as(other, leaves)
+
+
+def step_until(time: Any, lengths: Tensor | None, cell: Any, inputs: Any, state: Any,
+               zero_output: Any) -> tuple:
+    """One step of `cell`; rows past their length give zeros and keep their state."""
+    output, following = cell(inputs, state)
+    nest.check_same(state, following, "The state before and after a step")
+    if lengths is None:
+        return output, following
+    ended = raw_ops.GreaterEqual(time, lengths)
+    return select_rows(ended, zero_output, output), select_rows(ended, state, following)

@@ -1,0 +1,335 @@
+"""Recurrent cells and networks against their equations in NumPy, and training of a small one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.contrib import rnn, util
+
+RNG = np.random.default_rng(3)
+BATCH, TIME, SIZE, UNITS = 3, 5, 4, 6
+INPUTS = RNG.normal(size=(BATCH, TIME, SIZE)).astype(np.float32)
+LENGTHS = [2, 5, 0]
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def weights_of(session):
+    session.run(hf.global_variables_initializer())
+    rng = np.random.default_rng(1)
+    for variable in hf.global_variables():
+        value = rng.normal(size=variable.shape.as_list()).astype(np.float32) / 2
+        variable.load(value, session) if hasattr(variable, "load") else session.run(
+            variable.assign(value))
+    return {v.name[:-2]: session.run(v) for v in hf.global_variables()}
+
+
+def basic_step(x, h, w, b):
+    return np.tanh(np.concatenate([x, h], 1) @ w + b)
+
+
+def lstm_step(x, c, h, w, b, forget=1.0):
+    i, j, f, o = np.split(np.concatenate([x, h], 1) @ w + b, 4, 1)
+    c = c * sigmoid(f + forget) + sigmoid(i) * np.tanh(j)
+    return c, np.tanh(c) * sigmoid(o)
+
+
+def unrolled(w, b, inputs, lengths=None):
+    """Outputs and final state of the basic cell, by the definition."""
+    h, outputs = np.zeros((BATCH, UNITS), np.float32), []
+    for t in range(inputs.shape[1]):
+        new = basic_step(inputs[:, t], h, w, b)
+        alive = np.ones((BATCH, 1), bool) if lengths is None else t < np.array(lengths)[:, None]
+        outputs.append(np.where(alive, new, 0))
+        h = np.where(alive, new, h)
+    return np.stack(outputs, 1), h
+
+
+# ---------------------------------------------------------------- cells
+
+
+def test_gru(session):
+    x, h = INPUTS[:, 0], RNG.normal(size=(BATCH, UNITS)).astype(np.float32)
+    output, state = rnn.GRUCell(UNITS)(hf.constant(x), hf.constant(h))
+    w = weights_of(session)
+    gates = np.concatenate([x, h], 1) @ w["gru_cell/gates/weights"] + w["gru_cell/gates/biases"]
+    r, u = np.split(sigmoid(gates), 2, 1)
+    joined = np.concatenate([x, r * h], 1)
+    c = np.tanh(joined @ w["gru_cell/candidate/weights"] + w["gru_cell/candidate/biases"])
+    assert output is state
+    np.testing.assert_allclose(session.run(output), u * h + (1 - u) * c, atol=1e-5)
+
+
+@pytest.mark.parametrize("is_tuple", [True, False])
+def test_basic_lstm(session, is_tuple):
+    x = INPUTS[:, 0]
+    c, h = (RNG.normal(size=(BATCH, UNITS)).astype(np.float32) for _ in range(2))
+    cell = rnn.BasicLSTMCell(UNITS, forget_bias=0.5, state_is_tuple=is_tuple)
+    given = rnn.LSTMStateTuple(hf.constant(c), hf.constant(h)) if is_tuple else hf.constant(
+        np.concatenate([c, h], 1))
+    output, state = cell(hf.constant(x), given)
+    w = weights_of(session)
+    c, h = lstm_step(x, c, h, w["basic_lstm_cell/weights"], w["basic_lstm_cell/biases"], 0.5)
+    np.testing.assert_allclose(session.run(output), h, atol=1e-5)
+    found = session.run(state)
+    if is_tuple:
+        assert isinstance(found, rnn.LSTMStateTuple) and state.dtype == hf.float32
+        found = np.concatenate(found, 1)
+    np.testing.assert_allclose(found, np.concatenate([c, h], 1), atol=1e-5)
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_lstm_with_everything(session, shards):
+    x = INPUTS[:, 0]
+    c = RNG.normal(size=(BATCH, UNITS)).astype(np.float32)
+    m = RNG.normal(size=(BATCH, 2)).astype(np.float32)
+    cell = rnn.LSTMCell(UNITS, use_peepholes=True, cell_clip=0.7, num_proj=2, proj_clip=0.5,
+                        num_unit_shards=shards, num_proj_shards=shards,
+                        initializer=hf.random_uniform_initializer(-1, 1))
+    assert cell.state_size == (UNITS, 2) and cell.output_size == 2
+    output, state = cell(hf.constant(x), (hf.constant(c), hf.constant(m)))
+    parts = weights_of(session)
+
+    def whole(name):
+        found = [v for k, v in sorted(parts.items())
+                 if k == f"lstm_cell/{name}" or k.startswith(f"lstm_cell/{name}/part_")]
+        return np.concatenate(found)
+
+    gates = np.concatenate([x, m], 1) @ whole("weights") + whole("biases")
+    i, j, f, o = np.split(gates, 4, 1)
+    new_c = sigmoid(f + 1 + whole("w_f_diag") * c) * c
+    new_c += sigmoid(i + whole("w_i_diag") * c) * np.tanh(j)
+    new_c = np.clip(new_c, -0.7, 0.7)
+    h = sigmoid(o + whole("w_o_diag") * new_c) * np.tanh(new_c)
+    h = np.clip(h @ whole("projection/weights"), -0.5, 0.5)
+    np.testing.assert_allclose(session.run(state.c), new_c, atol=1e-5)
+    np.testing.assert_allclose(session.run(output), h, atol=1e-5)
+
+
+# ---------------------------------------------------------------- loops and unrolled networks
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["whole", "lengths"])
+@pytest.mark.parametrize("form", ["static", "unknown", "time major", "unrolled"])
+def test_networks(session, form, lengths):
+    cell, feeds = rnn.BasicRNNCell(UNITS), {}
+    x = hf.constant(INPUTS)
+    if form == "unknown":
+        x = hf.placeholder(hf.float32, [None, None, SIZE])
+        feeds = {x: INPUTS}
+    if form == "unrolled":
+        outputs, state = rnn.static_rnn(cell, hf.unstack(x, axis=1), dtype=hf.float32,
+                                        sequence_length=lengths)
+        outputs = hf.stack(outputs, 1)
+    elif form == "time major":
+        outputs, state = hf.nn.dynamic_rnn(cell, hf.transpose(x, [1, 0, 2]), lengths,
+                                           dtype=hf.float32, time_major=True)
+        assert outputs.shape.as_list() == [TIME, BATCH, UNITS]
+        outputs = hf.transpose(outputs, [1, 0, 2])
+    else:
+        outputs, state = hf.nn.dynamic_rnn(cell, x, lengths, dtype=hf.float32)
+        if form == "static":
+            assert outputs.shape.as_list() == [BATCH, TIME, UNITS]
+    w = weights_of(session)
+    assert sorted(w) == ["rnn/basic_rnn_cell/biases", "rnn/basic_rnn_cell/weights"]
+    expected = unrolled(w["rnn/basic_rnn_cell/weights"], w["rnn/basic_rnn_cell/biases"], INPUTS,
+                        lengths)
+    for found, wanted in zip(session.run([outputs, state], feeds), expected):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+
+
+def test_gradients_of_loop_and_unrolled_network_agree(session):
+    def build(make):
+        with hf.variable_scope("shared", reuse=bool(hf.global_variables())):
+            outputs, state = make(rnn.BasicLSTMCell(UNITS))
+        loss = hf.reduce_sum(outputs**2) + hf.reduce_sum(state.c)
+        return hf.gradients(loss, hf.trainable_variables())
+
+    x = hf.constant(INPUTS)
+    loop = build(lambda cell: hf.nn.dynamic_rnn(cell, x, LENGTHS, dtype=hf.float32))
+
+    def unroll(cell):
+        outputs, state = rnn.static_rnn(cell, hf.unstack(x, axis=1), dtype=hf.float32,
+                                        sequence_length=LENGTHS)
+        return hf.stack(outputs, 1), state
+
+    other = build(unroll)
+    weights_of(session)
+    for a, b in zip(session.run(loop), session.run(other)):
+        assert np.abs(b).max() > 0.1
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("lengths", [None, LENGTHS], ids=["whole", "lengths"])
+def test_bidirectional(session, lengths):
+    def cells():
+        return rnn.BasicRNNCell(UNITS), rnn.BasicRNNCell(UNITS)
+
+    outputs, states = hf.nn.bidirectional_dynamic_rnn(*cells(), hf.constant(INPUTS), lengths,
+                                                      dtype=hf.float32)
+    hf.get_variable_scope().reuse_variables()
+    listed, *others = rnn.static_bidirectional_rnn(
+        *cells(), hf.unstack(hf.constant(INPUTS), axis=1), dtype=hf.float32,
+        sequence_length=lengths)
+    w = weights_of(session)
+    turned = INPUTS[:, ::-1].copy()
+    order = [np.arange(TIME)[::-1] for _ in range(BATCH)]
+    if lengths is not None:
+        order = [np.r_[np.arange(n)[::-1], np.arange(n, TIME)].astype(int) for n in lengths]
+        turned = np.stack([x[o] for x, o in zip(INPUTS, order)])
+    expected, ends = [], []
+    for way, x in (("fw", INPUTS), ("bw", turned)):
+        scope = f"bidirectional_rnn/{way}/basic_rnn_cell"
+        y, end = unrolled(w[f"{scope}/weights"], w[f"{scope}/biases"], x, lengths)
+        expected.append(y if way == "fw" else np.stack([r[o] for r, o in zip(y, order)]))
+        ends.append(end)
+    for found, wanted in zip(session.run(outputs), expected):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    np.testing.assert_allclose(np.stack(session.run(listed), 1), np.concatenate(expected, 2),
+                               atol=1e-5)
+    for found in (session.run(states), session.run(others)):
+        np.testing.assert_allclose(found, ends, atol=1e-5)
+
+
+def test_raw_rnn_does_what_dynamic_rnn_does(session):
+    cell = rnn.BasicRNNCell(UNITS)
+    steps = hf.constant(INPUTS.transpose(1, 0, 2))
+
+    def loop(time, output, state, loop_state):
+        if output is None:
+            state, loop_state = cell.zero_state(BATCH, hf.float32), hf.constant(0)
+        else:
+            loop_state = loop_state + 1
+        finished = time >= hf.constant(LENGTHS)
+        following = hf.gather(steps, hf.minimum(time, TIME - 1))
+        return finished, following, state, output, loop_state
+
+    emitted, state, count = hf.nn.raw_rnn(cell, loop)
+    outputs = hf.transpose(emitted.stack(), [1, 0, 2])
+    w = weights_of(session)
+    expected = unrolled(w["rnn/basic_rnn_cell/weights"], w["rnn/basic_rnn_cell/biases"], INPUTS,
+                        LENGTHS)
+    for found, wanted in zip(session.run([outputs, state]), expected):
+        np.testing.assert_allclose(found, wanted, atol=1e-5)
+    assert session.run(count) == TIME
+
+
+def test_state_saving(session):
+    class Saver:
+        def __init__(self):
+            self.kept = hf.Variable(hf.zeros([BATCH, UNITS]), trainable=False)
+
+        def state(self, name):
+            assert name == "h"
+            return self.kept + 0.0
+
+        def save_state(self, name, value):
+            return self.kept.assign(value)
+
+    saver = Saver()
+    outputs, _ = rnn.static_state_saving_rnn(rnn.BasicRNNCell(UNITS), [hf.constant(INPUTS[:, 0])],
+                                             saver, "h")
+    w = weights_of(session)
+    session.run(saver.kept.assign(np.zeros((BATCH, UNITS), np.float32)))
+    h = np.zeros((BATCH, UNITS), np.float32)
+    for _ in range(3):
+        h = basic_step(INPUTS[:, 0], h, w["rnn/basic_rnn_cell/weights"],
+                       w["rnn/basic_rnn_cell/biases"])
+        np.testing.assert_allclose(session.run(outputs[-1]), h, atol=1e-5)
+
+
+# ---------------------------------------------------------------- wrappers
+
+
+def test_stack_of_cells(session):
+    for is_tuple in (True, False):
+        with hf.variable_scope(f"tuple_{is_tuple}"):
+            cells = [rnn.BasicLSTMCell(UNITS, state_is_tuple=is_tuple) for _ in range(2)]
+            cell = rnn.MultiRNNCell(cells, state_is_tuple=is_tuple)
+            outputs, state = hf.nn.dynamic_rnn(cell, hf.constant(INPUTS), dtype=hf.float32)
+        names = {v.name for v in hf.global_variables()}
+        assert f"tuple_{is_tuple}/rnn/multi_rnn_cell/cell_1/basic_lstm_cell/weights:0" in names
+        session.run(hf.global_variables_initializer())
+        top = state[1].h if is_tuple else state[:, 3 * UNITS:]
+        found, last = session.run([outputs, top])
+        np.testing.assert_allclose(found[:, -1], last)
+    with pytest.raises(ValueError, match="at least one cell"):
+        rnn.MultiRNNCell([])
+    with pytest.raises(ValueError, match="state_is_tuple is not set"):
+        rnn.MultiRNNCell([rnn.BasicLSTMCell(2)], state_is_tuple=False)
+
+
+def test_projections_embeddings_residuals_and_devices(session):
+    x, state = hf.constant(INPUTS[:, 0]), hf.zeros([BATCH, UNITS])
+    inner = rnn.BasicRNNCell(UNITS)
+    found, _ = rnn.OutputProjectionWrapper(inner, 2)(x, state)
+    assert found.shape.as_list() == [BATCH, 2]
+    found, _ = rnn.InputProjectionWrapper(inner, 3)(x, state)
+    assert found.shape.as_list() == [BATCH, UNITS]
+    found, _ = rnn.EmbeddingWrapper(inner, 7, 2)(hf.constant([[1], [2], [3]]), state)
+    placed, _ = rnn.DeviceWrapper(inner, "/cpu:0")(x, state, scope="placed")
+    assert "CPU" in placed.op.device.upper()
+    wide = hf.ones([BATCH, UNITS])
+    added, plain = rnn.ResidualWrapper(inner)(wide, state, scope="residual")
+    names = {v.name for v in hf.global_variables()}
+    assert {"embedding_wrapper/embedding:0", "output_projection_wrapper/weights:0",
+            "input_projection_wrapper/basic_rnn_cell/weights:0"} <= names
+    session.run(hf.global_variables_initializer())
+    assert session.run(found).shape == (BATCH, UNITS)
+    np.testing.assert_allclose(*session.run([added, plain + wide]))
+
+
+def test_dropout(session):
+    ones = hf.ones([BATCH, UNITS])
+    cell = rnn.BasicRNNCell(UNITS)
+    output, state = rnn.DropoutWrapper(cell, output_keep_prob=0.5, seed=1)(ones, ones)
+    session.run(hf.global_variables_initializer())
+    found, whole = session.run([output, state])
+    kept = found != 0
+    assert 0 < kept.sum() < kept.size
+    np.testing.assert_allclose(found[kept], 2 * whole[kept], rtol=1e-6)
+    with pytest.raises(ValueError, match="input_keep_prob"):
+        rnn.DropoutWrapper(cell, input_keep_prob=1.5)
+    with pytest.raises(TypeError, match="RNNCell"):
+        rnn.DropoutWrapper("cell")
+
+
+def test_bad_arguments(graph):
+    cell, x = rnn.BasicRNNCell(UNITS), hf.constant(INPUTS)
+    with pytest.raises(ValueError, match="dtype must be"):
+        hf.nn.dynamic_rnn(cell, x)
+    with pytest.raises(TypeError, match="RNNCell"):
+        hf.nn.dynamic_rnn(None, x, dtype=hf.float32)
+    with pytest.raises(ValueError, match="sequence_length must be a vector"):
+        hf.nn.dynamic_rnn(cell, x, 3, dtype=hf.float32)
+    with pytest.raises(ValueError, match="must not be empty"):
+        rnn.static_rnn(cell, [], dtype=hf.float32)
+    with pytest.raises(ValueError, match="Input size"):
+        hf.nn.dynamic_rnn(cell, hf.placeholder(hf.float32, [2, 3, None]), dtype=hf.float32)
+
+
+def test_training(session):
+    """A network learns whether the first element of a sequence was positive."""
+    x = hf.placeholder(hf.float32, [None, 8, 1])
+    y = hf.cast(x[:, 0, 0] > 0, hf.float32)
+    hf.set_random_seed(1)
+    _, state = hf.nn.dynamic_rnn(rnn.GRUCell(8), x, dtype=hf.float32)
+    weights = hf.get_variable("readout", [8, 1])
+    logits = hf.squeeze(hf.matmul(state, weights), [1])
+    loss = hf.losses.sigmoid_cross_entropy(y, logits)
+    train = hf.train.AdamOptimizer(0.03).minimize(loss)
+    session.run(hf.global_variables_initializer())
+    rng = np.random.default_rng(0)
+    losses = [session.run([loss, train], {x: rng.normal(size=(32, 8, 1))})[0] for _ in range(120)]
+    assert np.mean(losses[-10:]) < 0.35 < 0.6 < losses[0]
+
+
+def test_values_of_tensors(graph):
+    array = np.arange(6, dtype=np.float32).reshape(2, 3)
+    np.testing.assert_array_equal(util.make_ndarray(util.make_tensor_proto(array)), array)
+    np.testing.assert_array_equal(util.constant_value(hf.constant(array)), array)
+    assert util.constant_value(hf.placeholder(hf.float32)) is None
