@@ -1,16 +1,18 @@
-"""``hpcflow.contrib``: recurrent cells, layers and helpers that 1.x keeps outside its core."""
+"""Parts of the 1.x API outside its core: ``lookup``, ``rnn``, ``staging``, ``util``."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
-_MODULES = ("layers", "rnn", "util")
+_MODULES = ("lookup", "rnn", "staging", "util")
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
         raise AttributeError(f"module 'hpcflow.contrib' has no attribute '{name}'")
-    module = importlib.import_module(f"hpcflow.contrib.{name}")
-    globals()[name] = module
-    return module
+    return importlib.import_module(f"hpcflow.contrib.{name}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES})

@@ -27,7 +27,6 @@ from hpcflow.ops.reductions import reduce_all
 from hpcflow.ops.tensor_array import TensorArray
 from hpcflow.ops.variable_scope import variable_scope
 from hpcflow.ops.while_loop import while_loop
-from hpcflow.shapes import TensorShape
 
 __all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "raw_rnn"]
 
@@ -111,7 +110,7 @@ def _loop(cell: Any, inputs: Any, sequences: list[Tensor], state: Any, lengths: 
     def body(time: Tensor, arrays: list, state: Any) -> tuple:
         current = [array.read(time) for array in given]
         for x, whole in zip(current, sequences, strict=True):
-            x.set_shape(TensorShape([rows, *whole._dims[2:]]))
+            x.set_shape([rows, *whole.shape.as_list()[2:]])
         output, following = step_until(time, lengths, cell, nest.pack_as(inputs, current), state,
                                        nest.pack_as(cell.output_size, zeros))
         values = nest.flatten(output)
