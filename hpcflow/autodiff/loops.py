@@ -42,7 +42,8 @@ class Loops:
     @staticmethod
     def is_exit(op: Operation) -> bool:
         """True for a result of a loop that is known as a loop."""
-        return op.type in EXIT_TYPES and op._control_flow_context is not None
+        loop = op._control_flow_context
+        return op.type in EXIT_TYPES and loop is not None and loop.is_left_by(op)
 
     def leave(self, op: Operation) -> Iterable[Tensor]:
         """A result of a loop has its gradient: with the last one, walk the loop.

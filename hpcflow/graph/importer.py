@@ -173,13 +173,15 @@ class _Importer:
         inputs, late = self._inputs(data, expected)
         for i, (tensor, dtype) in enumerate(zip(inputs, expected, strict=True)):
             _check_input_type(node, i, tensor, dtype)
-        op = self._create(op_def, inputs, attrs, scope, node)
+        controls = [self._control(t) for t in node.input if t.startswith("^")]
+        if controls:
+            # Known from the start: an operation that waits for one of a loop is in that loop.
+            with self.graph.control_dependencies(controls):
+                op = self._create(op_def, inputs, attrs, scope, node)
+            op._control_inputs.extend(c for c in controls if c not in op._control_inputs)
+        else:
+            op = self._create(op_def, inputs, attrs, scope, node)
         self.back_edges.extend((op, i, t) for i, t in late)
-        for text in node.input:
-            if text.startswith("^"):
-                control = self._control(text)
-                if control not in op._control_inputs:
-                    op._control_inputs.append(control)
         self.ops[node.name] = op
 
     def _create(self, op_def: OpDef, inputs: list[Tensor], attrs: dict, scope: str,

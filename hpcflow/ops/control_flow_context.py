@@ -56,6 +56,10 @@ class ControlFlowContext:
         """True if the outputs of `op` can be read in this context as they are."""
         return any(c is self for c in chain(output_context(op)))
 
+    def is_left_by(self, op: Operation) -> bool:
+        """True if this is a loop and `op` is an Exit out of it."""
+        return False
+
     def can_read(self, loop: ControlFlowContext) -> bool:
         """True if tensors of `loop` may be read here: it is this context, or one around it."""
         return any(c is loop for c in chain(self))
@@ -119,7 +123,7 @@ def chain(context: ControlFlowContext | None) -> Iterator[ControlFlowContext]:
 def output_context(op: Operation) -> ControlFlowContext | None:
     """The context in which the outputs of `op` are read: what leaves a loop is outside it."""
     context = op._control_flow_context
-    if context is not None and op.type in EXIT_TYPES:
+    if context is not None and op.type in EXIT_TYPES and context.is_left_by(op):
         return context.outer_context
     return context
 

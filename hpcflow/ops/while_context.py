@@ -15,6 +15,7 @@ from hpcflow.ops.control_flow_context import (
     building_in,
     current,
     is_invariant,
+    is_loop_switch,
     switch,
 )
 
@@ -94,6 +95,11 @@ class WhileContext(ControlFlowContext):
     def invariants(self) -> dict[Tensor, Tensor]:
         """Tensor outside -> the Enter output that stands for it in the loop."""
         return {t: e for t, e in self._captured.items() if is_invariant(e)}
+
+    def is_left_by(self, op: Operation) -> bool:
+        """True for an Exit of one of the variables, not for that of an imported loop inside."""
+        source = op.inputs[0].op
+        return is_loop_switch(source) and source.inputs[1] is self.predicate
 
     # ------------------------------------------------------------ variables
 
@@ -189,5 +195,8 @@ class WhileContext(ControlFlowContext):
 
     def _is_unanchored(self, op: Operation) -> bool:
         """Invariants are there in every iteration, also when there is no next one."""
-        known = all(is_invariant(t) for t in op.inputs)
-        return known and all(c.outputs and is_invariant(c.outputs[0]) for c in op.control_inputs)
+        sources = [t.op for t in op.inputs] + op.control_inputs
+        return all(s.outputs and self._is_invariant(s.outputs[0]) for s in sources)
+
+    def _is_invariant(self, tensor: Tensor) -> bool:
+        return is_invariant(tensor) and tensor.op.attr("frame_name") == self.name.encode()
