@@ -6,6 +6,16 @@ import importlib
 from typing import Any
 
 from hpcflow.optimizers import *  # noqa: F403
+from hpcflow.train.batching import (
+    batch,
+    batch_join,
+    maybe_batch,
+    maybe_batch_join,
+    maybe_shuffle_batch,
+    maybe_shuffle_batch_join,
+    shuffle_batch,
+    shuffle_batch_join,
+)
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 from hpcflow.train.checkpoint_state import (
     checkpoint_exists,
@@ -18,10 +28,52 @@ from hpcflow.train.checkpoint_state import (
 from hpcflow.train.cluster_spec import ClusterSpec
 from hpcflow.train.coordinator import Coordinator, LooperThread
 from hpcflow.train.device_setter import replica_device_setter
+from hpcflow.train.hooks import (
+    FeedFnHook,
+    FinalOpsHook,
+    GlobalStepWaiterHook,
+    LoggingTensorHook,
+    NanLossDuringTrainingError,
+    NanTensorHook,
+    StopAtStepHook,
+)
+from hpcflow.train.input_producers import (
+    input_producer,
+    limit_epochs,
+    match_filenames_once,
+    range_input_producer,
+    slice_input_producer,
+    string_input_producer,
+)
 from hpcflow.train.meta_graph import export_meta_graph
+from hpcflow.train.monitored_session import (
+    MonitoredSession,
+    MonitoredTrainingSession,
+    SingularMonitoredSession,
+)
 from hpcflow.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from hpcflow.train.saver import Saver, import_meta_graph
+from hpcflow.train.saving_hooks import (
+    CheckpointSaverHook,
+    CheckpointSaverListener,
+    StepCounterHook,
+    SummarySaverHook,
+)
+from hpcflow.train.scaffold import Scaffold
 from hpcflow.train.server import Server
+from hpcflow.train.session_creators import (
+    ChiefSessionCreator,
+    SessionCreator,
+    WorkerSessionCreator,
+)
+from hpcflow.train.session_manager import SessionManager
+from hpcflow.train.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+from hpcflow.train.step_timer import SecondOrStepTimer
 from hpcflow.train.training_util import summary_iterator, write_graph
 
 # Protobuf classes, loaded when first used: those that tensorboard has, and those made here.

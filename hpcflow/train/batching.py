@@ -1,0 +1,231 @@
+"""Batches: examples gathered by threads and queues, in order, shuffled, padded, or only some."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_n_to_tensor, convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value
+from hpcflow.ops.cond import cond
+from hpcflow.ops.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from hpcflow.ops.summary import scalar
+from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.train.queue_runner import QueueRunner, add_queue_runner
+
+
+def batch(tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 32,
+          enqueue_many: bool = False, shapes: Any = None, dynamic_pad: bool = False,
+          allow_smaller_final_batch: bool = False, shared_name: str | None = None,
+          name: str | None = None) -> Any:
+    """Return batches of `tensors`, gathered by a queue runner of the graph.
+
+    Args:
+        tensors: one example: a tensor, a list or a dict of tensors; the result is the same.
+        batch_size: examples per batch.
+        num_threads: threads that evaluate `tensors`; more than one mixes the order.
+        capacity: examples that may wait.
+        enqueue_many: `tensors` hold several examples along their first dimension.
+        shapes: shapes of the examples, where they are not known.
+        dynamic_pad: pad components of different sizes with zeros.
+        allow_smaller_final_batch: give what is left at the end, too.
+        shared_name: share the queue under this name.
+        name: name scope.
+
+    Raises ``ValueError`` without tensors, or for unknown shapes.
+    """
+    return maybe_batch(tensors, True, batch_size, num_threads, capacity, enqueue_many, shapes,
+                       dynamic_pad, allow_smaller_final_batch, shared_name, name)
+
+
+def maybe_batch(tensors: Any, keep_input: Any, batch_size: Any, num_threads: int = 1,
+                capacity: int = 32, enqueue_many: bool = False, shapes: Any = None,
+                dynamic_pad: bool = False, allow_smaller_final_batch: bool = False,
+                shared_name: str | None = None, name: str | None = None) -> Any:
+    """As :func:`batch`, of those examples for which `keep_input` is true.
+
+    `keep_input` is a scalar, or with `enqueue_many` may be a vector, one element per example.
+    """
+    make = PaddingFIFOQueue if dynamic_pad else FIFOQueue
+    return _batches([tensors], num_threads, batch_size, keep_input, enqueue_many, shapes,
+                    allow_smaller_final_batch, name, "batch", capacity, 0,
+                    lambda types, shapes: make(capacity, types, shapes, shared_name=shared_name))
+
+
+def batch_join(tensors_list: list, batch_size: Any, capacity: int = 32,
+               enqueue_many: bool = False, shapes: Any = None, dynamic_pad: bool = False,
+               allow_smaller_final_batch: bool = False, shared_name: str | None = None,
+               name: str | None = None) -> Any:
+    """As :func:`batch`, from several sources, with a thread for each entry of `tensors_list`."""
+    return maybe_batch_join(tensors_list, True, batch_size, capacity, enqueue_many, shapes,
+                            dynamic_pad, allow_smaller_final_batch, shared_name, name)
+
+
+def maybe_batch_join(tensors_list: list, keep_input: Any, batch_size: Any, capacity: int = 32,
+                     enqueue_many: bool = False, shapes: Any = None, dynamic_pad: bool = False,
+                     allow_smaller_final_batch: bool = False, shared_name: str | None = None,
+                     name: str | None = None) -> Any:
+    """As :func:`batch_join`, of those examples for which `keep_input` is true."""
+    make = PaddingFIFOQueue if dynamic_pad else FIFOQueue
+    return _batches(tensors_list, None, batch_size, keep_input, enqueue_many, shapes,
+                    allow_smaller_final_batch, name, "batch_join", capacity, 0,
+                    lambda types, shapes: make(capacity, types, shapes, shared_name=shared_name))
+
+
+def shuffle_batch(tensors: Any, batch_size: Any, capacity: int, min_after_dequeue: int,
+                  num_threads: int = 1, seed: int | None = None, enqueue_many: bool = False,
+                  shapes: Any = None, allow_smaller_final_batch: bool = False,
+                  shared_name: str | None = None, name: str | None = None) -> Any:
+    """As :func:`batch`, of examples in random order.
+
+    At least `min_after_dequeue` examples stay behind to shuffle with; `seed` fixes the order.
+    """
+    return maybe_shuffle_batch(tensors, batch_size, capacity, min_after_dequeue, True, num_threads,
+                               seed, enqueue_many, shapes, allow_smaller_final_batch, shared_name,
+                               name)
+
+
+def maybe_shuffle_batch(tensors: Any, batch_size: Any, capacity: int, min_after_dequeue: int,
+                        keep_input: Any, num_threads: int = 1, seed: int | None = None,
+                        enqueue_many: bool = False, shapes: Any = None,
+                        allow_smaller_final_batch: bool = False, shared_name: str | None = None,
+                        name: str | None = None) -> Any:
+    """As :func:`shuffle_batch`, of those examples for which `keep_input` is true."""
+    return _batches(
+        [tensors], num_threads, batch_size, keep_input, enqueue_many, shapes,
+        allow_smaller_final_batch, name, "shuffle_batch", capacity, min_after_dequeue,
+        lambda types, shapes: RandomShuffleQueue(
+            capacity, min_after_dequeue, types, shapes, seed=seed, shared_name=shared_name))
+
+
+def shuffle_batch_join(tensors_list: list, batch_size: Any, capacity: int, min_after_dequeue: int,
+                       seed: int | None = None, enqueue_many: bool = False, shapes: Any = None,
+                       allow_smaller_final_batch: bool = False, shared_name: str | None = None,
+                       name: str | None = None) -> Any:
+    """As :func:`shuffle_batch`, from several sources, with a thread for each."""
+    return maybe_shuffle_batch_join(tensors_list, batch_size, capacity, min_after_dequeue, True,
+                                    seed, enqueue_many, shapes, allow_smaller_final_batch,
+                                    shared_name, name)
+
+
+def maybe_shuffle_batch_join(tensors_list: list, batch_size: Any, capacity: int,
+                             min_after_dequeue: int, keep_input: Any, seed: int | None = None,
+                             enqueue_many: bool = False, shapes: Any = None,
+                             allow_smaller_final_batch: bool = False,
+                             shared_name: str | None = None, name: str | None = None) -> Any:
+    """As :func:`shuffle_batch_join`, of those examples for which `keep_input` is true."""
+    return _batches(
+        tensors_list, None, batch_size, keep_input, enqueue_many, shapes,
+        allow_smaller_final_batch, name, "shuffle_batch_join", capacity, min_after_dequeue,
+        lambda types, shapes: RandomShuffleQueue(
+            capacity, min_after_dequeue, types, shapes, seed=seed, shared_name=shared_name))
+
+
+# ---------------------------------------------------------------- parts
+
+
+def _batches(sources: list, threads: int | None, batch_size: Any, keep_input: Any,
+             enqueue_many: bool, shapes: Any, smaller: bool, name: str | None, what: str,
+             capacity: int, kept: int, make_queue: Any) -> Any:
+    """The batches of `sources`; `threads` for the only source, None for one for each."""
+    if not sources:
+        raise ValueError(f"Expected at least one set of tensors in {what}().")
+    original, flat = sources[0], [_as_list(s) for s in sources]
+    with name_scope(name, what, [t for tensors in flat for t in tensors]) as scope:
+        lists = [_checked(tensors, what) for tensors in flat]
+        types = _common_types(lists)
+        keep = _checked_keep(keep_input, enqueue_many)
+        queue = make_queue(types, _common_shapes(lists, shapes, enqueue_many))
+        enqueues = [_enqueue(queue, tensors, enqueue_many, keep) for tensors in lists]
+        add_queue_runner(QueueRunner(queue, enqueues * (threads or 1)))
+        _add_summary(queue, capacity, kept)
+        take = queue.dequeue_up_to if smaller else queue.dequeue_many
+        return _like(original, take(batch_size, name=scope))
+
+
+def _as_list(tensors: Any) -> list:
+    if isinstance(tensors, dict):
+        return [tensors[k] for k in sorted(tensors)]
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+
+
+def _like(original: Any, dequeued: Any) -> Any:
+    """The batch in the form of one example."""
+    values = dequeued if isinstance(dequeued, list) else [dequeued]
+    if isinstance(original, dict):
+        return dict(zip(sorted(original), values, strict=True))
+    return values if isinstance(original, (list, tuple)) and len(values) > 1 else dequeued
+
+
+def _checked(tensors: list, what: str) -> list[Tensor]:
+    if not tensors:
+        raise ValueError(f"Expected at least one tensor in {what}().")
+    return convert_n_to_tensor(tensors)
+
+
+def _common_types(lists: list[list[Tensor]]) -> list:
+    types = [t.dtype.base_dtype for t in lists[0]]
+    for other in lists[1:]:
+        if [t.dtype.base_dtype for t in other] != types:
+            raise TypeError(f"Expected types to be consistent: {[t.name for t in types]} vs. "
+                            f"{[t.dtype.name for t in other]}.")
+    return types
+
+
+def _common_shapes(lists: list[list[Tensor]], shapes: Any, enqueue_many: bool) -> list:
+    """What is known of the shape of each component of an example."""
+    if shapes is not None:
+        return [as_shape(s) for s in shapes]
+    common = []
+    for column in zip(*lists, strict=True):
+        known = [t.get_shape() for t in column]
+        if enqueue_many:
+            known = [s.with_rank_at_least(1)[1:] for s in known]
+        common.append(_loosest(known))
+    return common
+
+
+def _loosest(shapes: list[TensorShape]) -> TensorShape:
+    """The shape that all of `shapes` are instances of."""
+    dims = [s._dims for s in shapes]
+    if None in dims or len({len(d) for d in dims}) > 1:
+        return TensorShape(None)
+    return TensorShape([column[0] if len(set(column)) == 1 else None
+                        for column in zip(*dims, strict=True)])
+
+
+def _checked_keep(keep_input: Any, enqueue_many: bool) -> Any:
+    """True where all examples are kept, else the tensor that says which."""
+    keep = convert_to_tensor(keep_input, dtypes.bool)
+    rank = keep.get_shape().ndims
+    if rank is None:
+        raise ValueError("`keep_input` dimensions must be known at graph construction.")
+    if rank > 1 or (rank == 1 and not enqueue_many):
+        raise ValueError("`keep_input` must be a scalar, or with enqueue_many=True a vector; got "
+                         f"rank {rank}.")
+    value = constant_value(keep)
+    return True if rank == 0 and value is not None and bool(value) else keep
+
+
+def _enqueue(queue: QueueBase, tensors: list[Tensor], enqueue_many: bool,
+             keep: Any) -> Operation:
+    add = queue.enqueue_many if enqueue_many else queue.enqueue
+    if keep is True:
+        return add(tensors)
+    if keep.get_shape().ndims == 1:
+        rows = raw_ops.Squeeze(raw_ops.Where(keep), squeeze_dims=[1])
+        return add([raw_ops.Gather(t, rows) for t in tensors])
+    done = cond(keep, lambda: add(tensors), lambda: raw_ops.NoOp())
+    return done if isinstance(done, Operation) else done.op
+
+
+def _add_summary(queue: QueueBase, capacity: int, kept: int) -> None:
+    size = raw_ops.Cast(queue.size(), DstT=dtypes.float32)
+    if kept:
+        free = raw_ops.Maximum(size - float(kept), 0.0) * (1.0 / max(capacity - kept, 1))
+        scalar(f"fraction_over_{kept}_of_{capacity}_full", free)
+    else:
+        scalar(f"fraction_of_{capacity}_full", size * (1.0 / max(capacity, 1)))

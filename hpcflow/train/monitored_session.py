@@ -1,0 +1,381 @@
+"""MonitoredSession: a session with hooks, threads and recovery, for training loops.
+
+``run`` goes through layers: one that makes a new session after a failure that can be recovered
+from, one that reports what the threads of the session raised, one that calls the hooks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from typing import Any
+
+from hpcflow import errors
+from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.train.coordinator import Coordinator
+from hpcflow.train.queue_runner import start_queue_runners
+from hpcflow.train.saving_hooks import CheckpointSaverHook, StepCounterHook, SummarySaverHook
+from hpcflow.train.scaffold import Scaffold
+from hpcflow.train.session_creators import (
+    ChiefSessionCreator,
+    SessionCreator,
+    WorkerSessionCreator,
+)
+from hpcflow.train.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+
+# What a new session may recover from: a task was lost, or was started anew.
+_RECOVERABLE = (errors.AbortedError, errors.UnavailableError)
+# So many times in a row, with pauses that double from the first one (seconds).
+_ATTEMPTS, _PAUSE = 8, 0.25
+
+
+def MonitoredTrainingSession(
+        master: str = "", is_chief: bool = True, checkpoint_dir: str | None = None,
+        scaffold: Scaffold | None = None, hooks: list | None = None,
+        chief_only_hooks: list | None = None, save_checkpoint_secs: float | None = 600,
+        save_summaries_steps: int | None = 100, save_summaries_secs: float | None = None,
+        config: Any = None, stop_grace_period_secs: float = 120,
+        log_step_count_steps: int | None = 100) -> MonitoredSession:
+    """Return a :class:`MonitoredSession` for training.
+
+    The chief restores or initializes the model and, with a `checkpoint_dir`, saves checkpoints,
+    summaries and the steps per second there; other workers wait for it.
+
+    Args:
+        master: target of the session.
+        is_chief: whether this is the chief.
+        checkpoint_dir: directory to restore from and to save to.
+        scaffold: the parts of the graph that training needs.
+        hooks: hooks of this worker.
+        chief_only_hooks: hooks that only the chief has.
+        save_checkpoint_secs: seconds between checkpoints; 0 or None for none.
+        save_summaries_steps, save_summaries_secs: interval of summaries; None for none.
+        config: a ``ConfigProto``.
+        stop_grace_period_secs: how long threads may take to end.
+        log_step_count_steps: steps between two measurements of the speed; None for none.
+    """
+    scaffold = scaffold or Scaffold()
+    if not is_chief:
+        worker = WorkerSessionCreator(scaffold, master, config)
+        return MonitoredSession(worker, hooks, stop_grace_period_secs)
+    every = list(chief_only_hooks or [])
+    if checkpoint_dir:
+        if log_step_count_steps:
+            every.append(StepCounterHook(log_step_count_steps, output_dir=checkpoint_dir))
+        if save_summaries_steps or save_summaries_secs:
+            steps = None if save_summaries_secs else save_summaries_steps
+            every.append(SummarySaverHook(steps, save_summaries_secs, checkpoint_dir,
+                                          scaffold=scaffold))
+        if save_checkpoint_secs:
+            every.append(CheckpointSaverHook(checkpoint_dir, save_secs=save_checkpoint_secs,
+                                             scaffold=scaffold))
+    chief = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
+    return MonitoredSession(chief, every + list(hooks or []), stop_grace_period_secs)
+
+
+class _Monitored:
+    """What the two kinds of monitored session share; see :class:`MonitoredSession`."""
+
+    def __init__(self, session_creator: SessionCreator, hooks: list[SessionRunHook] | None,
+                 recovers: bool, stop_grace_period_secs: float) -> None:
+        self._graph = get_default_graph()
+        self._graph_was_final = self._graph.finalized
+        self._hooks = list(hooks or [])
+        for hook in self._hooks:
+            hook.begin()
+        self._creator = _CoordinatedCreator(session_creator, self._hooks, stop_grace_period_secs)
+        self._session: Any = None
+        try:
+            self._session = (_Recovering if recovers else _Once)(self._creator)
+        except BaseException:
+            self._release_graph()
+            raise
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph of the session; None once it is closed."""
+        return None if self._session is None else self._creator.session.graph
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None,
+            run_metadata: Any = None) -> Any:
+        """Run a step with the hooks; arguments and errors as of ``hf.Session.run``.
+
+        Raises ``RuntimeError`` once ``should_stop()`` is true, and what a thread of the session
+        raised.
+        """
+        if self._session is None:
+            raise RuntimeError("Attempted to use a closed Session.")
+        return self._session.run(fetches, feed_dict, options, run_metadata)
+
+    def should_stop(self) -> bool:
+        """True once a hook or a thread asked to stop, or the session is closed."""
+        return self._session is None or self._session.should_stop()
+
+    def close(self) -> None:
+        """Call the hooks' ``end`` and close the session."""
+        self._close()
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, value: Any, trace: Any) -> bool:
+        # The end of the data is the end of training.
+        if kind is not None and issubclass(kind, (errors.OutOfRangeError, StopIteration)):
+            kind = None
+        self._close(failed=kind is not None)
+        return kind is None
+
+    def _close(self, failed: bool = False) -> None:
+        try:
+            if not failed and self._session is not None:
+                for hook in self._hooks:
+                    hook.end(self._creator.session)
+        finally:
+            session, self._session = self._session, None
+            try:
+                if session is None:
+                    raise RuntimeError("Session is already closed.")
+                session.close()
+            finally:
+                self._release_graph()
+
+    def _release_graph(self) -> None:
+        if not self._graph_was_final:
+            self._graph._unsafe_unfinalize()
+
+
+class MonitoredSession(_Monitored):
+    """A session for a training loop::
+
+        with hf.train.MonitoredSession(session_creator, hooks) as session:
+            while not session.should_stop():
+                session.run(train_op)
+
+    It initializes or restores the model, starts the queue runners, calls the hooks around every
+    step, makes a new session when a task was lost, stops the threads and closes at the end. The
+    end of the data (``OutOfRangeError``) ends the block without an error.
+
+    Args:
+        session_creator: makes the sessions; ``ChiefSessionCreator()`` if None.
+        hooks: the hooks, called in this order.
+        stop_grace_period_secs: how long threads may take to end.
+    """
+
+    def __init__(self, session_creator: SessionCreator | None = None,
+                 hooks: list[SessionRunHook] | None = None,
+                 stop_grace_period_secs: float = 120) -> None:
+        super().__init__(session_creator or ChiefSessionCreator(), hooks, True,
+                         stop_grace_period_secs)
+
+
+class SingularMonitoredSession(_Monitored):
+    """As :class:`MonitoredSession`, of one task and without recovery; gives the session itself.
+
+    Args: as of ``ChiefSessionCreator`` and :class:`MonitoredSession`.
+    """
+
+    def __init__(self, hooks: list[SessionRunHook] | None = None, scaffold: Scaffold | None = None,
+                 master: str = "", config: Any = None, checkpoint_dir: str | None = None,
+                 stop_grace_period_secs: float = 120) -> None:
+        creator = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
+        super().__init__(creator, hooks, False, stop_grace_period_secs)
+
+    def raw_session(self) -> Any:
+        """The session, without hooks; None once it is closed."""
+        return None if self._session is None else self._creator.session
+
+
+# ---------------------------------------------------------------- layers
+
+
+class _CoordinatedCreator:
+    """Makes a session with its coordinator, threads and hooks."""
+
+    def __init__(self, creator: SessionCreator, hooks: list[SessionRunHook],
+                 grace: float) -> None:
+        self._creator = creator
+        self._hooks = hooks
+        self._grace = grace
+        self.session: Any = None
+
+    def create(self) -> _Coordinated:
+        """Return a new session."""
+        self.session = self._creator.create_session()
+        # Nothing stops cleanly here: whatever a thread raises reaches the loop.
+        coordinator = Coordinator(clean_stop_exception_types=(_Nothing,))
+        start_queue_runners(self.session, coordinator)
+        for hook in self._hooks:
+            hook.after_create_session(self.session, coordinator)
+        return _Coordinated(_Hooked(self.session, self._hooks), coordinator, self._grace)
+
+
+class _Nothing(Exception):
+    """Raised by nobody."""
+
+
+class _Hooked:
+    """Calls the hooks around every step."""
+
+    def __init__(self, session: Any, hooks: list[SessionRunHook]) -> None:
+        self.session = session
+        self._hooks = hooks
+        self.stopping = False
+
+    def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+        context = SessionRunContext(SessionRunArgs(fetches, feed_dict), self.session)
+        requests = [hook.before_run(context) for hook in self._hooks]
+        # A list of what is wanted: the session finds the step of such a list quickest.
+        wanted = [fetches]
+        for request in requests:
+            if request is not None and request.fetches is not None:
+                wanted.append(request.fetches)
+        feeds = _merged_feeds(feed_dict, requests)
+        options = _merged_options(options, requests)
+        results = iter(self.session.run(wanted, feeds, options, run_metadata))
+        outcome = next(results)
+        for hook, request in zip(self._hooks, requests, strict=True):
+            fetched = request is not None and request.fetches is not None
+            hook.after_run(context, SessionRunValues(
+                next(results) if fetched else None, options, run_metadata))
+        self.stopping = self.stopping or context.stop_requested
+        return outcome
+
+
+def _merged_feeds(given: Any, requests: list[SessionRunArgs | None]) -> Any:
+    """The user's feeds and the hooks'; ``RuntimeError`` if two feed the same tensor."""
+    merged: dict[Any, Any] = {}
+    for request in requests:
+        if request is not None and request.feed_dict:
+            _check_apart(merged, request.feed_dict, "Same tensor is fed by two hooks.")
+            merged.update(request.feed_dict)
+    if not merged:
+        return given
+    _check_apart(merged, given or {}, "Same tensor is fed by a SessionRunHook and user.")
+    return {**(given or {}), **merged}
+
+
+def _check_apart(one: dict, other: dict, message: str) -> None:
+    both = set(one) & set(other)
+    if both:
+        raise RuntimeError(f"{message} Conflict: {', '.join(map(str, both))}")
+
+
+def _merged_options(given: Any, requests: list[SessionRunArgs | None]) -> Any:
+    """One ``RunOptions`` that does what the caller and every hook ask for; None if none does."""
+    wanted = [r.options for r in requests if r is not None and r.options is not None]
+    if not wanted:
+        return given
+    merged = type(wanted[0])()
+    for options in [given, *wanted] if given is not None else wanted:
+        level, timeout = merged.trace_level, merged.timeout_in_ms
+        merged.MergeFrom(options)
+        merged.trace_level = max(level, options.trace_level)
+        merged.timeout_in_ms = max(timeout, options.timeout_in_ms)
+    return merged
+
+
+class _Coordinated:
+    """Raises what the threads raised; joins them at the end."""
+
+    def __init__(self, hooked: _Hooked, coordinator: Coordinator, grace: float) -> None:
+        self._hooked = hooked
+        self._coordinator = coordinator
+        self._grace = grace
+
+    def should_stop(self) -> bool:
+        self._coordinator.raise_requested_exception()
+        return self._hooked.stopping or self._coordinator.should_stop()
+
+    def run(self, *arguments: Any) -> Any:
+        if self.should_stop():
+            raise RuntimeError("Run called even after should_stop requested.")
+        try:
+            return self._hooked.run(*arguments)
+        except _RECOVERABLE:
+            raise
+        except Exception:
+            # What a thread raised is the cause of what the step raised (a closed queue, say).
+            self._coordinator.raise_requested_exception()
+            raise
+
+    def close(self) -> None:
+        self._coordinator.request_stop()
+        try:
+            self._coordinator.join(stop_grace_period_secs=self._grace, ignore_live_threads=True)
+        finally:
+            self._hooked.session.close()
+
+
+class _Once:
+    """One session, which ends with the first failure."""
+
+    def __init__(self, creator: _CoordinatedCreator) -> None:
+        self._current: _Coordinated | None = creator.create()
+
+    def should_stop(self) -> bool:
+        return self._current is None or self._stops(self._current)
+
+    def _stops(self, current: _Coordinated) -> bool:
+        try:
+            return current.should_stop()
+        except Exception:  # noqa: BLE001  (closing raises it again)
+            return True
+
+    def run(self, *arguments: Any) -> Any:
+        if self._current is None:
+            raise RuntimeError("Attempted to use a closed Session.")
+        return self._current.run(*arguments)
+
+    def close(self) -> None:
+        current, self._current = self._current, None
+        if current is not None:
+            current.close()
+
+
+class _Recovering(_Once):
+    """Makes a new session after a failure that it may recover from."""
+
+    def __init__(self, creator: _CoordinatedCreator) -> None:
+        self._creator = creator
+        self._current = None
+        self._attempt(self._create)
+
+    def _create(self) -> None:
+        if self._current is None:
+            self._current = self._creator.create()
+
+    def _attempt(self, action: Any) -> Any:
+        """``action()``, with a new session after each failure that allows it."""
+        for attempt in range(_ATTEMPTS):
+            try:
+                self._create()
+                return action()
+            except _RECOVERABLE as e:
+                with contextlib.suppress(*_RECOVERABLE):
+                    self.close()
+                if attempt == _ATTEMPTS - 1:
+                    raise
+                logging.getLogger("hpcflow").warning(
+                    "A new session will be created, because a task was lost: %s", e)
+                time.sleep(_PAUSE * 2**attempt)
+        return None
+
+    def run(self, *arguments: Any) -> Any:
+        return self._attempt(lambda: self._current.run(*arguments))  # type: ignore[union-attr]
+
+    def _stops(self, current: _Coordinated) -> bool:
+        try:
+            return current.should_stop()
+        except _RECOVERABLE:
+            return False
+        except Exception:  # noqa: BLE001  (closing raises it again)
+            return True
+
+    def should_stop(self) -> bool:
+        return self._current is not None and self._stops(self._current)

@@ -1,0 +1,252 @@
+"""Hooks that write: checkpoints, summaries and the speed of training."""
+
+from __future__ import annotations
+
+import logging
+import os
+from typing import Any
+
+from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.summary.writer import FileWriterCache
+from hpcflow.train.hooks import global_step_for
+from hpcflow.train.meta_graph import export_meta_graph
+from hpcflow.train.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+from hpcflow.train.step_timer import SecondOrStepTimer
+from hpcflow.train.training_util import write_graph
+
+_log = logging.getLogger("hpcflow")
+
+
+class CheckpointSaverListener:
+    """Told before and after each checkpoint of a :class:`CheckpointSaverHook`."""
+
+    def begin(self) -> None:
+        """Called once, while the graph may still be changed."""
+
+    def before_save(self, session: Any, global_step_value: int) -> None:
+        """Called before a checkpoint is written."""
+
+    def after_save(self, session: Any, global_step_value: int) -> None:
+        """Called when it is complete."""
+
+    def end(self, session: Any, global_step_value: int) -> None:
+        """Called at the end."""
+
+
+class CheckpointSaverHook(SessionRunHook):
+    """Saves after the first step, then every so many steps or seconds, and at the end.
+
+    Args:
+        checkpoint_dir: where checkpoints, the graph and events go.
+        save_secs, save_steps: the interval; exactly one of them.
+        saver: the Saver; by default that of `scaffold`, or of the collection SAVERS.
+        checkpoint_basename: name of the checkpoints, before the step.
+        scaffold: a Scaffold to take the saver from.
+        listeners: :class:`CheckpointSaverListener`s.
+
+    Raises ``ValueError`` for both a saver and a scaffold, or a wrong interval.
+    """
+
+    def __init__(self, checkpoint_dir: str, save_secs: float | None = None,
+                 save_steps: int | None = None, saver: Any = None,
+                 checkpoint_basename: str = "model.ckpt", scaffold: Any = None,
+                 listeners: list[CheckpointSaverListener] | None = None) -> None:
+        if saver is not None and scaffold is not None:
+            raise ValueError("You cannot provide both saver and scaffold.")
+        self._dir = checkpoint_dir
+        self._path = os.path.join(checkpoint_dir, checkpoint_basename)
+        self._saver = saver
+        self._scaffold = scaffold
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
+        self._listeners = listeners or []
+
+    def begin(self) -> None:
+        """Find the global step; ``RuntimeError`` without one."""
+        self._global_step = global_step_for(self)
+        self._writer = FileWriterCache.get(self._dir)
+        for listener in self._listeners:
+            listener.begin()
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Fetch the global step; before the first step write the graph."""
+        if self._timer.last_triggered_step() is None:
+            self._write_graph()
+        return SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Save if it is time."""
+        # The value may have been read before this very step was counted.
+        if self._timer.should_trigger_for_step(int(run_values.results) + 1):
+            step = int(run_context.session.run(self._global_step))
+            if self._timer.should_trigger_for_step(step):
+                self._timer.update_last_triggered_step(step)
+                self._save(run_context.session, step)
+
+    def end(self, session: Any) -> None:
+        """Save, unless the last step is saved already."""
+        step = int(session.run(self._global_step))
+        if step != self._timer.last_triggered_step():
+            self._timer.update_last_triggered_step(step)
+            self._save(session, step)
+        for listener in self._listeners:
+            listener.end(session, step)
+
+    def _write_graph(self) -> None:
+        graph = get_default_graph()
+        write_graph(graph.as_graph_def(add_shapes=True), self._dir, "graph.pbtxt")
+        self._writer.add_graph(graph)
+        self._writer.add_meta_graph(export_meta_graph(
+            graph_def=graph.as_graph_def(add_shapes=True),
+            saver_def=self._get_saver().as_saver_def()))
+
+    def _save(self, session: Any, step: int) -> None:
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+
+        _log.info("Saving checkpoints for %d into %s.", step, self._path)
+        for listener in self._listeners:
+            listener.before_save(session, step)
+        self._get_saver().save(session, self._path, global_step=step)
+        self._writer.add_session_log(
+            SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._path), step)
+        for listener in self._listeners:
+            listener.after_save(session, step)
+
+    def _get_saver(self) -> Any:
+        if self._saver is None:
+            if self._scaffold is not None:
+                self._saver = self._scaffold.saver
+            else:
+                savers = get_default_graph().get_collection(GraphKeys.SAVERS)
+                if len(savers) != 1:
+                    raise RuntimeError(
+                        f"CheckpointSaverHook needs one Saver in the collection {GraphKeys.SAVERS},"
+                        f" there are {len(savers)}: pass a saver or a scaffold")
+                self._saver = savers[0]
+        return self._saver
+
+
+class StepCounterHook(SessionRunHook):
+    """Logs, and writes as a summary, the steps per second.
+
+    Args:
+        every_n_steps, every_n_secs: the interval; exactly one of them.
+        output_dir: directory of the event file.
+        summary_writer: the writer to use instead.
+
+    Raises ``ValueError`` for a wrong interval.
+    """
+
+    def __init__(self, every_n_steps: int | None = 100, every_n_secs: float | None = None,
+                 output_dir: str | None = None, summary_writer: Any = None) -> None:
+        if (every_n_steps is None) == (every_n_secs is None):
+            raise ValueError("exactly one of every_n_steps and every_n_secs should be provided.")
+        self._timer = SecondOrStepTimer(every_n_secs, every_n_steps)
+        self._output_dir = output_dir
+        self._writer = summary_writer
+
+    def begin(self) -> None:
+        """Find the global step; ``RuntimeError`` without one."""
+        if self._writer is None and self._output_dir:
+            self._writer = FileWriterCache.get(self._output_dir)
+        self._global_step = global_step_for(self)
+        self._tag = f"{self._global_step.op.name}/sec"
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Fetch the global step."""
+        return SessionRunArgs(self._global_step)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Write the speed since the last time, if it is time."""
+        if not self._timer.should_trigger_for_step(int(run_values.results) + 1):
+            return
+        step = int(run_context.session.run(self._global_step))
+        if self._timer.should_trigger_for_step(step):
+            seconds, steps = self._timer.update_last_triggered_step(step)
+            if seconds and steps is not None:
+                self._write(steps / seconds, step)
+
+    def _write(self, steps_per_second: float, step: int) -> None:
+        if self._writer is not None:
+            from tensorboard.compat.proto.summary_pb2 import Summary
+
+            value = Summary.Value(tag=self._tag, simple_value=steps_per_second)
+            self._writer.add_summary(Summary(value=[value]), step)
+        _log.info("%s: %g", self._tag, steps_per_second)
+
+
+class SummarySaverHook(SessionRunHook):
+    """Writes summaries every so many steps or seconds.
+
+    Args:
+        save_steps, save_secs: the interval; exactly one of them.
+        output_dir: directory of the event file.
+        summary_writer: the writer to use instead.
+        scaffold: a Scaffold to take the summary op from.
+        summary_op: a tensor of a serialized ``Summary``, or a list of them.
+
+    Raises ``ValueError`` unless exactly one of `scaffold` and `summary_op` is given, or for a
+    wrong interval.
+    """
+
+    def __init__(self, save_steps: int | None = None, save_secs: float | None = None,
+                 output_dir: str | None = None, summary_writer: Any = None, scaffold: Any = None,
+                 summary_op: Any = None) -> None:
+        if (scaffold is None) == (summary_op is None):
+            raise ValueError("Exactly one of scaffold or summary_op must be provided.")
+        self._timer = SecondOrStepTimer(save_secs, save_steps)
+        self._output_dir = output_dir
+        self._writer = summary_writer
+        self._scaffold = scaffold
+        self._summary_op = summary_op
+
+    def begin(self) -> None:
+        """Find the global step; ``RuntimeError`` without one."""
+        if self._writer is None and self._output_dir:
+            self._writer = FileWriterCache.get(self._output_dir)
+        self._next_step: int | None = None
+        self._global_step = global_step_for(self)
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        """Fetch the summaries when they are due."""
+        self._due = self._next_step is None or self._timer.should_trigger_for_step(self._next_step)
+        fetches = [self._global_step]
+        if self._due:
+            fetches += self._summaries()
+        return SessionRunArgs(fetches)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """Write them."""
+        if self._writer is None:
+            return
+        stale, *summaries = run_values.results
+        step = int(stale) + 1
+        if self._due:
+            step = int(run_context.session.run(self._global_step))
+            if self._next_step is None:
+                self._log_start(step)
+            self._timer.update_last_triggered_step(step)
+        for summary in summaries:
+            self._writer.add_summary(summary, step)
+        self._next_step = step + 1
+
+    def _log_start(self, step: int) -> None:
+        from tensorboard.compat.proto.event_pb2 import SessionLog
+
+        self._writer.add_session_log(SessionLog(status=SessionLog.START), step)
+
+    def end(self, session: Any = None) -> None:
+        """Write all to disk."""
+        if self._writer is not None:
+            self._writer.flush()
+
+    def _summaries(self) -> list:
+        found = self._summary_op if self._scaffold is None else self._scaffold.summary_op
+        if found is None:
+            return []
+        return list(found) if isinstance(found, (list, tuple)) else [found]

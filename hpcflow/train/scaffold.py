@@ -1,0 +1,132 @@
+"""Scaffold: the parts of a graph that training needs besides the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.graph.graph import add_to_collection, get_collection, get_default_graph
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.ops.grouping import group
+from hpcflow.ops.lookup import tables_initializer
+from hpcflow.ops.summary import merge_all
+from hpcflow.ops.variable_lists import (
+    global_variables,
+    global_variables_initializer,
+    local_variables_initializer,
+    report_uninitialized_variables,
+)
+from hpcflow.train.saver import Saver
+
+
+class Scaffold:
+    """Initializers, readiness checks, summaries and the saver: given, found in collections, or
+    made by :meth:`finalize`.
+
+    Args:
+        init_op: initializes the model (default: all global variables).
+        init_feed_dict: feeds of `init_op`.
+        init_fn: ``init_fn(scaffold, session)``, called after `init_op`.
+        ready_op: gives the names of what is not initialized (default: all variables).
+        ready_for_local_init_op: the same, for running `local_init_op` (default: global variables).
+        local_init_op: run in every new session (default: local variables and tables).
+        summary_op: the merged summaries (default: all of the collection).
+        saver: the Saver (default: of all variables).
+    """
+
+    def __init__(self, init_op: Any = None, init_feed_dict: dict | None = None,
+                 init_fn: Callable | None = None, ready_op: Any = None,
+                 ready_for_local_init_op: Any = None, local_init_op: Any = None,
+                 summary_op: Any = None, saver: Any = None) -> None:
+        self._init_fn = None if init_fn is None else lambda session: init_fn(self, session)
+        self._init_op = init_op
+        self._init_feed_dict = init_feed_dict
+        self._ready_op = ready_op
+        self._ready_for_local_init_op = ready_for_local_init_op
+        self._local_init_op = local_init_op
+        self._summary_op = summary_op
+        self._saver = saver
+
+    def finalize(self) -> Scaffold:
+        """Make what is missing, and let nobody change the graph any more."""
+        self._init_op = self._or_default(
+            self._init_op, "init_op", GraphKeys.INIT_OP, global_variables_initializer)
+        self._ready_op = self._or_default(
+            self._ready_op, "ready_op", GraphKeys.READY_OP, report_uninitialized_variables)
+        self._ready_for_local_init_op = self._or_default(
+            self._ready_for_local_init_op, "ready_for_local_init_op",
+            GraphKeys.READY_FOR_LOCAL_INIT_OP,
+            lambda: report_uninitialized_variables(global_variables()))
+        self._local_init_op = self._or_default(
+            self._local_init_op, "local_init_op", GraphKeys.LOCAL_INIT_OP,
+            lambda: group(local_variables_initializer(), tables_initializer()))
+        self._summary_op = self._or_default(
+            self._summary_op, "summary_op", GraphKeys.SUMMARY_OP, merge_all)
+        self._saver = self._or_default(
+            self._saver, "saver", GraphKeys.SAVERS, lambda: Saver(sharded=True, allow_empty=True))
+        self._saver.build()
+        get_default_graph().finalize()
+        return self
+
+    def _or_default(self, given: Any, name: str, key: str, make: Callable[[], Any]) -> Any:
+        return given if given is not None else Scaffold.get_or_default(name, key, make)
+
+    @staticmethod
+    def get_or_default(arg_name: str, collection_key: str,
+                       default_constructor: Callable[[], Any]) -> Any:
+        """Return the only member of a collection, or make it and add it.
+
+        Raises ``RuntimeError`` if the collection has several.
+        """
+        found = get_collection(collection_key)
+        if len(found) > 1:
+            raise RuntimeError(
+                f'More than one item in the collection "{collection_key}". Please indicate which '
+                "one to use by passing it to the hf.train.Scaffold constructor as: "
+                f"hf.train.Scaffold({arg_name}=item to use)")
+        if found:
+            return found[0]
+        made = default_constructor()
+        if made is not None:
+            add_to_collection(collection_key, made)
+        return made
+
+    @property
+    def init_fn(self) -> Callable | None:
+        """The function of the session that is called after ``init_op``."""
+        return self._init_fn
+
+    @property
+    def init_op(self) -> Any:
+        """The op that initializes the model."""
+        return self._init_op
+
+    @property
+    def init_feed_dict(self) -> dict | None:
+        """The feeds of ``init_op``."""
+        return self._init_feed_dict
+
+    @property
+    def ready_op(self) -> Any:
+        """Gives the names of what is not initialized."""
+        return self._ready_op
+
+    @property
+    def ready_for_local_init_op(self) -> Any:
+        """Gives the names of what ``local_init_op`` needs and is not initialized."""
+        return self._ready_for_local_init_op
+
+    @property
+    def local_init_op(self) -> Any:
+        """The op run in every new session."""
+        return self._local_init_op
+
+    @property
+    def summary_op(self) -> Any:
+        """The merged summaries, or None."""
+        return self._summary_op
+
+    @property
+    def saver(self) -> Any:
+        """The Saver."""
+        return self._saver

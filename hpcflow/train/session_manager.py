@@ -1,0 +1,189 @@
+"""SessionManager: sessions on a model that is initialized, restored, or waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow import errors
+from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.runtime.session import Session
+from hpcflow.train.checkpoint_state import get_checkpoint_state
+
+_FIRST_PAUSE = 0.02
+
+
+class SessionManager:
+    """Makes sessions that are ready for training.
+
+    Args:
+        local_init_op: run in every new session (local variables, tables).
+        ready_op: gives the names of what is not initialized; none means ready.
+        ready_for_local_init_op: the same, for running `local_init_op`.
+        graph: the graph; the default graph if None.
+        recovery_wait_secs: the longest pause between two looks at what is waited for.
+    """
+
+    def __init__(self, local_init_op: Any = None, ready_op: Any = None,
+                 ready_for_local_init_op: Any = None, graph: Graph | None = None,
+                 recovery_wait_secs: float = 30) -> None:
+        self._local_init_op = local_init_op
+        self._ready_op = ready_op
+        self._ready_for_local_init_op = ready_for_local_init_op
+        self._graph = graph or get_default_graph()
+        self._recovery_wait_secs = recovery_wait_secs
+
+    def prepare_session(self, master: str, init_op: Any = None, saver: Any = None,
+                        checkpoint_dir: str | None = None,
+                        checkpoint_filename_with_path: str | None = None,
+                        wait_for_checkpoint: bool = False, max_wait_secs: float = 7200,
+                        config: Any = None, init_feed_dict: dict | None = None,
+                        init_fn: Callable | None = None) -> Session:
+        """Return a session whose model is restored from a checkpoint, or else initialized.
+
+        Args:
+            master: target of the session.
+            init_op, init_feed_dict, init_fn: how to initialize: an op with its feeds, a function
+                of the session.
+            saver: restores the checkpoint.
+            checkpoint_dir: restore the latest checkpoint of this directory, if there is one.
+            checkpoint_filename_with_path: restore this checkpoint.
+            wait_for_checkpoint: wait for a checkpoint up to `max_wait_secs` seconds.
+            config: a ``ConfigProto``.
+
+        Raises ``RuntimeError`` when the model is not ready afterwards, or cannot be initialized;
+        ``ValueError`` for both a directory and a file.
+        """
+        session, restored = self._restored_session(
+            master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint,
+            max_wait_secs, config)
+        try:
+            if not restored:
+                self._initialize(session, init_op, init_feed_dict, init_fn)
+            self._make_ready(session, init_op, init_fn)
+        except BaseException:
+            session.close()
+            raise
+        return session
+
+    def _initialize(self, session: Session, init_op: Any, init_feed_dict: dict | None,
+                    init_fn: Callable | None) -> None:
+        if init_op is None and not init_fn and self._local_init_op is None:
+            raise RuntimeError("Model is not initialized and no init_op or init_fn or "
+                               "local_init_op was given")
+        if init_op is not None:
+            session.run(init_op, feed_dict=init_feed_dict)
+        if init_fn:
+            init_fn(session)
+
+    def _make_ready(self, session: Session, init_op: Any, init_fn: Callable | None) -> None:
+        for missing, what in ((self._run_local_init(session), "model ready for local_init"),
+                              (self._missing(session, self._ready_op), "model ready")):
+            if missing is not None:
+                raise RuntimeError(
+                    f"Init operations did not make {what}. Init op: {_name(init_op)}, init fn: "
+                    f"{init_fn}, local_init_op: {_name(self._local_init_op)}, error: {missing}")
+
+    def recover_session(self, master: str, saver: Any = None, checkpoint_dir: str | None = None,
+                        checkpoint_filename_with_path: str | None = None,
+                        wait_for_checkpoint: bool = False, max_wait_secs: float = 7200,
+                        config: Any = None) -> tuple[Session, bool]:
+        """Return (session, ready): the model restored from a checkpoint, if there is one.
+
+        Arguments and errors as of :meth:`prepare_session`.
+        """
+        session, restored = self._restored_session(
+            master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint,
+            max_wait_secs, config)
+        ready = restored and self._run_local_init(session) is None and self._missing(
+            session, self._ready_op) is None
+        return session, ready
+
+    def wait_for_session(self, master: str, config: Any = None,
+                         max_wait_secs: float = float("inf")) -> Session:
+        """Return a session, once another task has made the model ready.
+
+        Raises ``DeadlineExceededError`` if that takes longer than `max_wait_secs`.
+        """
+        deadline = time.monotonic() + (float("inf") if max_wait_secs is None else max_wait_secs)
+        pause = _FIRST_PAUSE
+        session = Session(master, graph=self._graph, config=config)
+        while True:
+            missing = self._run_local_init(session)
+            if missing is None:
+                missing = self._missing(session, self._ready_op)
+            if missing is None:
+                return session
+            if time.monotonic() + pause > deadline:
+                session.close()
+                raise errors.DeadlineExceededError(
+                    None, None, f"Session was not ready after waiting {max_wait_secs:g} secs: "
+                    f"{missing}")
+            time.sleep(pause)
+            pause = min(2 * pause, self._recovery_wait_secs)
+
+    # ------------------------------------------------------------ parts
+
+    def _restored_session(self, master: str, saver: Any, directory: str | None,
+                          filename: str | None, wait: bool, max_wait_secs: float,
+                          config: Any) -> tuple[Session, bool]:
+        if directory and filename:
+            raise ValueError("Can not provide both checkpoint_dir and "
+                             "checkpoint_filename_with_path.")
+        session = Session(master, graph=self._graph, config=config)
+        if saver is None or not (directory or filename):
+            return session, False
+        if filename:
+            saver.restore(session, filename)
+            return session, True
+        assert directory is not None
+        state = self._checkpoint(directory, time.monotonic() + (max_wait_secs if wait else 0))
+        if state is None:
+            return session, False
+        saver.restore(session, state.model_checkpoint_path)
+        saver.recover_last_checkpoints(state.all_model_checkpoint_paths)
+        return session, True
+
+    def _checkpoint(self, directory: str, deadline: float) -> Any:
+        pause = _FIRST_PAUSE
+        while True:
+            state = get_checkpoint_state(directory)
+            if state is not None or time.monotonic() + pause > deadline:
+                return state
+            time.sleep(pause)
+            pause = min(2 * pause, self._recovery_wait_secs)
+
+    def _run_local_init(self, session: Session) -> str | None:
+        """Run the local initializer if it can; otherwise say what is missing."""
+        if self._local_init_op is None:
+            return None
+        missing = self._missing(session, self._ready_for_local_init_op)
+        if missing is None:
+            session.run(self._local_init_op)
+        return missing
+
+    def _missing(self, session: Session, ready_op: Any) -> str | None:
+        return missing_by(ready_op, session)
+
+
+def missing_by(ready_op: Any, session: Any) -> str | None:
+    """What `ready_op` says is not initialized; None when all is."""
+    if ready_op is None:
+        return None
+    try:
+        value = session.run(ready_op)
+    except errors.FailedPreconditionError as e:
+        if "uninitialized" not in str(e):
+            raise
+        return str(e)
+    # Older programs use an assertion, or its int32 result, as the ready op.
+    if value is None or value.dtype == np.int32 or value.size == 0:
+        return None
+    return f"Variables not initialized: {', '.join(v.decode() for v in value.reshape(-1))}"
+
+
+def _name(op: Any) -> str:
+    return getattr(op, "name", str(op))
