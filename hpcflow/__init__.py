@@ -101,6 +101,7 @@ _LAZY_MODULES = {
     "losses": "hpcflow.losses",
     "test": "hpcflow.test_util",
     "metrics": "hpcflow.metrics",
+    "layers": "hpcflow.layers",
 }
 
 _PROTOS = {

@@ -1,0 +1,125 @@
+"""What all layers share: the scope of their variables, biases and activations, arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import add_to_collection, name_scope
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value
+from hpcflow.ops.cond import cond
+from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.shapes import as_shape
+
+
+@contextmanager
+def layer_scope(name: str | None, default: str, reuse: bool | None,
+                inputs: Tensor) -> Iterator[Any]:
+    """The variable scope of a layer: `name`, or `default` made unique."""
+    if name is None and reuse:
+        raise ValueError(f"{default}: reuse=True needs the name of the layer that is reused")
+    with variable_scope(name, default, [inputs], reuse=reuse) as scope:
+        yield scope
+
+
+def known_size(inputs: Tensor, axis: int, layer: str, rank: int | None = None) -> int:
+    """The size of one dimension, which a layer must know; ``ValueError`` if it is unknown."""
+    dims = inputs._dims
+    if dims is None or (rank is not None and len(dims) != rank):
+        wanted = "a known rank" if rank is None else f"rank {rank}"
+        raise ValueError(f"{layer}: the inputs must have {wanted}, got shape {inputs.shape}")
+    if not -len(dims) <= axis < len(dims) or dims[axis] is None:
+        raise ValueError(f"{layer}: dimension {axis} of the inputs should be known, got shape "
+                         f"{inputs.shape}")
+    return int(dims[axis])
+
+
+class Bias(NamedTuple):
+    """Whether a layer has biases, and how they begin."""
+
+    use: bool
+    initializer: Any
+    regularizer: Callable | None
+    trainable: bool
+
+
+def add_bias(outputs: Tensor, bias: Bias, channels_first: bool = False) -> Tensor:
+    """`outputs` with one bias for each channel, the variable ``bias``."""
+    if not bias.use:
+        return outputs
+    dims = outputs.shape.as_list()
+    channels = dims[1 if channels_first else -1]
+    values = convert_to_tensor(get_variable("bias", [channels], outputs.dtype.base_dtype,
+                                            bias.initializer, bias.regularizer, bias.trainable))
+    if not channels_first:
+        return raw_ops.BiasAdd(outputs, values)
+    column = np.array([1, channels] + [1] * (len(dims) - 2), np.int32)
+    return raw_ops.Add(outputs, raw_ops.Reshape(values, column))
+
+
+def finish(outputs: Tensor, activation: Callable | None,
+           activity_regularizer: Callable | None) -> Tensor:
+    """The activation of `outputs`, whose regularization joins the losses."""
+    if activation is not None:
+        outputs = activation(outputs)
+    if activity_regularizer is not None:
+        with name_scope("ActivityRegularizer"):
+            loss = activity_regularizer(outputs)
+        if loss is not None:
+            add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+    return outputs
+
+
+def numbers(value: Any, count: int, what: str) -> list[int]:
+    """`count` positive integers, from as many or from one."""
+    values = list(value) if isinstance(value, Sequence) else [value] * count
+    if len(values) != count or not all(
+            isinstance(v, (int, np.integer)) and v > 0 for v in values):
+        raise ValueError(f"{what} must be a positive integer or {count} of them, got {value!r}")
+    return [int(v) for v in values]
+
+
+def is_channels_first(data_format: str) -> bool:
+    """Whether channels come before space; ``ValueError`` for another format."""
+    if data_format not in ("channels_last", "channels_first"):
+        raise ValueError("data_format must be channels_last or channels_first, got "
+                         f"{data_format!r}")
+    return data_format == "channels_first"
+
+
+def format_name(channels_first: bool, rank: int) -> str:
+    """The name that operations give to the format, such as ``NHWC``."""
+    space = {1: "W", 2: "HW", 3: "DHW"}[rank]
+    return f"NC{space}" if channels_first else f"N{space}C"
+
+
+def padding_name(padding: str) -> str:
+    """``SAME`` or ``VALID``; ``ValueError`` for something else."""
+    if not isinstance(padding, str) or padding.upper() not in ("SAME", "VALID"):
+        raise ValueError(f"padding must be 'valid' or 'same', got {padding!r}")
+    return padding.upper()
+
+
+def if_training(training: Any, yes: Callable, no: Callable) -> Any:
+    """``yes()`` or ``no()``, chosen now where `training` is known, else at run time."""
+    if isinstance(training, (bool, np.bool_, int)):
+        return yes() if training else no()
+    training = convert_to_tensor(training, dtypes.bool)
+    known = constant_value(training)
+    if known is not None:
+        return yes() if known else no()
+    return cond(training, yes, no)
+
+
+def set_shape(tensor: Tensor, dims: Any) -> Tensor:
+    """`tensor`, known to have a shape."""
+    tensor.set_shape(as_shape(dims))
+    return tensor

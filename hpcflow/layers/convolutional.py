@@ -1,0 +1,219 @@
+"""Convolution layers, transposed and separable ones included."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.layers.building import (
+    Bias,
+    add_bias,
+    finish,
+    format_name,
+    is_channels_first,
+    known_size,
+    layer_scope,
+    numbers,
+    padding_name,
+    set_shape,
+)
+from hpcflow.nn.convolution import conv2d_transpose as transposed_convolution
+from hpcflow.nn.convolution import convolution
+from hpcflow.nn.convolution import separable_conv2d as separable_convolution
+from hpcflow.ops.initializers import Zeros
+from hpcflow.ops.variable_scope import get_variable
+
+_ZEROS = Zeros()
+
+
+def _convolution(rank: int, inputs: Any, filters: int, kernel_size: Any, strides: Any,
+                 padding: str, data_format: str, dilation_rate: Any, activation: Callable | None,
+                 use_bias: bool, kernel_initializer: Any, bias_initializer: Any,
+                 kernel_regularizer: Callable | None, bias_regularizer: Callable | None,
+                 activity_regularizer: Callable | None, trainable: bool, name: str | None,
+                 reuse: bool | None) -> Tensor:
+    """The convolution layer over `rank` dimensions of space."""
+    inputs, layer = convert_to_tensor(inputs), f"conv{rank}d"
+    first = is_channels_first(data_format)
+    with layer_scope(name, layer, reuse, inputs):
+        channels = known_size(inputs, 1 if first else -1, layer, rank + 2)
+        window = numbers(kernel_size, rank, "kernel_size")
+        kernel = convert_to_tensor(get_variable(
+            "kernel", [*window, channels, filters], inputs.dtype.base_dtype, kernel_initializer,
+            kernel_regularizer, trainable))
+        outputs = convolution(
+            inputs, kernel, padding_name(padding), numbers(strides, rank, "strides"),
+            numbers(dilation_rate, rank, "dilation_rate"), data_format=format_name(first, rank))
+        outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),
+                           first)
+        return finish(outputs, activation, activity_regularizer)
+
+
+def conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1, padding: str = "valid",
+           data_format: str = "channels_last", dilation_rate: Any = 1,
+           activation: Callable | None = None, use_bias: bool = True,
+           kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
+           kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
+           activity_regularizer: Callable | None = None, trainable: bool = True,
+           name: str | None = None, reuse: bool | None = None) -> Tensor:
+    """Return a convolution over one dimension; arguments as of :func:`conv2d`.
+
+    `inputs` has shape ``[batch, width, channels]``, or ``[batch, channels, width]``.
+    """
+    return _convolution(1, inputs, filters, kernel_size, strides, padding, data_format,
+                        dilation_rate, activation, use_bias, kernel_initializer,
+                        bias_initializer, kernel_regularizer, bias_regularizer,
+                        activity_regularizer, trainable, name, reuse)
+
+
+def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
+           padding: str = "valid", data_format: str = "channels_last",
+           dilation_rate: Any = (1, 1), activation: Callable | None = None, use_bias: bool = True,
+           kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
+           kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
+           activity_regularizer: Callable | None = None, trainable: bool = True,
+           name: str | None = None, reuse: bool | None = None) -> Tensor:
+    """Return activation(convolution(inputs, kernel) + bias).
+
+    Args:
+        inputs: ``[batch, height, width, channels]``, or ``[batch, channels, height, width]``.
+        filters: number of channels of the result.
+        kernel_size: height and width of the window, or one number for both.
+        strides: steps of the window, or one number.
+        padding: "valid" or "same".
+        data_format: "channels_last" or "channels_first".
+        dilation_rate: distances of the window's elements; not together with strides.
+        activation: a function of tensors, or None.
+        use_bias: whether there is a bias.
+        kernel_initializer: of ``kernel``, shape ``[height, width, channels, filters]``.
+        bias_initializer: of ``bias``, shape ``[filters]``.
+        kernel_regularizer: function of the kernel whose result joins the regularization losses.
+        bias_regularizer: the same for the bias.
+        activity_regularizer: the same for the result.
+        trainable: whether optimizers change the variables.
+        name: variable scope; "conv2d" made unique if None.
+        reuse: whether the layer's variables are those of an earlier one.
+
+    Raises: ``ValueError`` for another rank or an unknown number of channels.
+    """
+    return _convolution(2, inputs, filters, kernel_size, strides, padding, data_format,
+                        dilation_rate, activation, use_bias, kernel_initializer,
+                        bias_initializer, kernel_regularizer, bias_regularizer,
+                        activity_regularizer, trainable, name, reuse)
+
+
+def conv3d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1, 1),
+           padding: str = "valid", data_format: str = "channels_last",
+           dilation_rate: Any = (1, 1, 1), activation: Callable | None = None,
+           use_bias: bool = True, kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
+           kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
+           activity_regularizer: Callable | None = None, trainable: bool = True,
+           name: str | None = None, reuse: bool | None = None) -> Tensor:
+    """Return a convolution over three dimensions; arguments as of :func:`conv2d`.
+
+    `inputs` has shape ``[batch, depth, height, width, channels]``, or channels second.
+    """
+    return _convolution(3, inputs, filters, kernel_size, strides, padding, data_format,
+                        dilation_rate, activation, use_bias, kernel_initializer,
+                        bias_initializer, kernel_regularizer, bias_regularizer,
+                        activity_regularizer, trainable, name, reuse)
+
+
+def separable_conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
+                     padding: str = "valid", data_format: str = "channels_last",
+                     dilation_rate: Any = (1, 1), depth_multiplier: int = 1,
+                     activation: Callable | None = None, use_bias: bool = True,
+                     depthwise_initializer: Any = None, pointwise_initializer: Any = None,
+                     bias_initializer: Any = _ZEROS,
+                     depthwise_regularizer: Callable | None = None,
+                     pointwise_regularizer: Callable | None = None,
+                     bias_regularizer: Callable | None = None,
+                     activity_regularizer: Callable | None = None, trainable: bool = True,
+                     name: str | None = None, reuse: bool | None = None) -> Tensor:
+    """Return a convolution of each channel by itself, followed by one that mixes them.
+
+    `depth_multiplier` is the number of results of the first convolution for each channel. The
+    variables are ``depthwise_kernel`` ``[height, width, channels, depth_multiplier]``,
+    ``pointwise_kernel`` ``[1, 1, channels * depth_multiplier, filters]`` and ``bias``. Arguments
+    otherwise as of :func:`conv2d`.
+    """
+    inputs = convert_to_tensor(inputs)
+    first = is_channels_first(data_format)
+    with layer_scope(name, "separable_conv2d", reuse, inputs):
+        channels = known_size(inputs, 1 if first else -1, "separable_conv2d", 4)
+        window = numbers(kernel_size, 2, "kernel_size")
+        dtype = inputs.dtype.base_dtype
+        deep = get_variable("depthwise_kernel", [*window, channels, depth_multiplier], dtype,
+                            depthwise_initializer, depthwise_regularizer, trainable)
+        flat = get_variable("pointwise_kernel", [1, 1, channels * depth_multiplier, filters],
+                            dtype, pointwise_initializer, pointwise_regularizer, trainable)
+        outputs = separable_convolution(
+            inputs, deep, flat, _with_batch(numbers(strides, 2, "strides"), first),
+            padding_name(padding), numbers(dilation_rate, 2, "dilation_rate"),
+            data_format=format_name(first, 2))
+        outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),
+                           first)
+        return finish(outputs, activation, activity_regularizer)
+
+
+def _with_batch(space: list[int], channels_first: bool) -> list[int]:
+    """Numbers for all dimensions: 1 for batch and channels."""
+    return [1, 1, *space] if channels_first else [1, *space, 1]
+
+
+def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
+                     padding: str = "valid", data_format: str = "channels_last",
+                     activation: Callable | None = None, use_bias: bool = True,
+                     kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
+                     kernel_regularizer: Callable | None = None,
+                     bias_regularizer: Callable | None = None,
+                     activity_regularizer: Callable | None = None, trainable: bool = True,
+                     name: str | None = None, reuse: bool | None = None) -> Tensor:
+    """Return the transpose of a convolution: images that are larger by the strides.
+
+    The kernel has shape ``[height, width, filters, channels]``. A size n becomes ``n stride`` with
+    "same" padding and ``n stride + max(window - stride, 0)`` with "valid". Arguments otherwise as
+    of :func:`conv2d`.
+    """
+    inputs = convert_to_tensor(inputs)
+    first = is_channels_first(data_format)
+    with layer_scope(name, "conv2d_transpose", reuse, inputs):
+        channels = known_size(inputs, 1 if first else -1, "conv2d_transpose", 4)
+        window = numbers(kernel_size, 2, "kernel_size")
+        steps = numbers(strides, 2, "strides")
+        kernel = convert_to_tensor(get_variable(
+            "kernel", [*window, filters, channels], inputs.dtype.base_dtype, kernel_initializer,
+            kernel_regularizer, trainable))
+        extra = [max(w - s, 0) if padding_name(padding) == "VALID" else 0
+                 for w, s in zip(window, steps, strict=True)]
+        shape, dims = _transposed_shape(inputs, filters, steps, extra, first)
+        outputs = transposed_convolution(
+            inputs, kernel, shape, _with_batch(steps, first), padding_name(padding),
+            format_name(first, 2))
+        set_shape(outputs, dims)
+        outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),
+                           first)
+        return finish(outputs, activation, activity_regularizer)
+
+
+def _transposed_shape(inputs: Tensor, filters: int, steps: list[int], extra: list[int],
+                      channels_first: bool) -> tuple[Any, list]:
+    """The shape of the result, as a tensor (or an array if it is known) and as far as known."""
+    given, space = inputs.shape.as_list(), [2, 3] if channels_first else [1, 2]
+    dims: list = list(given)
+    dims[1 if channels_first else 3] = filters
+    for axis, step, more in zip(space, steps, extra, strict=True):
+        dims[axis] = None if given[axis] is None else given[axis] * step + more
+    if None not in dims:
+        return np.array(dims, np.int32), dims
+    sizes = raw_ops.Unpack(raw_ops.Shape(inputs), num=4)
+    parts: list = [sizes[i] if d is None else np.int32(d) for i, d in enumerate(dims)]
+    for axis, step, more in zip(space, steps, extra, strict=True):
+        if dims[axis] is None:
+            parts[axis] = raw_ops.Add(raw_ops.Mul(sizes[axis], np.int32(step)), np.int32(more))
+    return raw_ops.Pack(parts), dims

@@ -1,0 +1,106 @@
+"""The batch normalization layer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import add_to_collection
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.layers.building import if_training, known_size, layer_scope
+from hpcflow.nn import normalization
+from hpcflow.ops.initializers import Ones, Zeros
+from hpcflow.ops.state import assign_sub
+from hpcflow.ops.variable_scope import get_variable
+
+_ZEROS, _ONES = Zeros(), Ones()
+
+
+def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
+                        epsilon: float = 1e-3, center: bool = True, scale: bool = True,
+                        beta_initializer: Any = _ZEROS, gamma_initializer: Any = _ONES,
+                        moving_mean_initializer: Any = _ZEROS,
+                        moving_variance_initializer: Any = _ONES,
+                        beta_regularizer: Callable | None = None,
+                        gamma_regularizer: Callable | None = None, training: Any = False,
+                        trainable: bool = True, name: str | None = None,
+                        reuse: bool | None = None) -> Tensor:
+    """Return gamma (inputs - mean) / √(variance + epsilon) + beta (arXiv:1502.03167).
+
+    While training, mean and variance are those of the batch, and operations that update the moving
+    ones are added to the collection UPDATE_OPS, to be run with the training step; otherwise the
+    moving ones are used.
+
+    Args:
+        inputs: any shape of known rank.
+        axis: the dimension whose entries are normalized apart, its size known.
+        momentum: of the moving statistics: ``moving = momentum moving + (1 - momentum) batch``.
+        epsilon: added to the variance.
+        center: whether there is a beta.
+        scale: whether there is a gamma.
+        beta_initializer, gamma_initializer, moving_mean_initializer,
+            moving_variance_initializer: of the variables of these names.
+        beta_regularizer, gamma_regularizer: functions whose results join the regularization losses.
+        training: a bool or a scalar bool tensor.
+        trainable: whether optimizers change beta and gamma.
+        name: variable scope; "batch_normalization" made unique if None.
+        reuse: whether the layer's variables are those of an earlier one.
+
+    Raises: ``ValueError`` if the size of the axis is unknown.
+    """
+    inputs = convert_to_tensor(inputs)
+    with layer_scope(name, "batch_normalization", reuse, inputs):
+        size = known_size(inputs, axis, "batch_normalization")
+        dtype = inputs.dtype.base_dtype
+
+        def variable(kind: str, initializer: Any, regularizer: Any = None,
+                     trained: bool = trainable) -> Any:
+            return get_variable(kind, [size], dtype, initializer, regularizer, trained)
+
+        beta = variable("beta", beta_initializer, beta_regularizer) if center else None
+        gamma = variable("gamma", gamma_initializer, gamma_regularizer) if scale else None
+        moving = (variable("moving_mean", moving_mean_initializer, trained=False),
+                  variable("moving_variance", moving_variance_initializer, trained=False))
+        mean, variance = _statistics(inputs, axis, moving, momentum, training)
+        shape = _row(inputs, axis)
+        mean, variance, beta, gamma = (
+            None if v is None else _shaped(convert_to_tensor(v), shape)
+            for v in (mean, variance, beta, gamma))
+        outputs = normalization.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
+        outputs.set_shape(inputs.shape)
+        return outputs
+
+
+def _statistics(inputs: Tensor, axis: int, moving: tuple, momentum: float,
+                training: Any) -> tuple[Tensor, Tensor]:
+    """Mean and variance to normalize by; makes the updates of the moving ones."""
+    rank = len(inputs.shape.as_list())
+    others = [a for a in range(rank) if a != axis % rank]
+    values = [convert_to_tensor(m) for m in moving]
+    chosen = if_training(training, lambda: list(normalization.moments(inputs, others)),
+                         lambda: [raw_ops.Identity(v) for v in values])
+    if not (isinstance(training, (bool, int)) and not training):
+        rate = inputs.dtype.base_dtype.np.type(1 - momentum)
+        for kept, old, new in zip(moving, values, chosen, strict=True):
+            # Where it is not training the difference is zero.
+            update = assign_sub(kept, raw_ops.Mul(raw_ops.Sub(old, new), rate))
+            add_to_collection(GraphKeys.UPDATE_OPS, update)
+    return chosen[0], chosen[1]
+
+
+def _row(inputs: Tensor, axis: int) -> list[int] | None:
+    """The shape in which statistics broadcast to the inputs; None if they do as they are."""
+    dims = inputs.shape.as_list()
+    axis %= len(dims)
+    if axis == len(dims) - 1:
+        return None
+    return [dims[axis] if a == axis else 1 for a in range(len(dims))]
+
+
+def _shaped(value: Tensor, shape: list[int] | None) -> Tensor:
+    return value if shape is None else raw_ops.Reshape(value, np.array(shape, np.int32))
