@@ -44,7 +44,14 @@ def _switch_grad(op: Operation, *grads: Any) -> tuple:
     for i, grad in enumerate(sides):
         if grad is None:
             sides[i] = _nothing(op, i, sides[1 - i])
+        elif isinstance(grad, IndexedSlices):
+            sides[i] = _alive_with_its_values(grad, op.inputs[1], i)
     return _merge(sides), None
+
+
+def _alive_with_its_values(grad: IndexedSlices, pred: Tensor, side: int) -> IndexedSlices:
+    """The rows' numbers do not depend on the gradient, so they may be alive where it is not."""
+    return IndexedSlices(grad.values, switch(grad.indices, pred)[side], grad.dense_shape)
 
 
 def _nothing(op: Operation, side: int, other: Any) -> Any:

@@ -248,6 +248,12 @@ def test_rows_read_in_a_branch_in_a_loop(options):
         **options)[1], normal(2, 2), normal(3, 2))
 
 
+def test_rows_of_constant_numbers_read_in_a_branch_in_a_loop(options):
+    check(lambda x, w: hf.while_loop(lambda i, a: i < 4, lambda i, a: [i + 1, hf.cond(
+        hf.equal(i % 2, 1), lambda: hf.gather(a, [1, 1]) * w, lambda: a)], [0, x], **options)[1],
+        normal(2, 2), normal(2))
+
+
 # ---------------------------------------------------------------- where gradients are taken
 
 
