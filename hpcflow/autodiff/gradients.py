@@ -364,14 +364,18 @@ def _gated(grads: list) -> list:
     if len(found) < 2:
         return grads
     graph = get_default_graph()
-    with graph.control_dependencies(found):
-        gate = raw_ops.NoOp(name="gate")
-    with graph.control_dependencies([gate]):
-        return [None if g is None else _identity(g) for g in grads]
+    with graph.name_scope("tuple"):
+        with graph.control_dependencies(found):
+            gate = raw_ops.NoOp(name="group_deps")
+        with graph.control_dependencies([gate]):
+            return [None if g is None else _identity(g) for g in grads]
 
 
 def _identity(grad: Any) -> Any:
+    """Programs and tools look for gradients under this name."""
+    name = "control_dependency"
     if isinstance(grad, IndexedSlices):
-        return IndexedSlices(raw_ops.Identity(grad.values), raw_ops.Identity(grad.indices),
+        return IndexedSlices(raw_ops.Identity(grad.values, name=name),
+                             raw_ops.Identity(grad.indices, name=f"{name}/indices"),
                              grad.dense_shape)
-    return raw_ops.Identity(grad)
+    return raw_ops.Identity(grad, name=name)

@@ -62,8 +62,8 @@ def crelu(features: Any, name: str | None = None) -> Tensor:
     """Return relu of [features, -features], joined along the last axis (arXiv:1603.05201)."""
     with name_scope(name, "CRelu", [features]) as scope:
         features = convert_to_tensor(features, name="features")
-        both = raw_ops.ConcatV2([features, raw_ops.Neg(features)], np.int32(-1))
-        return raw_ops.Relu(both, name=scope)
+        both = raw_ops.ConcatV2([features, raw_ops.Neg(features)], np.int32(-1), name=scope)
+        return raw_ops.Relu(both)
 
 
 def _along(op_type: str, logits: Any, dim: int, name: str | None) -> Tensor:
@@ -108,6 +108,7 @@ def bias_add(value: Any, bias: Any, data_format: str | None = None,
 def xw_plus_b(x: Any, weights: Any, biases: Any, name: str | None = None) -> Tensor:
     """Return matmul(x, weights) + biases."""
     with name_scope(name, "xw_plus_b", [x, weights, biases]) as scope:
+        biases = convert_to_tensor(biases, name="biases")
         return raw_ops.BiasAdd(matmul(x, weights), biases, name=scope)
 
 
@@ -125,7 +126,7 @@ def dropout(x: Any, keep_prob: Any, noise_shape: Any = None, seed: int | None = 
     `noise_shape`, which must broadcast to the shape of `x`, says which elements are dropped
     together. Raises ``ValueError`` unless 0 < keep_prob <= 1, where it is known.
     """
-    with name_scope(name, "dropout", [x]) as scope:
+    with name_scope(name, "dropout", [x]):
         x = convert_to_tensor(x, name="x")
         if not isinstance(keep_prob, Tensor) and not hasattr(keep_prob, "graph"):
             _check_keep_prob(keep_prob)
@@ -137,8 +138,8 @@ def dropout(x: Any, keep_prob: Any, noise_shape: Any = None, seed: int | None = 
             return x
         shape = raw_ops.Shape(x) if noise_shape is None else noise_shape
         noise = random_uniform(shape, dtype=x.dtype.base_dtype, seed=seed)
-        kept = raw_ops.Floor(raw_ops.Add(keep_prob, noise))
-        result = raw_ops.Mul(raw_ops.RealDiv(x, keep_prob), kept, name=scope)
+        kept = raw_ops.Floor(raw_ops.Add(keep_prob, noise, name="add"))
+        result = raw_ops.Mul(raw_ops.RealDiv(x, keep_prob, name="div"), kept, name="mul")
         result.set_shape(x.shape)
         return result
 

@@ -154,15 +154,17 @@ def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: An
 
     `offset` and `scale` may be None. All broadcast against `x`.
     """
-    with name_scope(name, "batchnorm", [x, mean, variance, scale, offset]) as scope:
+    with name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
         x = convert_to_tensor(x, name="x")
-        epsilon = convert_to_tensor(variance_epsilon, x.dtype.base_dtype)
-        inverse = raw_ops.Rsqrt(raw_ops.Add(variance, epsilon))
+        epsilon = convert_to_tensor(variance_epsilon, x.dtype.base_dtype, name="add/y")
+        # Named as the operators of the formula are: programs look for "batchnorm/add_1".
+        inverse = raw_ops.Rsqrt(raw_ops.Add(variance, epsilon, name="add"))
         if scale is not None:
-            inverse = raw_ops.Mul(inverse, scale)
-        shift = raw_ops.Mul(mean, inverse)
-        shift = raw_ops.Neg(shift) if offset is None else raw_ops.Sub(offset, shift)
-        return raw_ops.Add(raw_ops.Mul(x, inverse), shift, name=scope)
+            inverse = raw_ops.Mul(inverse, scale, name="mul")
+        scaled = raw_ops.Mul(x, inverse, name="mul")
+        shift = raw_ops.Mul(mean, inverse, name="mul")
+        shift = raw_ops.Neg(shift) if offset is None else raw_ops.Sub(offset, shift, name="sub")
+        return raw_ops.Add(scaled, shift, name="add")
 
 
 def batch_norm_with_global_normalization(t: Any, m: Any, v: Any, beta: Any, gamma: Any,

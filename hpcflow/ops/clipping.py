@@ -68,7 +68,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor:
     sequence, ``ValueError`` if nothing but None is in it.
     """
     values = _values_of(t_list)
-    with name_scope(name, "global_norm", [v for v in values if v is not None]) as scope:
+    with name_scope(name, "global_norm", [v for v in values if v is not None]):
         halves = []
         for value in values:
             if value is not None:
@@ -78,7 +78,7 @@ def global_norm(t_list: Sequence[Any], name: str | None = None) -> Tensor:
             raise ValueError("global_norm: there is no tensor in the list")
         half = raw_ops.AddN(inputs=halves) if len(halves) > 1 else halves[0]
         two = convert_to_tensor(2.0, half.dtype.base_dtype)
-        return raw_ops.Sqrt(raw_ops.Mul(half, two), name=scope)
+        return raw_ops.Sqrt(raw_ops.Mul(half, two, name="mul"), name="global_norm")
 
 
 def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = None,
@@ -96,23 +96,27 @@ def clip_by_global_norm(t_list: Sequence[Any], clip_norm: Any, use_norm: Any = N
     """
     values = _values_of(t_list)
     norm = global_norm(t_list, name) if use_norm is None else convert_to_tensor(use_norm)
-    with name_scope(name, "clip_by_global_norm", [v for v in values if v is not None] + [norm]):
+    inputs = [v for v in values if v is not None] + [norm]
+    with name_scope(name, "clip_by_global_norm", inputs) as scope:
         dtype = norm.dtype.base_dtype
         limit = convert_to_tensor(clip_norm, dtype)
         # norm - norm is 0, and NaN for an infinite or undefined norm.
         invalid = raw_ops.Sub(norm, norm)
         scale = raw_ops.Add(raw_ops.RealDiv(limit, raw_ops.Maximum(norm, limit)), invalid)
-        clipped = [_scaled(t, v, scale) for t, v in zip(t_list, values)]
+        # The scope's name comes twice, as in graphs of the 1.x releases.
+        inner = scope[:-1].rpartition("/")[2]
+        clipped = [_scaled(t, v, scale, f"{inner}/_{i}")
+                   for i, (t, v) in enumerate(zip(t_list, values))]
     return clipped, norm
 
 
-def _scaled(original: Any, value: Tensor | None, scale: Tensor) -> Any:
+def _scaled(original: Any, value: Tensor | None, scale: Tensor, name: str) -> Any:
     if value is None:
         return None
     with colocate_with(value):
         if scale.dtype.base_dtype is not value.dtype.base_dtype:
             scale = raw_ops.Cast(scale, DstT=value.dtype.base_dtype)
-        scaled = raw_ops.Mul(value, scale)
+        scaled = raw_ops.Mul(value, scale, name=name)
     if isinstance(original, IndexedSlices):
         return IndexedSlices(scaled, original.indices, original.dense_shape)
     return scaled

@@ -258,7 +258,7 @@ def _axes_of(x: Any, axis: Any, reduction_indices: Any = None) -> Any:
         return axis
     dims = x._dims if isinstance(x, Tensor) else None
     if dims is not None:
-        return np.arange(len(dims), dtype=np.int32)
+        return convert_to_tensor(np.arange(len(dims), dtype=np.int32), name="Const")
     return raw_ops.Range(np.int32(0), raw_ops.Rank(x), np.int32(1))
 
 

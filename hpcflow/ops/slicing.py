@@ -364,10 +364,10 @@ class _Spec:
 
 def _vector(values: list, dtype: Any) -> Any:
     if not any(hasattr(v, "graph") for v in values):
-        return np.array(values, dtype)
+        return convert_to_tensor(np.array(values, dtype), name="stack")
     items = [convert_to_tensor(v) if hasattr(v, "graph") else np.array(v, dtype) for v in values]
     return raw_ops.Pack([raw_ops.Cast(v, DstT=dtype) if isinstance(v, Tensor)
-                         and v.dtype.base_dtype.np != dtype else v for v in items])
+                         and v.dtype.base_dtype.np != dtype else v for v in items], name="stack")
 
 
 def _checked_position(entry: Any) -> Any:

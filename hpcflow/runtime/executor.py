@@ -378,9 +378,18 @@ class Step:
             value, taken = values
             if item.function is not None:
                 taken = item.function(taken)
+            if taken.ndim:
+                self._fail_switch(item, values)
+                return
             self._complete(item, iteration, (DEAD, value) if taken else (value, DEAD), False)
         else:
             self._complete(item, iteration, (values[0],), False)
+
+    def _fail_switch(self, item: Item, values: list) -> None:
+        error = InvalidArgumentError(None, None, "The second input must be a scalar, but it has "
+                                     f"shape {list(values[1].shape)}")
+        node = item.nodes[0]
+        self.fail(explain(error, node, [summary(v) for v in values], node.device, self.rank))
 
     # ------------------------------------------------------------ propagation
 
