@@ -8,3 +8,4 @@ import cases_nn  # noqa: F401
 import cases_random  # noqa: F401
 import cases_shape  # noqa: F401
 import cases_state  # noqa: F401
+import cases_windows  # noqa: F401

@@ -1,0 +1,103 @@
+"""The kernels by oneDNN against those of NumPy; skipped where the library is not found."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import config, kernels, raw_ops
+from hpcflow.kernels.onednn import library
+
+kernels.load()
+needs_library = pytest.mark.skipif(library.load() is None, reason="no oneDNN library was found")
+RNG = np.random.default_rng(59)
+
+
+def normal(*shape):
+    return RNG.normal(size=shape).astype(np.float32)
+
+
+def run(build, *inputs):
+    """The op's outputs on arrays."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        tensors = [hf.placeholder(hf.as_dtype(x.dtype), None) for x in inputs]
+        outputs = build(*tensors)
+        return session.run(outputs, dict(zip(tensors, inputs)))
+
+
+def alike(build, *inputs, monkeypatch):
+    """Both libraries give the same, as far as single precision goes."""
+    found = run(build, *inputs)
+    with monkeypatch.context() as patch:
+        patch.setattr(config.flags, "onednn", "0")
+        expected = run(build, *inputs)
+    pairs = zip(found, expected) if isinstance(found, (list, tuple)) else [(found, expected)]
+    for a, b in pairs:
+        assert a.shape == b.shape and a.dtype == b.dtype
+        scale = max(1.0, np.abs(b).max(initial=0))
+        np.testing.assert_allclose(a, b, rtol=0, atol=2e-5 * scale)
+
+
+CASES = [((2, 9, 8, 3), (3, 2, 3, 16), (2, 1)), ((1, 5, 5, 1), (5, 5, 1, 2), (1, 1)),
+         ((3, 4, 9, 17), (1, 1, 17, 5), (1, 1)), ((2, 11, 8, 4), (4, 3, 4, 1), (4, 3))]
+
+
+@needs_library
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("kind", ["Conv2D", "DepthwiseConv2dNative"])
+def test_convolutions(kind, case, padding, layout, monkeypatch):
+    dims, window, strides = case
+    x, w = normal(*dims), normal(*window)
+    steps = [1, *strides, 1]
+    if kind != "Conv2D":
+        w, steps = normal(*window[:2], dims[3], 3), [1, strides[0], strides[0], 1]
+    if layout == "NCHW":
+        x, steps = np.moveaxis(x, -1, 1), [1, 1, *steps[1:3]]
+    options = {"strides": steps, "padding": padding, "data_format": layout}
+
+    def build(a, b):
+        y = getattr(raw_ops, kind)(a, b, **options)
+        return [y, *hf.gradients(y * y, [a, b])]
+
+    alike(build, x, w, monkeypatch=monkeypatch)
+
+
+@needs_library
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+def test_volumes(padding, monkeypatch):
+    def build(a, b):
+        y = hf.nn.conv3d(a, b, [1, 2, 1, 2, 1], padding)
+        return [y, *hf.gradients(y * y, [a, b])]
+
+    alike(build, normal(2, 5, 6, 4, 3), normal(2, 3, 2, 3, 8), monkeypatch=monkeypatch)
+
+
+@needs_library
+def test_steps_at_the_same_time():
+    """One primitive in many threads, each with inputs of its own."""
+    x, w = normal(8, 2, 12, 12, 8), normal(3, 3, 8, 16)
+    with hf.Graph().as_default(), hf.Session() as session:
+        fed = hf.placeholder(hf.float32, [2, 12, 12, 8])
+        y = hf.nn.conv2d(fed, w, [1, 1, 1, 1], "SAME")
+        expected = [session.run(y, {fed: v}) for v in x]
+        with ThreadPoolExecutor(4) as pool:
+            for _ in range(5):
+                found = list(pool.map(lambda v: session.run(y, {fed: v}), x))
+                np.testing.assert_array_equal(found, expected)
+
+
+def test_a_path_that_is_no_library():
+    with pytest.warns(RuntimeWarning, match="no oneDNN"):
+        assert library._load(__file__) is None
+
+
+def test_without_the_library(monkeypatch):
+    monkeypatch.setattr(config.flags, "onednn", "0")
+    x, w = np.ones((1, 3, 3, 1), np.float32), np.ones((3, 3, 1, 1), np.float32)
+    y = run(lambda a, b: hf.nn.conv2d(a, b, [1, 1, 1, 1], "VALID"), x, w)
+    np.testing.assert_array_equal(y, [[[[9]]]])
