@@ -40,9 +40,6 @@ def run_library(python: str, library: str, directory: Path, chunks: list[str],
             return
         _, chunk, index = last.split()
         rest = rest[rest.index(chunk):]
-        if index == "-":
-            rest = rest[1:]
-            continue
         died[library].add((chunk, int(index)))
         _leave_out(directory, library, chunk, int(index))
 
@@ -55,19 +52,34 @@ def _leave_out(directory: Path, library: str, chunk: str, index: int) -> None:
     save(path, cases, arrays)
 
 
-def run_both(peer: str, directory: Path, chunks: list[str],
-             extra: list[str]) -> dict[str, list[dict]]:
+def run_both(peer: str, directory: Path, chunks: list[str]) -> dict[str, list[dict]]:
     """The records of all cases by library; a record of a case that ended its process says so."""
     died: dict[str, set] = {"hpcflow": set(), "reference": set()}
     workers = []
     for python, library in ((sys.executable, "hpcflow"), (peer, "reference")):
-        todo = [*chunks, *extra]
         workers.append(threading.Thread(target=run_library,
-                                        args=(python, library, directory, todo, died)))
+                                        args=(python, library, directory, chunks, died)))
         workers[-1].start()
     for worker in workers:
         worker.join()
     return {library: _records(directory, library, chunks, died[library]) for library in died}
+
+
+def run_programs(peer: str, directory: Path) -> None:
+    """Both libraries evaluate the programs; then each runs the models of the other."""
+    for step in ("evaluate", "exchange"):
+        workers = [threading.Thread(target=_must_run, args=(python, library, directory, step))
+                   for python, library in ((sys.executable, "hpcflow"), (peer, "reference"))]
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+
+
+def _must_run(python: str, library: str, directory: Path, step: str) -> None:
+    if run_worker(python, library, directory, [step]) is not None:
+        tail = (directory / f"{library}.log").read_text()[-2000:]
+        print(f"the programs of {library} ended their process:\n{tail}", file=sys.stderr)
 
 
 def _records(directory: Path, library: str, chunks: list[str], died: set) -> list[dict]:

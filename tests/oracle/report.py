@@ -38,12 +38,12 @@ class Report:
         self.verdicts[case.op].append(verdict)
         self.counts[verdict.status] += 1
 
-    def check_coverage(self, cases: list[Case]) -> None:
-        """Every registered op has a case, or a reason why it has none."""
-        covered = {case.op for case in cases} | self.in_programs
-        for op in sorted(set(self.ops) - covered - set(EXEMPT)):
-            self.counts["failed"] += 1
-            self.extra.append(f"{op}: no case")
+    def list_uncovered(self, cases: list[Case]) -> None:
+        """Name the op types that have neither a case nor a reason why not."""
+        covered = {case.op for case in cases} | self.in_programs | set(EXEMPT)
+        missing = sorted(set(self.ops) - covered)
+        if missing:
+            self.extra.append(f"without a case: {', '.join(missing)}")
 
     def add_programs(self, directory: Path) -> None:
         """Compare the programs, graphs and exchanges."""

@@ -62,14 +62,14 @@ def main() -> int:
 
         cases = Table(ops, arguments.seed, arguments.sample == "all", arguments.ops).fill()
         chunks = write_cases(cases, directory)
-        extra = ["programs"] if not arguments.ops else []
-        records = evaluate.run_both(arguments.peer, directory, chunks, extra)
+        records = evaluate.run_both(arguments.peer, directory, chunks)
         summary = report.Report(ops, arguments.notes)
         for case, ours, theirs in zip(cases, records["hpcflow"], records["reference"]):
             summary.add(case, ours, theirs)
-        if extra:
+        if not arguments.ops:
+            evaluate.run_programs(arguments.peer, directory)
             summary.add_programs(directory)
-            summary.check_coverage(cases)
+            summary.list_uncovered(cases)
         summary.close(time.perf_counter() - started)
     return 1 if summary.failed else 0
 

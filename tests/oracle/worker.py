@@ -28,6 +28,8 @@ def import_library(name: str) -> Any:
     library = importlib.import_module(MODULES[name])
     if name == "reference":
         library.disable_eager_execution()
+        library.disable_resource_variables()
+        library.disable_control_flow_v2()
         library.logging.set_verbosity(library.logging.FATAL)
     return library
 
@@ -242,10 +244,12 @@ def main() -> None:
     for chunk in chunks:
         if chunk == "ops":
             describe(library, Path(directory))
-        elif chunk == "programs":
+        elif chunk in ("evaluate", "exchange"):
             import programs
 
-            programs.evaluate(name, library, session_config(name, library), Path(directory))
+            print(f"start {chunk} -", flush=True)
+            step = getattr(programs, chunk)
+            step(name, library, session_config(name, library), Path(directory))
         else:
             evaluate_chunk(name, library, Path(directory), chunk)
 

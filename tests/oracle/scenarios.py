@@ -1,0 +1,230 @@
+"""Programs of several steps over stateful ops: queues, temporary variables, files, summaries."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+SCENARIOS: dict[str, Callable] = {}
+
+
+def scenario(program: Callable) -> Callable:
+    """Decorator: `program(tf, session_of)` returns a list of values."""
+    SCENARIOS[program.__name__] = program
+    return program
+
+
+def run(tf: Any, name: str, config: Any) -> tuple[dict, list]:
+    """Run one; returns the op types in its graph, and its values."""
+    with tf.Graph().as_default() as graph, tf.Session(config=config) as session:
+        values = SCENARIOS[name](tf, session)
+        ops = sorted({op.type for op in graph.get_operations()})
+    return {"ops": ops}, [_array(v) for value in values for v in _leaves(value)]
+
+
+def _leaves(value: Any) -> list:
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in _leaves(v)]
+    return [value]
+
+
+def _array(value: Any) -> np.ndarray:
+    if isinstance(value, (bytes, str)):
+        boxed = np.empty((), object)
+        boxed[()] = value if isinstance(value, bytes) else value.encode()
+        return boxed
+    return np.asarray(value)
+
+
+def _outcome(session: Any, fetch: Any, feeds: Any = None) -> Any:
+    """The value, or the name of the error's class."""
+    try:
+        value = session.run(fetch, feeds)
+        return [] if value is None else value
+    except Exception as error:  # noqa: BLE001 - an outcome like others
+        return type(error).__name__
+
+
+# ---------------------------------------------------------------- queues
+
+
+@scenario
+def fifo_queue(tf: Any, session: Any) -> list:
+    queue = tf.FIFOQueue(10, [tf.float32, tf.string], [[2], []])
+    session.run(queue.enqueue([[1.0, 2.0], "a"]))
+    session.run(queue.enqueue_many([[[3.0, 4.0], [5.0, 6.0], [7.0, 8.0]], ["b", "c", "d"]]))
+    values = [session.run(queue.size()), session.run(queue.dequeue()),
+              session.run(queue.dequeue_many(2)), session.run(queue.size())]
+    session.run(queue.close())
+    values += [_outcome(session, queue.dequeue_up_to(5)), _outcome(session, queue.dequeue()),
+               _outcome(session, queue.enqueue([[1.0, 2.0], "a"])),
+               _outcome(session, queue.dequeue_many(1))]
+    return values
+
+
+@scenario
+def queue_bad_shapes(tf: Any, session: Any) -> list:
+    queue = tf.FIFOQueue(10, [tf.float32], [[2]])
+    x = tf.placeholder(tf.float32)
+    one, many = queue.enqueue([x]), queue.enqueue_many([x])
+    return [_outcome(session, one, {x: [1.0, 2.0, 3.0]}), _outcome(session, one, {x: 1.0}),
+            _outcome(session, many, {x: [1.0, 2.0]}), _outcome(session, many, {x: [[1.0, 2.0]]}),
+            _outcome(session, queue.size()), _outcome(session, queue.dequeue_many(-1))]
+
+
+@scenario
+def padding_queue(tf: Any, session: Any) -> list:
+    queue = tf.PaddingFIFOQueue(10, [tf.int32], [[None, 2]])
+    x = tf.placeholder(tf.int32, [None, 2])
+    enqueue = queue.enqueue([x])
+    for count in (1, 3, 0):
+        session.run(enqueue, {x: np.arange(2 * count).reshape(count, 2)})
+    return [session.run(queue.dequeue_many(2)), session.run(queue.dequeue()),
+            session.run(queue.size())]
+
+
+@scenario
+def priority_queue(tf: Any, session: Any) -> list:
+    queue = tf.PriorityQueue(10, [tf.string], [[]])
+    session.run(queue.enqueue_many([np.array([5, 1, 3], np.int64), ["e", "a", "c"]]))
+    session.run(queue.enqueue([np.int64(2), "b"]))
+    return [session.run(queue.dequeue()), session.run(queue.dequeue_many(2)),
+            session.run(queue.size())]
+
+
+@scenario
+def shuffle_queue(tf: Any, session: Any) -> list:
+    queue = tf.RandomShuffleQueue(50, 0, [tf.int32], [[]], seed=3)
+    session.run(queue.enqueue_many([np.arange(40, dtype=np.int32)]))
+    first, rest = session.run(queue.dequeue_many(20)), session.run(queue.dequeue_many(20))
+    mixed = list(first) != list(range(20))
+    return [np.sort(np.concatenate([first, rest])), mixed, session.run(queue.size())]
+
+
+@scenario
+def old_queues(tf: Any, session: Any) -> list:
+    """The first forms of the queue ops, with reference handles."""
+    raw, values = tf.raw_ops, []
+    handle = raw.FIFOQueue(component_types=[tf.int32], shapes=[[]], capacity=5)
+    session.run(raw.QueueEnqueue(handle=handle, components=[tf.constant(7)]))
+    session.run(raw.QueueEnqueueMany(handle=handle, components=[tf.constant([8, 9, 10])]))
+    values.append(session.run(raw.QueueSize(handle=handle)))
+    values.append(session.run(raw.QueueDequeue(handle=handle, component_types=[tf.int32])))
+    values.append(session.run(raw.QueueDequeueMany(handle=handle, n=2,
+                                                   component_types=[tf.int32])))
+    session.run(raw.QueueClose(handle=handle))
+    values.append(session.run(raw.QueueDequeueUpTo(handle=handle, n=5,
+                                                   component_types=[tf.int32])))
+    for op, options in ((raw.PaddingFIFOQueue, {"shapes": [[None]]}),
+                        (raw.RandomShuffleQueue, {"shapes": [[]]})):
+        other = op(component_types=[tf.int32], **options)
+        values.append(session.run(raw.QueueSize(handle=other)))
+    other = raw.PriorityQueue(component_types=[tf.int32], shapes=[[]])
+    values.append(session.run(raw.QueueSize(handle=other)))
+    return values
+
+
+# ---------------------------------------------------------------- variables and control flow
+
+
+@scenario
+def old_variable(tf: Any, session: Any) -> list:
+    raw = tf.raw_ops
+    ref = raw.Variable(shape=[2], dtype=tf.float32)
+    before = session.run(raw.IsVariableInitialized(ref=ref))
+    session.run(raw.Assign(ref=ref, value=tf.constant([1.0, 2.0])))
+    temporary = raw.TemporaryVariable(shape=[2], dtype=tf.float32, var_name="t")
+    filled = raw.Assign(ref=temporary, value=tf.constant([3.0, 4.0]))
+    added = raw.AssignAdd(ref=filled, value=tf.constant([1.0, 1.0]))
+    final = raw.DestroyTemporaryVariable(ref=added, var_name="t")
+    return [before, session.run(ref), session.run(final), session.run(raw.RefIdentity(input=ref))]
+
+
+@scenario
+def switches(tf: Any, session: Any) -> list:
+    raw, values = tf.raw_ops, []
+    x, pred = tf.placeholder(tf.float32), tf.placeholder(tf.bool)
+    false, true = raw.Switch(data=x, pred=pred)
+    merged, index = raw.Merge(inputs=[false * 2.0, true + 1.0])
+    for choice in (True, False):
+        values.append(session.run([merged, index], {x: [1.0, 2.0], pred: choice}))
+        values.append(_outcome(session, true, {x: [1.0], pred: choice}))
+    values.append(_outcome(session, merged, {x: [1.0], pred: [True, False]}))
+    values.append(session.run(raw.LoopCond(input=pred), {pred: True}))
+    return values
+
+
+@scenario
+def loops(tf: Any, session: Any) -> list:
+    raw = tf.raw_ops
+    x = tf.constant(0)
+    entered = raw.Enter(data=x, frame_name="f")
+    # The back edge is added as a GraphDef cannot: through while_loop, the raw ops are inside.
+    values = [session.run(raw.Exit(data=entered))]
+    result = tf.while_loop(lambda i, s: i < 7, lambda i, s: (i + 1, s + i * i), [x, x])
+    values.append(session.run(result))
+    nested = tf.while_loop(lambda i, s: i < 3, lambda i, s: (i + 1, s + tf.while_loop(
+        lambda j: j < i * 2, lambda j: j + 1, [tf.constant(0)])), [x, x])
+    values.append(session.run(nested))
+    y = tf.placeholder(tf.float32, [])
+    power = tf.while_loop(lambda i, p: i < 4, lambda i, p: (i + 1, p * y), [x, tf.constant(1.0)])[1]
+    values.append(session.run([power, *tf.gradients(power, y)], {y: 1.5}))
+    return values
+
+
+@scenario
+def conditionals(tf: Any, session: Any) -> list:
+    x = tf.placeholder(tf.float32, [])
+    chosen = tf.cond(x > 0, lambda: x * x, lambda: -x)
+    grad = tf.gradients(chosen, x)[0]
+    chain = tf.case([(x < -1, lambda: tf.constant(1)), (x > 1, lambda: tf.constant(2))],
+                    default=lambda: tf.constant(3))
+    return [session.run([chosen, grad, chain], {x: v}) for v in (3.0, -2.0, 0.5)]
+
+
+# ---------------------------------------------------------------- files and summaries
+
+
+@scenario
+def files(tf: Any, session: Any) -> list:
+    with tempfile.TemporaryDirectory() as folder:
+        path = str(Path(folder) / "a.txt")
+        values = [_outcome(session, tf.read_file(path))]
+        session.run(tf.write_file(path, "contents \x01"))
+        found = session.run(tf.matching_files(str(Path(folder) / "*.txt")))
+        values += [session.run(tf.read_file(path)), [Path(f.decode()).name for f in found]]
+    return values
+
+
+@scenario
+def checkpoint(tf: Any, session: Any) -> list:
+    """Each library in its own format: what is saved comes back."""
+    v = tf.Variable(np.arange(6, dtype=np.float32).reshape(2, 3), name="v")
+    w = tf.Variable(np.int64(4), name="w")
+    session.run(tf.global_variables_initializer())
+    saver = tf.train.Saver()
+    with tempfile.TemporaryDirectory() as folder:
+        path = saver.save(session, str(Path(folder) / "model"), global_step=3)
+        session.run([tf.assign(v, v * 2), tf.assign_add(w, 1)])
+        changed = session.run([v, w])
+        saver.restore(session, path)
+        return [changed, session.run([v, w]), Path(path).name,
+                Path(tf.train.latest_checkpoint(folder)).name]
+
+
+@scenario
+def summaries(tf: Any, session: Any) -> list:
+    scalar = tf.summary.scalar("loss", tf.constant(1.5))
+    values = np.array([-1.0, 0.0, 0.5, 2.0, 2.0], np.float32)
+    histogram = tf.summary.histogram("weights", tf.constant(values))
+    merged = tf.summary.merge([scalar, histogram])
+    results = [session.run(scalar)]
+    message = tf.Summary()
+    message.ParseFromString(session.run(merged))
+    h = message.value[1].histo
+    return [*results, [v.tag for v in message.value], [h.min, h.max, h.num, h.sum, h.sum_squares],
+            list(h.bucket_limit), list(h.bucket)]
