@@ -40,7 +40,7 @@ def test_the_guide_runs_from_top_to_bottom(capsys):
     scope = {}
     for block in blocks("docs/guide.md"):
         run(block, scope)
-    assert capsys.readouterr().out.splitlines() == ["(?, 2) Softmax", "(4, 2)"]
+    assert capsys.readouterr().out.splitlines() == ["(?, 2) Softmax", "(4, 2)", "3.0 4 0.0625"]
     assert scope["imported"].op.type == "Softmax"
 
 
