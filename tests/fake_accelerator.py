@@ -37,9 +37,8 @@ class Stream:
         """Put some work into the stream; returns its number."""
         with self._changed:
             self._launched += 1
-            number = self._launched
-        self._queue.put(number)
-        return number
+            self._queue.put(self._launched)
+            return self._launched
 
     def wait(self, number: int | None = None) -> None:
         """Wait for one piece of work, or for all."""
@@ -82,7 +81,12 @@ class FakeArray:
     itemsize = property(lambda self: self._data.itemsize)
     nbytes = property(lambda self: self._data.nbytes)
     flags = property(lambda self: self._data.flags)
+    strides = property(lambda self: self._data.strides)
     T = property(lambda self: self.transpose())
+    real = property(lambda self: self._device.wrap(self._data.real, self),
+                    lambda self, value: self._set_part("real", value))
+    imag = property(lambda self: self._device.wrap(self._data.imag, self),
+                    lambda self, value: self._set_part("imag", value))
 
     def __array__(self, *_: Any, **__: Any) -> Any:
         raise TypeError("Implicit conversion of device memory to a NumPy array")
@@ -92,6 +96,10 @@ class FakeArray:
 
     def __len__(self) -> int:
         return len(self._data)
+
+    def _set_part(self, name: str, value: Any) -> None:
+        setattr(self._data, name, self._device.unwrap(value))
+        self._ticket = self._device.stream.launch()
 
     def _read(self) -> np.ndarray:
         self._device.stream.wait(self._ticket)
@@ -180,6 +188,14 @@ class FakeModule:
     def array(self, value: Any, dtype: Any = None, copy: bool = True) -> FakeArray:
         """A new array on the device."""
         return self.asarray(value, dtype).copy()
+
+    def argsort(self, value: Any, axis: int = -1, kind: str | None = None) -> FakeArray:
+        """Stable, as that of CuPy is."""
+        return self._device.wrap(np.argsort(self._device.unwrap(value), axis, "stable"), None)
+
+    def broadcast(self, *values: Any) -> Any:
+        """Of the arrays' shapes."""
+        return np.broadcast(*map(self._device.unwrap, values))
 
     def asnumpy(self, value: Any) -> Any:
         """The host's copy."""
@@ -286,7 +302,8 @@ class FakeDevice(Device):
         if isinstance(value, np.generic):
             return FakeArray(self, np.asarray(value))
         if isinstance(value, (list, tuple)):
-            return type(value)(self.wrap(v, base) for v in value)
+            items = [self.wrap(v, base) for v in value]
+            return type(value)(*items) if hasattr(value, "_fields") else type(value)(items)
         return value
 
 

@@ -6,7 +6,16 @@ import functools
 from typing import Any, NamedTuple
 
 from hpcflow.compiler.explain import node_error
-from hpcflow.compiler.ir import CONTROL_FLOW_TYPES, FEED, FETCH, Node, StepGraph, ref_inputs
+from hpcflow.compiler.ir import (
+    CONTROL_FLOW_TYPES,
+    FEED,
+    FETCH,
+    Node,
+    StepGraph,
+    device_type,
+    ref_inputs,
+    takes_references,
+)
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.dtypes import DType, resource
 from hpcflow.errors import InvalidArgumentError
@@ -168,9 +177,10 @@ class Placer:
         for node in nodes:
             if node.op_def.is_stateful and node.name in remembered:
                 device = remembered[node.name]
-                if not (self.soft or _matches(wanted, device)):
-                    raise _moved(node, device, wanted, nodes)
+                self._check_remembered(node, device, wanted, nodes)
                 return device
+        if any([n.dtypes and n.dtypes[0]._is_ref_dtype for n in nodes]):
+            return self._feasible(wanted, nodes, owner)
         kinds = {kernel_key(n.type, n.attrs) for n in nodes}
         key = (wanted, kinds.pop() if len(kinds) == 1 else frozenset(kinds))
         found = self._cache.get(key)
@@ -190,7 +200,16 @@ class Placer:
                     if _matches(_task_part(wanted), d.name) and _serves(d.type, nodes)]
         if not fits:
             raise _no_kernel(wanted, nodes, candidates)
+        if len({d.type for d in fits}) > 1:
+            fits = [d for d in fits if _serves_users(d.type, nodes)] or fits
         return max(fits, key=self._preference).name
+
+    def _check_remembered(self, node: Node, device: str, wanted: str, nodes: list[Node]) -> None:
+        if not (self.soft or _matches(wanted, device)):
+            raise _moved(node, device, wanted, nodes)
+        if not _serves(device_type(device), nodes):
+            where = [d for d in self.devices if d.name == device]
+            raise _no_kernel(device, nodes, where)
 
     def _preference(self, device: DeviceInfo) -> tuple:
         """The master's own task first, then accelerators, then the order of the list."""
@@ -210,13 +229,22 @@ class Placer:
                 print(f"{node.name}: ({node.type}): {node.device}")
 
 
-def _serves(device_type: str, nodes: list[Node]) -> bool:
-    return all(_has_kernel(n, device_type) for n in nodes)
+def _serves(kind: str, nodes: list[Node]) -> bool:
+    return all(_has_kernel(n, kind) for n in nodes)
 
 
-def _has_kernel(node: Node, device_type: str) -> bool:
+def _serves_users(kind: str, nodes: list[Node]) -> bool:
+    """True if the device has kernels for all ops of the graph that will want to be with the
+    variables among `nodes`, whether they are part of this step or not."""
+    users = {c for n in nodes if n.op is not None for t in n.op.outputs if t.dtype._is_ref_dtype
+             for c in t._consumers if takes_references(c.op_def)}
+    return all(c.type in _EXECUTOR_TYPES
+               or find_kernel(c.type, kind, c._attrs) is not None for c in users)
+
+
+def _has_kernel(node: Node, kind: str) -> bool:
     return (node.type in _EXECUTOR_TYPES
-            or find_kernel(node.type, device_type, node.attrs) is not None)
+            or find_kernel(node.type, kind, node.attrs) is not None)
 
 
 def _no_kernel(wanted: str, nodes: list[Node], candidates: list[DeviceInfo]) -> Exception:

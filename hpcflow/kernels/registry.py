@@ -188,7 +188,14 @@ def ufunc(op_type: str, name: str, **options: Any) -> None:
 
 def kernel_key(op_type: str, attrs: dict[str, Any]) -> tuple:
     """What decides which kernels serve an op: equal keys are served alike on every device."""
-    return (op_type, *[attrs.get(name) for name in _TYPE_ATTRS.get(op_type, ())])
+    return (op_type, _holds_strings(attrs),
+            *[attrs.get(name) for name in _TYPE_ATTRS.get(op_type, ())])
+
+
+def _holds_strings(attrs: dict[str, Any]) -> bool:
+    """True if some input or output is of strings, which only host memory can hold."""
+    string = _dtypes.string
+    return any([v is string or type(v) is list and string in v for v in attrs.values()])
 
 
 def find_kernel(op_type: str, device_type: str, attrs: dict[str, Any]) -> Kernel | None:
@@ -207,6 +214,9 @@ def _best_kernel(op_type: str, device_type: str, attrs: dict[str, Any]) -> Kerne
         if candidate.device_type not in (device_type, ANY_ARRAY_DEVICE):
             continue
         if not candidate.supports(attrs):
+            continue
+        if device_type != "CPU" and candidate.device_type != device_type and (
+                _holds_strings(attrs)):
             continue
         rank = (candidate.device_type == device_type, candidate.priority, order)
         if best is None or rank > best[0]:
