@@ -77,6 +77,49 @@ def test_volumes(padding, monkeypatch):
     alike(build, normal(2, 5, 6, 4, 3), normal(2, 3, 2, 3, 8), monkeypatch=monkeypatch)
 
 
+POOLS = [((2, 9, 8, 3), (3, 2), (2, 1)), ((1, 5, 5, 1), (5, 5), (1, 1)),
+         ((3, 6, 7, 17), (2, 2), (3, 3)), ((2, 8, 8, 16), (3, 3), (2, 2))]
+
+
+@needs_library
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("case", POOLS, ids=str)
+@pytest.mark.parametrize("pool", [hf.nn.max_pool, hf.nn.avg_pool], ids=lambda f: f.__name__)
+def test_poolings(pool, case, padding, layout, monkeypatch):
+    dims, window, strides = case
+    x, ksize, steps = normal(*dims), [1, *window, 1], [1, *strides, 1]
+    if layout == "NCHW":
+        x, ksize, steps = np.moveaxis(x, -1, 1), [1, 1, *window], [1, 1, *strides]
+
+    def build(v):
+        y = pool(v, ksize, steps, padding, layout)
+        return [y, *hf.gradients(y * y, [v])]
+
+    alike(build, x, monkeypatch=monkeypatch)
+
+
+@needs_library
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("pool", [hf.nn.max_pool3d, hf.nn.avg_pool3d], ids=lambda f: f.__name__)
+def test_poolings_of_volumes(pool, padding, monkeypatch):
+    def build(v):
+        y = pool(v, [1, 2, 3, 2, 1], [1, 2, 1, 2, 1], padding)
+        return [y, *hf.gradients(y * y, [v])]
+
+    alike(build, normal(2, 5, 6, 4, 3), monkeypatch=monkeypatch)
+
+
+@needs_library
+@pytest.mark.parametrize("pool", [hf.nn.max_pool, hf.nn.avg_pool], ids=lambda f: f.__name__)
+def test_ties(pool, monkeypatch):
+    def build(v):
+        y = pool(v, [1, 3, 3, 1], [1, 2, 2, 1], "SAME")
+        return [y, *hf.gradients(y, [v])]
+
+    alike(build, RNG.integers(0, 2, (2, 9, 9, 20)).astype(np.float32), monkeypatch=monkeypatch)
+
+
 @needs_library
 def test_steps_at_the_same_time():
     """One primitive in many threads, each with inputs of its own."""

@@ -1,0 +1,179 @@
+"""Poolings by oneDNN, and their gradients.
+
+The maximum of a window of nothing but minus infinity is the lowest finite number.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.convolution import channels_last
+from hpcflow.kernels.onednn import primitives as p
+from hpcflow.kernels.onednn.convolution import numpy_kernel
+from hpcflow.kernels.onednn.library import Library, OneDNNError, load
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.windows import Window, window_of
+from hpcflow.windows import Span
+
+_MAX, _MEAN_WITHOUT_PADDING = 511, 1023
+_OPTIONS: dict[str, Any] = {"device": "CPU", "types": {"T": ["float32"]}, "priority": 10,
+                            "fresh": True}
+
+
+class _Pooling:
+    """Forward and backward primitives of one pooling, for arrays of one shape."""
+
+    def __init__(self, lib: Library, algorithm: int, dims: tuple, over: Sequence[Span],
+                 first: bool, keep: bool) -> None:
+        self.lib, self.algorithm = lib, algorithm
+        batch, *space, channels = dims
+        out = (batch, channels, *(s.out for s in over))
+        dims = (batch, channels, *space)
+        self.x = p.Description(lib, dims, p.image_strides(dims, first))
+        self.y = p.Description(lib, out, p.image_strides(out, first))
+        self.window = [p.vector(numbers) for numbers in (
+            [s.stride for s in over], [s.window for s in over], [0] * len(over),
+            [s.before for s in over], [s.after for s in over])]
+        desc = self._forward_desc(p.FORWARD_TRAINING if keep else p.FORWARD_INFERENCE)
+        arguments = [(p.SRC, self.x), (p.DST, self.y)]
+        self.places = 0
+        if keep:
+            workspace = p.Description.chosen(desc, lib, p.WORKSPACE_MD)
+            self.places = workspace.bytes
+            if self.places:
+                arguments.append((p.WORKSPACE, workspace))
+            self.back = self._backward(workspace)
+        self.run = p.Primitive(lib, desc, arguments)
+
+    def _forward_desc(self, kind: int) -> Any:
+        return self.lib.create("pooling_forward_primitive_desc_create", self.lib.engine, kind,
+                               self.algorithm, self.x.handle, self.y.handle, *self.window,
+                               self.lib.attr)
+
+    def _backward(self, workspace: p.Description) -> p.Primitive:
+        lib, hint = self.lib, self._forward_desc(p.FORWARD_TRAINING)
+        desc = lib.create("pooling_backward_primitive_desc_create", lib.engine, self.algorithm,
+                          self.x.handle, self.y.handle, *self.window, hint, lib.attr)
+        lib.call("primitive_desc_destroy", hint)
+        arguments = [(p.DIFF_DST, self.y), (p.DIFF_SRC, self.x)]
+        if self.places:
+            arguments.append((p.WORKSPACE, workspace))
+        return p.Primitive(lib, desc, arguments)
+
+    def forward(self, x: Any, y: Any) -> None:
+        """Pool `x` into `y`."""
+        self.run(x.ctypes.data, y.ctypes.data)
+
+    def max_gradient(self, x: Any, dy: Any, dx: Any) -> None:
+        """The gradient by `x`: pools again, which says where the maxima are."""
+        y = p.thread.buffer("pooled", dy.nbytes)
+        places = p.thread.buffer("places", self.places)
+        self.run(x.ctypes.data, y, places)
+        self.back(dy.ctypes.data, dx.ctypes.data, places)
+
+    def mean_gradient(self, dy: Any, dx: Any) -> None:
+        """The gradient of means does not depend on the input."""
+        self.back(dy.ctypes.data, dx.ctypes.data)
+
+
+@functools.lru_cache(maxsize=1024)
+def _pooling(lib: Library, algorithm: int, dims: tuple, over: tuple, first: bool,
+             keep: bool) -> _Pooling | None:
+    """The primitives for one shape; None if the library has none."""
+    try:
+        return _Pooling(lib, algorithm, dims, over, first, keep)
+    except OneDNNError:
+        return None
+
+
+def _over_channels(node: KernelNode, window: Window) -> bool:
+    channel = 1 if window.channels_first else -1
+    return node.attr("ksize")[channel] != 1 or node.attr("strides")[channel] != 1
+
+
+def _chosen(node: KernelNode) -> tuple:
+    """(library or None, NumPy kernel, window, algorithm) for an op."""
+    window = window_of(node)
+    lib = None if _over_channels(node, window) else load()
+    algorithm = _MAX if node.op_type.startswith("Max") else _MEAN_WITHOUT_PADDING
+    return lib, numpy_kernel(node), window, algorithm
+
+
+def _out_shape(x_dims: tuple, over: Sequence[Span], first: bool) -> tuple[int, ...]:
+    space = tuple(s.out for s in over)
+    return (x_dims[0], x_dims[-1], *space) if first else (x_dims[0], *space, x_dims[-1])
+
+
+@kernel("MaxPool", "MaxPool3D", "AvgPool", "AvgPool3D", **_OPTIONS)
+def _forward(node: KernelNode) -> Callable:
+    lib, fallback, window, algorithm = _chosen(node)
+    if lib is None:
+        return fallback
+    first, rank = window.channels_first, len(window.windows) + 2
+
+    def run(x: Any) -> Any:
+        if x.ndim != rank or not x.size:
+            return fallback(x)
+        dims = channels_last(x.shape, first)
+        over = window.over(dims[1:-1])
+        pooling = _pooling(lib, algorithm, dims, over, first, False)
+        if pooling is None:
+            return fallback(x)
+        y = np.empty(_out_shape(dims, over, first), np.float32)
+        pooling.forward(np.ascontiguousarray(x), y)
+        return y
+
+    return run
+
+
+@kernel("MaxPoolGrad", **_OPTIONS)
+@kernel("MaxPool3DGrad", **{**_OPTIONS, "types": {"T": ["float32"], "TInput": ["float32"]}})
+def _max_gradient(node: KernelNode) -> Callable:
+    lib, fallback, window, algorithm = _chosen(node)
+    if lib is None:
+        return fallback
+    first, rank = window.channels_first, len(window.windows) + 2
+
+    def run(x: Any, y: Any, dy: Any) -> Any:
+        if x.ndim != rank or not x.size:
+            return fallback(x, y, dy)
+        dims = channels_last(x.shape, first)
+        over = window.over(dims[1:-1])
+        pooling = _pooling(lib, algorithm, dims, over, first, True)
+        expected = _out_shape(dims, over, first)
+        if pooling is None or y.shape != expected or dy.shape != expected:
+            return fallback(x, y, dy)
+        dx = np.empty(x.shape, np.float32)
+        pooling.max_gradient(np.ascontiguousarray(x), np.ascontiguousarray(dy), dx)
+        return dx
+
+    return run
+
+
+@kernel("AvgPoolGrad", "AvgPool3DGrad", **_OPTIONS)
+def _mean_gradient(node: KernelNode) -> Callable:
+    lib, fallback, window, algorithm = _chosen(node)
+    if lib is None:
+        return fallback
+    first, rank = window.channels_first, len(window.windows) + 2
+
+    def run(shape: Any, dy: Any) -> Any:
+        x_dims = tuple(int(n) for n in np.asarray(shape).reshape(-1))
+        if len(x_dims) != rank or min(x_dims) < 0:
+            raise invalid(f"orig_input_shape must be {rank} sizes but is {list(x_dims)}")
+        dims = channels_last(x_dims, first)
+        if 0 in dims:
+            return fallback(shape, dy)
+        over = window.over(dims[1:-1])
+        pooling = _pooling(lib, algorithm, dims, over, first, True)
+        if pooling is None or dy.shape != _out_shape(dims, over, first):
+            return fallback(shape, dy)
+        dx = np.empty(x_dims, np.float32)
+        pooling.mean_gradient(np.ascontiguousarray(dy), dx)
+        return dx
+
+    return run
