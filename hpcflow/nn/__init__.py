@@ -16,6 +16,16 @@ from hpcflow.nn.activations import (
     tanh,
     xw_plus_b,
 )
+from hpcflow.nn.candidate_sampling import (
+    all_candidate_sampler,
+    compute_accidental_hits,
+    fixed_unigram_candidate_sampler,
+    learned_unigram_candidate_sampler,
+    log_uniform_candidate_sampler,
+    nce_loss,
+    sampled_softmax_loss,
+    uniform_candidate_sampler,
+)
 from hpcflow.nn.convolution import (
     atrous_conv2d,
     atrous_conv2d_transpose,
