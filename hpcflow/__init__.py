@@ -1,7 +1,7 @@
 """hpcflow: dataflow-graph machine learning over MPI, with the names of the 1.x graph API.
 
 ``import hpcflow as hf`` gives the graph-building functions, :class:`Session`, and the modules
-``nn``, ``train``, ``summary``, ``errors``, ``mpi``, ``raw_ops``, ... Protobuf classes (``GraphDef``,
+``nn``, ``train``, ``summary``, ``errors``, ``mpi``, ``raw_ops``, ... Protobufs (``GraphDef``,
 ``ConfigProto``, ...) are loaded when they are first used.
 """
 

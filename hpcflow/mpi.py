@@ -83,7 +83,8 @@ def layout_of(counts: dict[str, int], ranks: int, rest: str) -> dict[str, list[i
         asked = ", ".join(f"{n} for {j!r}" for j, n in counts.items())
         raise InvalidArgumentError(
             None, None, f"The jobs ask for {needed} ranks ({asked}) and at least one rank is "
-            f"needed for {rest!r}, but only {ranks} ranks run: start more ranks or ask for fewer tasks")
+            f"needed for {rest!r}, but only {ranks} ranks run: start more ranks or ask for "
+            "fewer tasks")
     layout: dict[str, list[int]] = {}
     start = 0
     for job, number in counts.items():

@@ -87,4 +87,5 @@ def taps(over: Sequence[Span]) -> Iterator[tuple[tuple, tuple, tuple]]:
     for index in itertools.product(*(range(s.window) for s in over)):
         pairs = [s.tap(k) for s, k in zip(over, index)]
         if None not in pairs:
-            yield index, tuple(p[0] for p in pairs), tuple(p[1] for p in pairs)
+            found = [p for p in pairs if p is not None]
+            yield index, tuple(p[0] for p in found), tuple(p[1] for p in found)

@@ -26,7 +26,8 @@ CORE = {"graph", "ops"}
 GRADIENTS = {"autodiff", "nn"}
 USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "contrib"}
 BELOW_RUNTIME = {"comm", "storage", "resources", "kernels", "compiler"}
-TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "__init__", "__main__"}
+TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "__init__",
+       "__main__"}
 
 # Part of hpcflow -> the parts (besides level 0 and itself) that it may import.
 ALLOWED: dict[str, set[str]] = {

@@ -242,7 +242,7 @@ class Executable:
 
     def _primitive(self, index: int, kind: int, b: Bound, binder: Binder) -> Item:
         node, known = b.node, binder.known
-        outputs = [(node, i) for i in range(len(node.dtypes))]
+        outputs: list[Port | None] = [(node, i) for i in range(len(node.dtypes))]
         if kind == RECEIVE:
             item = Item(index, kind, [node], [], outputs)
             item.edge = next(e for e in self.recvs if e.node is node)
@@ -446,6 +446,7 @@ def _async_call(b: Bound, known: dict) -> Any:
     def call(step: Any, done: Any, *values: Any) -> None:
         remaining = iter(values)
         arguments = []
+        value: Any
         for value, fixed, read, move in plan:
             value = value if fixed else next(remaining)
             if read:

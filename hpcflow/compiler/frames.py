@@ -24,7 +24,7 @@ class FrameInfo:
         self.parent = parent
         self.children: dict[str, FrameInfo] = {}
         self.parallel = parallel
-        self.depth = 0 if parent is None else parent.depth + 1
+        self.depth: int = 0 if parent is None else parent.depth + 1
 
     def child(self, enter: Node) -> FrameInfo:
         """The frame that an Enter node of this frame leads into."""

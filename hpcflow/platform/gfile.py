@@ -14,7 +14,7 @@ from hpcflow import errors
 __all__ = ["Copy", "DeleteRecursively", "Exists", "FastGFile", "GFile", "Glob", "IsDirectory",
            "ListDirectory", "MakeDirs", "MkDir", "Open", "Remove", "Rename", "Stat", "Walk"]
 
-_ERRORS: list[tuple[type[OSError], type[errors.OpError]]] = [
+_ERRORS: list[tuple[type[OSError], Any]] = [
     (FileNotFoundError, errors.NotFoundError),
     (FileExistsError, errors.AlreadyExistsError),
     (PermissionError, errors.PermissionDeniedError),

@@ -74,7 +74,7 @@ class LocalStep:
         function, order = self.executable.direct
         if function is None:
             return self._nothing
-        item = next(i for i in self.executable.items if i.region is not None)
+        item: Any = next(i for i in self.executable.items if i.region is not None)
         in_order = order == tuple(range(self.feed_count))
 
         def run(feeds: tuple, timeout: float | None = None) -> Any:

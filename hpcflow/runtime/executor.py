@@ -311,7 +311,7 @@ class Step:
 
     def _failed(self, item: Item, error: BaseException) -> None:
         self.fail(item.region.explain(error, item.nodes[0].device, self.rank))  # type: ignore[union-attr]
-        self._send_dead(item, unless_sent=True)
+        self._send_dead(item)
 
     def _run_dead(self, item: Item, iteration: Iteration) -> None:
         self._send_dead(item)

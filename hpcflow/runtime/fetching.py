@@ -83,7 +83,8 @@ class FetchMap:
         if all(isinstance(p, int) for p in parts):
             if parts == list(range(len(parts))):
                 return lambda values: list(values[: len(parts)])
-            return lambda values: [values[p] for p in parts]
+            positions: list[Any] = parts
+            return lambda values: [values[p] for p in positions]
         builders = [_pick(p) if isinstance(p, int) else p for p in parts]
         return lambda values: [build(values) for build in builders]
 

@@ -224,7 +224,7 @@ def test_a_failure_tells_what_waits(form, graph):
 def test_the_first_of_two_failures_counts(form, graph, session):
     x = hf.constant(1)
     bad = [raw_ops.TestFailLater(x=x, name=f"bad{i}") for i in range(5)]
-    with pytest.raises(hf.errors.InvalidArgumentError, match="'bad[0-4]'"):
+    with pytest.raises(hf.errors.InvalidArgumentError, match=r"'bad[0-4]'"):
         session.run([b.op for b in bad])
 
 

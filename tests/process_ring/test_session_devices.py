@@ -112,7 +112,7 @@ def test_an_error_on_another_device(form, graph):
         bad = hf.floordiv(10, x, name="divide")
     good = hf.constant(5) + x
     with cpus() as session:
-        with pytest.raises(hf.errors.InvalidArgumentError, match="'divide'.*device:CPU:1"):
+        with pytest.raises(hf.errors.InvalidArgumentError, match=r"'divide'.*device:CPU:1"):
             session.run([good, bad], {x: 0})
         assert session.run([good, bad], {x: 2}) == [7, 5]
 
@@ -224,7 +224,7 @@ def test_contradicting_colocation(graph):
     b.op._set_device("/cpu:1")
     with cpus(2) as session:
         with pytest.raises(hf.errors.InvalidArgumentError, match=(
-                "(?i)Cannot colocate nodes '(a|b).*' and '(a|b).*'.*CPU:[01].*CPU:[01].*device "
+                r"(?i)Cannot colocate nodes '(a|b).*' and '(a|b).*'.*CPU:[01].*CPU:[01].*device "
                 "index.*colocation group")):
             session.run(b)
     with cpus(2, allow_soft_placement=True) as session:

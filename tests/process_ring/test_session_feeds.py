@@ -142,7 +142,7 @@ def test_a_missing_feed_names_the_placeholder(form, xy, session):
 
 
 def test_unfeedable(xy, session, graph):
-    x, y, _ = xy
+    _, y, _ = xy
     graph.prevent_feeding(y)
     with pytest.raises(ValueError, match="may not be fed"):
         session.run(y, {y: [1, 2]})

@@ -121,7 +121,7 @@ def test_indexed_slices(graph, session):
                                      np.zeros(2), [np.zeros(2)], [[{}, 7]]])
 def test_what_cannot_be_fetched(abc, session, fetches):
     for _ in range(2):
-        with pytest.raises(TypeError, match="Fetch argument .* has invalid type"):
+        with pytest.raises(TypeError, match=r"Fetch argument .* has invalid type"):
             session.run(fetches)
 
 
