@@ -126,6 +126,11 @@ def _close(node: KernelNode) -> Callable:
     return lambda queue: queue.close(cancel)
 
 
+@kernel("_QueueReopen", device="CPU")
+def _reopen(node: KernelNode) -> Callable:
+    return lambda queue: queue.reopen()
+
+
 @kernel("QueueSize", "QueueSizeV2", device="CPU")
 def _size(node: KernelNode) -> Callable:
     return lambda queue: np.int32(queue.size())

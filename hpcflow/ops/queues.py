@@ -76,8 +76,10 @@ def _register(version: str, handle: str, output: str) -> None:
 
 _register("", "Ref(string)", "Ref(string)")
 _register("V2", "resource", "resource")
+# For a new training on servers where an earlier one has closed its queues.
+register_op("_QueueReopen", "handle: resource", stateful=True)
 register_op("FakeQueue", "resource: resource", "handle: Ref(string)", shape=unknown, stateful=True)
-not_differentiable(*[
+not_differentiable("_QueueReopen", *[
     f"{name}{version}" for version in ("", "V2") for name in (
         *_KINDS, "QueueEnqueue", "QueueEnqueueMany", "QueueDequeue", "QueueDequeueMany",
         "QueueDequeueUpTo", "QueueClose", "QueueSize")])

@@ -151,7 +151,8 @@ class Queue:
                     return combine(taken)
                 return OutOfRangeError(
                     None, None, f"{self.kind} '{self.name}' is closed and has insufficient "
-                    f"elements (requested {count}, current size {len(self._elements) + len(taken)})")
+                    f"elements (requested {count}, current size "
+                    f"{len(self._elements) + len(taken)})")
             return combine(taken) if len(taken) == count else None
 
         def give_up() -> None:
@@ -183,6 +184,11 @@ class Queue:
             self.closed = True
             self._cancelled = self._cancelled or cancel_pending
         self._serve()
+
+    def reopen(self) -> None:
+        """Take elements again, after :meth:`close`."""
+        with self._lock:
+            self.closed = self._cancelled = False
 
     def clear(self) -> None:
         """The container is cleared: whoever waits is cancelled."""

@@ -1,0 +1,177 @@
+"""Synchronous replicas: averages, backup workers, the end, errors; a cluster in one process."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+TRUTH = np.array([[1.0], [-2.0], [0.5]], np.float32)
+
+
+def batch(seed, size=16):
+    x = np.random.default_rng(seed).standard_normal((size, 3)).astype(np.float32)
+    return x, x @ TRUTH
+
+
+def serial(steps, rate=0.1):
+    """Gradient descent on the batch of seed 0."""
+    x, y = batch(0)
+    w = np.zeros((3, 1), np.float32)
+    for _ in range(steps):
+        w = w - np.float32(rate) * 2 / len(x) * x.T @ (x @ w - y)
+    return w
+
+
+@contextlib.contextmanager
+def cluster(workers):
+    spec = hf.train.ClusterSpec({
+        "ps": ["ps0:1", "ps1:1"], "worker": [f"worker{i}:1" for i in range(workers)]})
+    servers = {(job, i): hf.train.Server(spec, job, i)
+               for job in spec.jobs for i in spec.task_indices(job)}
+    try:
+        yield spec, servers
+    finally:
+        for server in servers.values():
+            server._server.close()
+
+
+class Replica:
+    """One worker: its graph and its training loop."""
+
+    def __init__(self, spec, server, index, needed, total, last_step=None, rows=None,
+                 num_tokens=-1, seed=0):
+        self.server, self.index, self.rows = server, index, rows
+        self.batch = batch(seed)
+        self.graph = hf.Graph()
+        self.steps = 0
+        self.error = None
+        with self.graph.as_default(), hf.device(hf.train.replica_device_setter(
+                cluster=spec, worker_device=f"/job:worker/task:{index}")):
+            self.step = hf.train.get_or_create_global_step()
+            self.x = hf.placeholder(hf.float32, [None, 3])
+            self.y = hf.placeholder(hf.float32, [None, 1])
+            self.w = hf.Variable(hf.zeros([3, 1]), name="w")
+            loss = hf.reduce_mean(hf.square(hf.matmul(self.x, self.w) - self.y))
+            optimizer = hf.train.SyncReplicasOptimizer(
+                hf.train.GradientDescentOptimizer(0.1), needed, total)
+            self.train_op = optimizer.minimize(loss, global_step=self.step)
+            self.hooks = [optimizer.make_session_run_hook(index == 0, num_tokens)]
+            if last_step is not None:
+                self.hooks.append(hf.train.StopAtStepHook(last_step=last_step))
+
+    def train(self):
+        try:
+            with self.graph.as_default(), hf.train.MonitoredTrainingSession(
+                    self.server.target, self.index == 0, hooks=self.hooks) as session:
+                feed = dict(zip((self.x, self.y), self.batch, strict=True))
+                while not session.should_stop() and self.steps != self.rows:
+                    session.run(self.train_op, feed)
+                    self.steps += 1
+        except Exception as e:  # noqa: BLE001
+            self.error = e
+
+
+def run_together(replicas):
+    threads = [threading.Thread(target=r.train) for r in replicas]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(t.is_alive() for t in threads), "a replica hangs"
+    for replica in replicas:
+        assert replica.error is None, replica.error
+
+
+def values(replica):
+    with replica.graph.as_default(), hf.Session(replica.server.target) as session:
+        return session.run([replica.step, replica.w])
+
+
+@pytest.mark.parametrize("num_tokens", [-1, 0])
+def test_the_average_of_equal_gradients_is_serial_descent(num_tokens):
+    with cluster(2) as (spec, servers):
+        replicas = [Replica(spec, servers["worker", i], i, 2, 2, last_step=20,
+                            num_tokens=num_tokens) for i in (0, 1)]
+        run_together(replicas)
+        steps, w = values(replicas[0])
+        assert 20 <= steps <= 22
+        np.testing.assert_allclose(w, serial(int(steps)), rtol=1e-4, atol=1e-6)
+
+
+def test_different_data_and_backup_workers():
+    with cluster(3) as (spec, servers):
+        replicas = [Replica(spec, servers["worker", i], i, 2, 3, last_step=150, seed=i)
+                    for i in range(3)]
+        run_together(replicas)
+        steps, w = values(replicas[0])
+        assert steps >= 150
+        np.testing.assert_allclose(w, TRUTH, atol=0.02)
+
+
+def test_more_gradients_than_replicas():
+    with cluster(1) as (spec, servers):
+        replica = Replica(spec, servers["worker", 0], 0, 3, 1, last_step=5)
+        run_together([replica])
+        steps, w = values(replica)
+        assert steps >= 5 and replica.steps >= 3 * 5 - 3
+        np.testing.assert_allclose(w, serial(int(steps)), rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("rows", [(3, 9), (9, 3)])
+def test_data_that_ends_at_different_times(rows):
+    with cluster(2) as (spec, servers):
+        replicas = [Replica(spec, servers["worker", i], i, 2, 2, rows=rows[i]) for i in (0, 1)]
+        run_together(replicas)
+        assert replicas[0].steps == rows[0]
+        # A second training on the same servers.
+        again = [Replica(spec, servers["worker", i], i, 2, 2, last_step=3) for i in (0,)]
+        run_together(again)
+
+
+def test_sparse_gradients_and_averages():
+    with cluster(1) as (spec, servers):
+        graph = hf.Graph()
+        with graph.as_default(), hf.device(hf.train.replica_device_setter(
+                cluster=spec, worker_device="/job:worker/task:0")):
+            step = hf.train.get_or_create_global_step()
+            table = hf.Variable(np.zeros((5, 2), np.float32), name="table")
+            loss = hf.reduce_sum(hf.gather(table, [1, 3, 3]))
+            averages = hf.train.ExponentialMovingAverage(0.0)
+            optimizer = hf.train.SyncReplicasOptimizer(
+                hf.train.MomentumOptimizer(1.0, 0.5), 1, variable_averages=averages,
+                variables_to_average=[table])
+            train_op = optimizer.minimize(loss, global_step=step)
+            assert optimizer.get_slot_names() == ["momentum"]
+            assert optimizer.get_slot(table, "momentum") is not None
+            hooks = [optimizer.make_session_run_hook(True, 0)]
+            with hf.train.MonitoredTrainingSession(servers["worker", 0].target,
+                                                   hooks=hooks) as session:
+                session.run(train_op)
+                expected = np.zeros((5, 2))
+                expected[1], expected[3] = -1, -2
+                np.testing.assert_array_equal(session.run(table), expected)
+                session.run(train_op)
+                np.testing.assert_array_equal(session.run(table)[[1, 3]], [[-2.5] * 2, [-5] * 2])
+
+
+def test_wrong_use():
+    with hf.Graph().as_default():
+        v = hf.Variable(1.0)
+        optimizer = hf.train.SyncReplicasOptimizer(hf.train.GradientDescentOptimizer(0.1), 3, 1)
+        with pytest.raises(ValueError, match="Global step is required"):
+            optimizer.minimize(v * 2.0)
+        with pytest.raises(ValueError, match="at least one variable"):
+            optimizer.apply_gradients([])
+        for call in (optimizer.get_init_tokens_op, optimizer.get_chief_queue_runner,
+                     optimizer.make_session_run_hook(True).begin):
+            with pytest.raises(ValueError, match="after apply_gradients"):
+                call()
+        optimizer.minimize(v * 2.0, global_step=hf.train.get_or_create_global_step())
+        with pytest.raises(ValueError, match="Too few tokens"):
+            optimizer.get_init_tokens_op(1)
+        assert isinstance(optimizer.get_chief_queue_runner(), hf.train.QueueRunner)
