@@ -1,11 +1,11 @@
-"""Parts of the 1.x API outside its core: ``lookup``, ``rnn``, ``staging``, ``util``."""
+"""Parts of the 1.x API outside its core: ``layers``, ``lookup``, ``rnn``, ``staging``, ``util``."""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
-_MODULES = ("lookup", "rnn", "staging", "util")
+_MODULES = ("layers", "lookup", "rnn", "staging", "util")
 
 
 def __getattr__(name: str) -> Any:

@@ -204,7 +204,8 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
 def _transposed_shape(inputs: Tensor, filters: int, steps: list[int], extra: list[int],
                       channels_first: bool) -> tuple[Any, list]:
     """The shape of the result, as a tensor (or an array if it is known) and as far as known."""
-    given, space = inputs.shape.as_list(), [2, 3] if channels_first else [1, 2]
+    space = [2, 3] if channels_first else [1, 2]
+    given: list = inputs.shape.as_list()
     dims: list = list(given)
     dims[1 if channels_first else 3] = filters
     for axis, step, more in zip(space, steps, extra, strict=True):

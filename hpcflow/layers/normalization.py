@@ -68,10 +68,10 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
                   variable("moving_variance", moving_variance_initializer, trained=False))
         mean, variance = _statistics(inputs, axis, moving, momentum, training)
         shape = _row(inputs, axis)
-        mean, variance, beta, gamma = (
-            None if v is None else _shaped(convert_to_tensor(v), shape)
-            for v in (mean, variance, beta, gamma))
-        outputs = normalization.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
+        fitted = [None if v is None else _shaped(convert_to_tensor(v), shape)
+                  for v in (mean, variance, beta, gamma)]
+        outputs = normalization.batch_normalization(inputs, fitted[0], fitted[1], fitted[2],
+                                                    fitted[3], epsilon)
         outputs.set_shape(inputs.shape)
         return outputs
 
@@ -95,7 +95,7 @@ def _statistics(inputs: Tensor, axis: int, moving: tuple, momentum: float,
 
 def _row(inputs: Tensor, axis: int) -> list[int] | None:
     """The shape in which statistics broadcast to the inputs; None if they do as they are."""
-    dims = inputs.shape.as_list()
+    dims: list = inputs.shape.as_list()
     axis %= len(dims)
     if axis == len(dims) - 1:
         return None
