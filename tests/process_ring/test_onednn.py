@@ -121,6 +121,25 @@ def test_ties(pool, monkeypatch):
 
 
 @needs_library
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("channels", [3, 16])
+def test_batch_norm(training, layout, channels, monkeypatch):
+    x, vectors = normal(3, 5, 4, channels), normal(2, channels)
+    if layout == "NCHW":
+        x = np.moveaxis(x, -1, 1)
+    given = {} if training else {"mean": normal(channels), "variance": normal(channels) ** 2}
+
+    def build(a, scale, offset):
+        results = hf.nn.fused_batch_norm(a, scale, offset, **given, epsilon=0.01,
+                                         data_format=layout, is_training=training)
+        y = results[0]
+        return [*results, *hf.gradients(y * y * y, [a, scale, offset])]
+
+    alike(build, x, *vectors, monkeypatch=monkeypatch)
+
+
+@needs_library
 def test_steps_at_the_same_time():
     """One primitive in many threads, each with inputs of its own."""
     x, w = normal(8, 2, 12, 12, 8), normal(3, 3, 8, 16)
