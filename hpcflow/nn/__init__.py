@@ -78,3 +78,4 @@ from hpcflow.nn.pooling import (
     pool,
 )
 from hpcflow.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn
+from hpcflow.nn.sparse_embedding import embedding_lookup_sparse

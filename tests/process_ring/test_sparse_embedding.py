@@ -1,0 +1,58 @@
+"""``nn.embedding_lookup_sparse`` against its definition."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+TABLE = np.random.default_rng(1).normal(size=(6, 3)).astype(np.float32)
+INDICES = np.array([[0, 0], [0, 2], [1, 0], [2, 1], [2, 3]])
+IDS = np.array([5, 0, 3, 3, 1])
+WEIGHTS = np.float32([1, 2, 0.5, 3, 1])
+
+
+class Sparse(NamedTuple):
+    """As much of a sparse tensor as the function looks at."""
+
+    indices: Any
+    values: Any
+    dense_shape: Any = (3, 4)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn", None])
+@pytest.mark.parametrize("parts", [1, 2])
+def test_combinations(session, combiner, weighted, parts):
+    table = hf.constant(TABLE) if parts == 1 else [hf.constant(TABLE[i::2]) for i in range(2)]
+    found = hf.nn.embedding_lookup_sparse(
+        table, Sparse(INDICES, IDS), Sparse(INDICES, WEIGHTS) if weighted else None,
+        combiner=combiner)
+    weights = WEIGHTS if weighted else np.ones_like(WEIGHTS)
+    expected = []
+    for row in range(3):
+        here = INDICES[:, 0] == row
+        w = weights[here]
+        divisor = {"sum": 1, "sqrtn": np.sqrt((w**2).sum())}.get(combiner, w.sum())
+        expected.append(w @ TABLE[IDS[here]] / divisor)
+    np.testing.assert_allclose(session.run(found), expected, rtol=1e-5)
+
+
+def test_gradient_reaches_the_table(session):
+    table = hf.constant(TABLE)
+    sums = hf.nn.embedding_lookup_sparse(table, Sparse(INDICES, IDS), Sparse(INDICES, WEIGHTS),
+                                         combiner="sum")
+    gradient = hf.convert_to_tensor(hf.gradients(sums, table)[0])
+    expected = np.zeros_like(TABLE)
+    np.add.at(expected, IDS, WEIGHTS[:, None])
+    np.testing.assert_allclose(session.run(gradient), expected, rtol=1e-6)
+
+
+def test_bad_arguments(graph):
+    with pytest.raises(ValueError, match="combiner"):
+        hf.nn.embedding_lookup_sparse(TABLE, Sparse(INDICES, IDS), None, combiner="max")
+    with pytest.raises(TypeError, match="sp_ids must be a SparseTensor"):
+        hf.nn.embedding_lookup_sparse(TABLE, IDS, None)
