@@ -150,11 +150,12 @@ class BackwardContext(WhileContext):
         self._pushed_all._add_control_input(pushed.op)
 
     def _pop(self, stack: Tensor, tensor: Tensor) -> Tensor:
-        with building_in(self.graph, self), self._beside(stack):
+        with building_in(self.graph, self):
             handle = self.AddValue(stack)
             for branch in _branches(tensor, self.forward):
                 handle = switch(handle, self.AddValue(branch.pred))[branch.branch]
-            popped = raw_ops.StackPopV2(handle=handle, elem_type=tensor.dtype.base_dtype)
+            with self._beside(stack):
+                popped = raw_ops.StackPopV2(handle=handle, elem_type=tensor.dtype.base_dtype)
         self._popped_all._add_control_input(popped.op)
         return popped
 

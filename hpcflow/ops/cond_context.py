@@ -49,6 +49,8 @@ class CondContext(ControlFlowContext):
 
     def _capture(self, tensor: Tensor) -> Tensor:
         with building_in(self.graph, self.outer_context):
+            if self.outer_context is not None:  # where it is brought to, the Switch is
+                tensor = self.outer_context.AddValue(tensor)
             inside = switch(tensor, self.pred)[self.branch]
         inside.op._set_control_flow_context(self)
         return inside

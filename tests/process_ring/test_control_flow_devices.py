@@ -84,3 +84,55 @@ def test_arrays_on_a_device(graph):
         wanted = [value, value[[2, 0]], 3, value, value[1:], np.full((3, 2), 2), value * 2]
         for got, want in zip(session.run(fetches, {x: value}), wanted):
             np.testing.assert_array_equal(got, want)
+
+
+# ---------------------------------------------------------------- tasks
+
+
+@pytest.fixture
+def worker():
+    """A worker with a parameter server beside it, in this process."""
+    spec = hf.train.ClusterSpec({"ps": ["localhost:2222"], "worker": ["localhost:3333"]})
+    servers = [hf.train.Server(spec, job, 0) for job in ("ps", "worker")]
+    yield servers[1], spec
+    for server in servers:
+        server._server.close()
+
+
+def test_variables_of_another_task_in_a_loop(graph, worker):
+    server, spec = worker
+    with hf.device(hf.train.replica_device_setter(cluster=spec,
+                                                  worker_device="/job:worker/task:0")):
+        w = hf.Variable(0.5 * np.eye(2, dtype=np.float32))
+        rows = hf.Variable(np.ones((4, 2), np.float32))
+
+        def body(i, a):
+            return [i + 1, hf.cond(hf.equal(i % 2, 0),
+                                   lambda: hf.matmul(a, w) + hf.gather(rows, [i, 0, 1]),
+                                   lambda: a)]
+
+        y = hf.while_loop(lambda i, _: i < 3, body, [0, hf.ones([3, 2])])[1]
+        loss = hf.reduce_sum(y * y)
+        train = hf.train.GradientDescentOptimizer(0.01).minimize(loss)
+    inside = [op for op in graph.get_operations() if op._get_control_flow_context() is not None]
+    assert {op.device for op in inside} == {"/job:worker/task:0"}
+    with hf.Session(server.target) as session:
+        session.run(hf.global_variables_initializer())
+        before = session.run(loss)
+        for _ in range(5):
+            session.run(train)
+        assert session.run(loss) < before
+
+
+def test_a_branch_on_another_task(graph, worker):
+    p, x = hf.placeholder(hf.bool, []), hf.constant(2.0)
+
+    def far():
+        with hf.device("/job:ps/task:0"):
+            return x * 3.0
+
+    y = hf.cond(p, far, lambda: x)
+    grad = hf.gradients(y, x)[0]
+    with hf.Session(worker[0].target) as session:
+        assert session.run([y, grad], {p: True}) == [6, 3]
+        assert session.run([y, grad], {p: False}) == [2, 1]
