@@ -19,11 +19,13 @@ VERSIONS = {"": "Ref(string)", "V2": "string", "V3": "resource"}
 
 def _array_shape(op: Operation) -> list[Dims]:
     with_rank(op.input_dims(0), 0, "the size")
-    return [(2,), ()][: len(op.outputs)]
+    shapes: list[Dims] = [(2,), ()]
+    return shapes[: len(op.outputs)]
 
 
 def _grad_shape(op: Operation) -> list[Dims]:
-    return [(2,), ()][: len(op.outputs)]
+    shapes: list[Dims] = [(2,), ()]
+    return shapes[: len(op.outputs)]
 
 
 def _read_shape(op: Operation) -> list[Dims]:

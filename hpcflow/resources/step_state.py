@@ -36,7 +36,3 @@ class Handle:
     def value(self) -> Handle:
         """What a handle by reference reads as."""
         return self
-
-    def read(self) -> Handle:
-        """The same."""
-        return self
