@@ -145,8 +145,7 @@ class Edge:
         self.peer = task_of(other)
         self.is_control = node.type.endswith("Control")
         self.index = index
-        self.dtype: Any = None if self.is_control else (
-            node.attrs["T"] if sending else node.attrs["tensor_type"])
+        self.dtype = self._type_of(node, sending)
         self.dims: Any = None
         if not self.is_control:
             source, port = node.inputs[0] if sending else (node, 0)
@@ -154,6 +153,9 @@ class Edge:
             if dims is not None and None not in dims and self.dtype.size:
                 self.dims = dims
         self.nbytes = self._static_bytes()
+
+    def _type_of(self, node: Node, sending: bool) -> Any:
+        return None if self.is_control else node.attrs["T" if sending else "tensor_type"]
 
     def _static_bytes(self) -> int:
         """Size of the message when it is known to both ends and not empty, else 0."""

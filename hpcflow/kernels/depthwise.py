@@ -47,7 +47,8 @@ def _forward(node: KernelNode) -> Callable:
         y = xp.zeros((x.shape[0], *(s.out for s in over), w.shape[-2] * w.shape[-1]), x.dtype)
         parts = _split(y, w.shape)
         for index, inside, outside in taps(over):
-            parts[(_EVERY, *outside)] += x[(_EVERY, *inside)][..., None] * w[index]
+            here, there = (_EVERY, *inside), (_EVERY, *outside)
+            parts[there] += x[here][..., None] * w[index]
         return restored(y, first)
 
     return run
@@ -66,7 +67,8 @@ def _by_input(node: KernelNode) -> Callable:
         over = checked_spans(window, dims, w.shape, dy.shape)
         dx, parts = xp.zeros(dims, dy.dtype), _split(dy, w.shape)
         for index, inside, outside in taps(over):
-            dx[(_EVERY, *inside)] += (parts[(_EVERY, *outside)] * w[index]).sum(axis=-1)
+            here, there = (_EVERY, *inside), (_EVERY, *outside)
+            dx[here] += (parts[there] * w[index]).sum(axis=-1)
         return restored(dx, first)
 
     return run
@@ -85,8 +87,8 @@ def _by_filter(node: KernelNode) -> Callable:
         over = checked_spans(window, x.shape, dims, dy.shape)
         dw, parts = xp.zeros(dims, dy.dtype), _split(dy, dims)
         for index, inside, outside in taps(over):
-            dw[index] = xp.einsum("nhwc,nhwcm->cm", x[(_EVERY, *inside)],
-                                  parts[(_EVERY, *outside)])
+            here, there = (_EVERY, *inside), (_EVERY, *outside)
+            dw[index] = xp.einsum("nhwc,nhwcm->cm", x[here], parts[there])
         return dw
 
     return run

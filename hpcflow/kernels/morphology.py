@@ -88,7 +88,8 @@ def _by_input(node: KernelNode) -> Callable:
         dx = xp.zeros(x.shape, dy.dtype)
         for (i, j), inside, outside in taps(over):
             there = (_EVERY, *outside)
-            dx[(_EVERY, *inside)] += dy[there] * (winner[there] == i * w.shape[1] + j)
+            to = (_EVERY, *inside)
+            dx[to] += dy[there] * (winner[there] == i * w.shape[1] + j)
         return dx
 
     return run

@@ -64,8 +64,8 @@ def _along(xp: Any, x: Any, axis: int, s: Span, combine: Callable, start: Any) -
     for k in range(s.window):
         pair = s.tap(k)
         if pair is not None:
-            part = y[(*before, pair[1])]
-            combine(part, x[(*before, pair[0])], out=part)
+            to, source = (*before, pair[1]), (*before, pair[0])
+            combine(y[to], x[source], out=y[to])
     return y
 
 
@@ -263,5 +263,6 @@ def _spread(xp: Any, y: Any, axis: int, s: Span) -> Any:
     for k in range(s.window):
         pair = s.tap(k)
         if pair is not None:
-            x[(*before, pair[0])] += y[(*before, pair[1])]
+            to, source = (*before, pair[0]), (*before, pair[1])
+            x[to] += y[source]
     return x

@@ -82,7 +82,8 @@ def pad(xp: Any, x: Any, over: Sequence[Span]) -> Any:
     padded = xp.zeros((x.shape[0], *sizes, x.shape[-1]), x.dtype)
     kept = [max(min(s.size, n - s.before), 0) for s, n in zip(over, sizes)]
     inner = tuple(slice(s.before, s.before + k) for s, k in zip(over, kept))
-    padded[(slice(None), *inner)] = x[(slice(None), *(slice(k) for k in kept))]
+    inside, source = (slice(None), *inner), (slice(None), *(slice(k) for k in kept))
+    padded[inside] = x[source]
     return padded
 
 
@@ -124,4 +125,5 @@ def fold(target: Any, values: Any, over: Sequence[Span]) -> None:
     """Add `values` [batch, *out, *window, channels] to the positions of `target` they came from."""
     every = slice(None)
     for index, inside, outside in taps(over):
-        target[(every, *inside)] += values[(every, *outside, *index)]
+        to, source = (every, *inside), (every, *outside, *index)
+        target[to] += values[source]

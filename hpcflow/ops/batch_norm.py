@@ -19,7 +19,7 @@ from hpcflow.ops.window_shapes import FORMAT_2D, axes
 # ---------------------------------------------------------------- FusedBatchNorm
 
 
-def _channels(op: Operation, x: Dims, vectors: tuple[int, ...]) -> int | None:
+def _channels(op: Operation, x: Any, vectors: tuple[int, ...]) -> int | None:
     """The number of channels that the input and the vectors agree on."""
     channels = x[axes(op, 4).channel]
     for index in vectors:
@@ -36,7 +36,7 @@ def _channels(op: Operation, x: Dims, vectors: tuple[int, ...]) -> int | None:
     return channels
 
 
-def _with_channels(op: Operation, x: Dims, channels: int | None) -> Dims:
+def _with_channels(op: Operation, x: Any, channels: int | None) -> Dims:
     axis = axes(op, 4).channel
     return (*x[:axis], channels, *x[axis + 1 :])
 
@@ -83,8 +83,8 @@ def _fused_attrs(op: Operation) -> dict[str, Any]:
 
 def _fused_grad(op: Operation, grad: Any, *_: Any) -> tuple:
     """In training by the statistics of the batch, else by those given, which are constants."""
-    x, scale, _, mean, variance = op.inputs
-    reserved = op.outputs[3:] if op.attr("is_training") else (mean, variance, *op.outputs[5:])
+    x, scale, _offset, mean, variance = op.inputs
+    reserved = op.outputs[3:] if op.attr("is_training") else [mean, variance, *op.outputs[5:]]
     build = getattr(raw_ops, op.type.replace("Norm", "NormGrad"))
     found = build(grad, x, scale, *reserved, **_fused_attrs(op))
     return (*found[:3], None, None)
@@ -156,7 +156,7 @@ not_differentiable("FusedBatchNormGradV2", "FusedBatchNormGradV3")
 
 
 def _global_shape(op: Operation) -> list[Dims]:
-    t = with_rank(op.input_dims(0), 4, "t")
+    t: Any = with_rank(op.input_dims(0), 4, "t")
     depth = t[3]
     for index in range(1, 5):
         if op.op_def.inputs[index].name == "backprop":
@@ -164,7 +164,8 @@ def _global_shape(op: Operation) -> list[Dims]:
         else:
             what = op.op_def.inputs[index].name
             depth = merge_dim(depth, with_rank(op.input_dims(index), 1, what)[0])
-    return [(*t[:3], depth), *[(depth,)] * 4][: len(op.outputs)]
+    shapes: list[Dims] = [(*t[:3], depth), *[(depth,)] * 4]
+    return shapes[: len(op.outputs)]
 
 
 _GLOBAL = f"T: {NUMBER}; variance_epsilon: float; scale_after_normalization: bool"

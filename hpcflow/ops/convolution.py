@@ -23,7 +23,7 @@ from hpcflow.ops.window_shapes import (
 )
 
 
-def _output(op: Operation, x: Dims, filter_dims: Dims) -> Dims:
+def _output(op: Operation, x: Any, filter_dims: Any) -> Dims:
     """The shape of a convolution's output from the shapes of input and filter."""
     rank = len(x)
     strides = in_space(op, "strides", rank)

@@ -21,7 +21,7 @@ def _rank(op: Operation) -> int:
     return 5 if "3D" in op.type else 4
 
 
-def _pooled(op: Operation, dims: Dims) -> Dims:
+def _pooled(op: Operation, dims: Any) -> Dims:
     """The shape of the output; windows may also reach over channels."""
     rank = _rank(op)
     in_space(op, "ksize", rank, depth=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.shape_inference import show, with_rank
@@ -39,7 +40,7 @@ def in_space(op: Operation, attr: str, rank: int, depth: bool = False) -> list[i
     return [values[a] for a in where.space]
 
 
-def slid(op: Operation, dims: Dims, windows: Sequence[int | None], strides: Sequence[int],
+def slid(op: Operation, dims: Any, windows: Sequence[int | None], strides: Sequence[int],
          rates: Sequence[int] | None = None) -> list[int | None]:
     """The sizes of the output along the axes of space, for an input of shape `dims`."""
     space = axes(op, len(dims)).space
@@ -67,7 +68,7 @@ def placed(op: Operation, batch: int | None, space: Sequence[int | None],
     return (batch, *space, channels)
 
 
-def agreeing(op: Operation, expected: Dims, index: int, what: str) -> None:
+def agreeing(op: Operation, expected: Any, index: int, what: str) -> None:
     """Check that input `index` has the shape `expected`, as far as both are known."""
     given = with_rank(op.input_dims(index), len(expected), what)
     if any(a is not None and b is not None and a != b for a, b in zip(given, expected)):

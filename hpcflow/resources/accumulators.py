@@ -101,6 +101,8 @@ class Accumulator(WaitingLine):
 class DenseAccumulator(Accumulator):
     """Averages dense gradients."""
 
+    _sum: Any
+
     def _check(self, gradient: Any) -> None:
         dims = np.shape(gradient)
         expected = self.shape
@@ -130,6 +132,10 @@ class SparseAccumulator(Accumulator):
     """
 
     kind = "SparseConditionalAccumulator"
+
+    _indices: Any
+    _rows: Any
+    _times: Any
 
     def _check(self, indices: Any, values: Any, shape: Any) -> None:
         indices, values, shape = np.asarray(indices), np.asarray(values), np.asarray(shape)
@@ -210,7 +216,7 @@ class SparseAccumulator(Accumulator):
         rows = self._rows
         times = self._times.astype(rows.dtype).reshape(-1, *[1] * (rows.ndim - 1))
         _divide(rows, times)
-        first = -1
+        first: Any = -1
         if self.shape.ndims and self.shape.as_list()[0] is not None:
             first = self.shape.as_list()[0]
         shape = np.array([first, *rows.shape[1:]], np.int64)

@@ -190,9 +190,9 @@ def _common_shapes(lists: list[list[Tensor]], shapes: Any, enqueue_many: bool) -
 
 def _loosest(shapes: list[TensorShape]) -> TensorShape:
     """The shape that all of `shapes` are instances of."""
-    dims = [s._dims for s in shapes]
-    if None in dims or len({len(d) for d in dims}) > 1:
+    if len({s.ndims for s in shapes}) > 1 or shapes[0].ndims is None:
         return TensorShape(None)
+    dims = [s.as_list() for s in shapes]
     return TensorShape([column[0] if len(set(column)) == 1 else None
                         for column in zip(*dims, strict=True)])
 

@@ -88,7 +88,7 @@ class SyncReplicasOptimizer(Optimizer):
     # ------------------------------------------------------------ the graph
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None,
-                        name: str | None = None) -> Tensor:
+                        name: str | None = None) -> Any:
         """Return the op of one step of this replica: hand in the gradients, wait for a token.
 
         Raises ``ValueError`` without gradients or a global step.
