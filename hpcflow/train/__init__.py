@@ -74,6 +74,7 @@ from hpcflow.train.session_run_hook import (
     SessionRunValues,
 )
 from hpcflow.train.step_timer import SecondOrStepTimer
+from hpcflow.train.supervisor import Supervisor, basic_train_loop
 from hpcflow.train.sync_replicas import SyncReplicasOptimizer
 from hpcflow.train.training_util import summary_iterator, write_graph
 

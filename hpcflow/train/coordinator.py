@@ -116,7 +116,8 @@ class LooperThread(threading.Thread):
 
     Args:
         coord: the coordinator.
-        timer_interval_secs: seconds between calls; None calls without a pause.
+        timer_interval_secs: seconds from the beginning of one call to that of the next; None
+            calls without a pause. The first call is made at once.
         target, args, kwargs: what to call; subclasses may define ``run_loop`` instead.
     """
 
@@ -143,11 +144,17 @@ class LooperThread(threading.Thread):
         looper.start()
         return looper
 
+    def isAlive(self) -> bool:
+        """The old name of ``is_alive``."""
+        return self.is_alive()
+
     def run(self) -> None:
         """The body of the thread."""
         with self._coord.stop_on_exception():
             self.start_loop()
-            while not self._coord.wait_for_stop(self._interval or 0):
+            due = time.monotonic()
+            while not self._coord.wait_for_stop(max(0.0, due - time.monotonic())):
+                due += self._interval or 0.0
                 self.run_loop()
             self.stop_loop()
 

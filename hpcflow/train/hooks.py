@@ -98,6 +98,11 @@ class GlobalStepWaiterHook(SessionRunHook):
 class NanLossDuringTrainingError(RuntimeError):
     """The loss is not a number."""
 
+    @property
+    def message(self) -> str:
+        """What happened."""
+        return str(self)
+
     def __str__(self) -> str:
         return "NaN loss during training."
 

@@ -1,0 +1,125 @@
+"""Supervisors: initialization, services, workers, the end."""
+
+from __future__ import annotations
+
+import glob
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with hf.Graph().as_default() as g:
+        yield g
+
+
+def test_training_and_restoring(tmp_path):
+    def train(last):
+        with hf.Graph().as_default():
+            step = hf.train.get_or_create_global_step()
+            hf.summary.scalar("s", step)
+            add = hf.assign_add(step, 1)
+            sv = hf.train.Supervisor(logdir=str(tmp_path), save_summaries_secs=0.05,
+                                     save_model_secs=0.05)
+            with sv.managed_session() as session:
+                first = session.run(step)
+                while not sv.should_stop():
+                    if session.run(add) >= last:
+                        time.sleep(0.3)
+                        sv.saver.save(session, sv.save_path, global_step=step)
+                        sv.request_stop()
+            return int(first)
+
+    assert train(5) == 0
+    assert train(9) == 5
+    tags, checkpoints = set(), 0
+    for path in glob.glob(str(tmp_path / "events*")):
+        for event in hf.train.summary_iterator(path):
+            tags.update(v.tag for v in event.summary.value)
+            checkpoints += event.session_log.status == 3
+    assert tags == {"s", "global_step/sec"} and checkpoints >= 2
+    assert (tmp_path / "graph.pbtxt").exists()
+
+
+def test_without_a_directory():
+    v = hf.Variable(3.0)
+    sv = hf.train.Supervisor()
+    assert sv.summary_writer is None and sv.save_path is None
+    with sv.managed_session() as session:
+        assert session.run(v) == 3.0
+        with pytest.raises(RuntimeError, match="requires a summary writer"):
+            sv.summary_computed(session, b"")
+
+
+def test_errors_and_the_end_of_the_data():
+    x = hf.placeholder(hf.float32, [])
+    checked = hf.check_numerics(x, "deliberate")
+    number = hf.train.range_input_producer(3, num_epochs=1, shuffle=False).dequeue()
+    sv = hf.train.Supervisor()
+    with pytest.raises(hf.errors.InvalidArgumentError, match="deliberate"):
+        with sv.managed_session() as session:
+            session.run(checked, {x: np.nan})
+    got = []
+    with sv.managed_session() as session:
+        while not sv.should_stop():
+            got.append(session.run(number))
+    assert got == [0, 1, 2]
+
+
+def test_loops_and_train_loops():
+    v = hf.Variable(0)
+    add = hf.assign_add(v, 1)
+    sv = hf.train.Supervisor()
+    calls = []
+
+    def step(session, limit, extra):
+        if session.run(add) >= limit + extra:
+            sv.request_stop()
+
+    hf.train.basic_train_loop(sv, step, args=(5,), kwargs={"extra": 2})
+    with sv.managed_session() as session:
+        assert session.run(v) == 0
+        sv.loop(0.01, calls.append, args=(1,))
+        deadline = time.monotonic() + 10
+        while len(calls) < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert len(calls) >= 3
+
+
+def test_workers_wait_for_the_chief():
+    server = hf.train.Server.create_local_server()
+    try:
+        values = []
+
+        def build(is_chief):
+            with hf.device("/job:local/task:0"):
+                v = hf.Variable(4.0, name="v")
+            return v, hf.train.Supervisor(is_chief=is_chief)
+
+        def work():
+            with hf.Graph().as_default():
+                v, sv = build(False)
+                with sv.managed_session(server.target) as session:
+                    values.append(session.run(v))
+                with pytest.raises(RuntimeError, match="Only chief"):
+                    sv.start_standard_services(None)
+
+        worker = threading.Thread(target=work)
+        worker.start()
+        time.sleep(0.2)
+        assert not values
+        _, sv = build(True)
+        with sv.managed_session(server.target):
+            worker.join(20)
+        assert values == [4.0]
+    finally:
+        server._server.close()
+    with hf.Graph().as_default():
+        hf.Variable(1.0, name="unplaced")
+        with pytest.raises(ValueError, match="device set: unplaced"):
+            hf.train.Supervisor(is_chief=False)
