@@ -87,9 +87,11 @@ def _fixed(node: KernelNode) -> _Weighted:
     if bool(path) == bool(listed):
         raise invalid("exactly one of vocab_file and unigrams must be given")
     given = _read_weights(path) if path else listed
-    reserved = [0.0] * node.attr("num_reserved_ids", 0)
+    shard, shards = node.attr("shard", 0), node.attr("num_shards", 1)
+    reserved = np.zeros(node.attr("num_reserved_ids", 0))[shard::shards]
     raised = np.asarray(given, np.float64) ** node.attr("distortion", 1.0)
-    weights = np.concatenate([reserved, raised])[node.attr("shard", 0)::node.attr("num_shards", 1)]
+    # As in the reference the numbering goes on from the reserved classes of this shard.
+    weights = np.concatenate([reserved, raised[(shard - reserved.size) % shards::shards]])
     if weights.size != node.attr("range_max"):
         raise invalid(f"range_max is {node.attr('range_max')}, but there are {weights.size} "
                       "weights")
