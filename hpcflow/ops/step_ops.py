@@ -9,9 +9,11 @@ from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.shape_inference import (
     constant_value,
     merge_dims,
+    no_outputs,
     register_constant_value,
     unchanged,
     unknown,
+    with_rank,
 )
 
 _EDGE = ("tensor_name: string; send_device: string; send_device_incarnation: int; "
@@ -48,6 +50,13 @@ def _merge_shape(op: Operation) -> list[Dims]:
     return [out, ()]
 
 
+def _select_shape(op: Operation) -> list[Dims]:
+    """The shape that all inputs have."""
+    with_rank(op.input_dims(0), 0, "the index")
+    found = {t._dims for t in op.inputs[1:]}
+    return [found.pop() if len(found) == 1 else None]
+
+
 def _loop_cond_shape(op: Operation) -> list[Dims]:
     return [merge_dims(op.input_dims(0), ())]
 
@@ -68,6 +77,10 @@ register_op("RefExit", "data: Ref(T)", "output: Ref(T)", "T: type", shape=unchan
 register_op("NextIteration", "data: T", "output: T", "T: type", shape=unchanged)
 register_op("RefNextIteration", "data: Ref(T)", "output: Ref(T)", "T: type", shape=unchanged)
 register_op("LoopCond", "input: bool", "output: bool", shape=_loop_cond_shape)
+register_op("RefSelect", "index: int32; inputs: N * Ref(T)", "output: Ref(T)",
+            "T: type; N: int >= 1", shape=_select_shape)
+register_op("Abort", attrs='error_msg: string = ""; exit_without_error: bool = false',
+            stateful=True, shape=no_outputs)
 
 
 @register_constant_value("Enter")
@@ -83,4 +96,4 @@ def _switch_value(op: Operation) -> Any:
 
 
 not_differentiable("_Feed", "_Fetch", "_FetchOp", "_Send", "_Recv", "_SendControl",
-                   "_RecvControl", "LoopCond")
+                   "_RecvControl", "LoopCond", "RefSelect", "Abort")

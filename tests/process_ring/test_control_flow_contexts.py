@@ -1,5 +1,8 @@
 """What the graph looks like inside conditionals and loops, and what must not be connected."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -219,3 +222,26 @@ def test_raw_switch_between_variables(session, graph, form):
     np.testing.assert_array_equal(session.run([a, b]), [11, 2])
     session.run(update, {p: False})
     np.testing.assert_array_equal(session.run([a, b]), [11, 12])
+
+
+def test_one_of_several_variables(session, graph, form):
+    variables = [hf.Variable(float(i)) for i in range(3)]
+    session.run(hf.global_variables_initializer())
+    index = hf.placeholder(hf.int32, [])
+    chosen = raw_ops.RefSelect(index=index, inputs=[v._variable for v in variables])
+    assert session.run(hf.identity(chosen), {index: 2}) == 2
+    session.run(hf.assign_add(chosen, 10.0), {index: 1})
+    assert session.run(variables) == [0, 11, 2]
+    with pytest.raises(hf.errors.InvalidArgumentError, match=r"in \[0, 3\), but is 3"):
+        session.run(hf.identity(chosen), {index: 3})
+
+
+@pytest.mark.parametrize(("quiet", "status"), [(False, -6), (True, 0)])
+def test_abort_ends_the_process(quiet, status):
+    program = ("import hpcflow as hf\n"
+               f"op = hf.raw_ops.Abort(error_msg='enough', exit_without_error={quiet})\n"
+               "hf.Session().run(op)\nprint('still here')")
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True,
+                           timeout=60)
+    assert ended.returncode == status and "still here" not in ended.stdout
+    assert ("enough" in ended.stderr) is not quiet
