@@ -120,4 +120,6 @@ def test_workers_run_out_of_data_at_different_times(chief_first):
         model = Model(task, workers, workers)
         rows = 4 + 3 * (task.index if chief_first else workers - task.index)
         steps = model.train(task, server, batch(0), rows=rows)
-        assert steps == rows or (chief_first and task.index)
+        # The chief ends by its own data; its end ends the others, however far they have come, since
+        # a replica that is ahead may give more than one gradient to a step.
+        assert steps == rows if task.index == 0 else 0 <= steps <= rows
