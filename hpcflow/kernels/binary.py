@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, ufunc
+from hpcflow.kernels.strings import box
 
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "int32", "int64", "uint32", "uint64")
 _FLOATS = ("float16", "float32", "float64", "bfloat16")
@@ -34,7 +35,9 @@ ufunc("FloorMod", "remainder", types={"T": _FLOATS})
 
 @kernel("Add", device="CPU", types={"T": ["string"]}, fresh=True)
 def _concatenate_strings(node: KernelNode) -> Any:
-    return np.frompyfunc(operator.add, 2, 1)
+    """Scalars in boxes: as bytes NumPy would take them for its own type, without final zeros."""
+    add = np.frompyfunc(operator.add, 2, 1)
+    return lambda x, y: add(box(x), box(y))
 
 
 def _compare_strings(compare: Callable) -> Callable:
@@ -45,7 +48,7 @@ def _compare_strings(compare: Callable) -> Callable:
             x, y = y, x
         if not isinstance(x, np.ndarray):
             return np.bool_(compare(x, y))
-        return compare(x, y).astype(bool)
+        return compare(x, box(y)).astype(bool)
 
     return run
 

@@ -32,7 +32,8 @@ def scores(table: Table) -> None:
     for dtype in FLOATS:
         for shape in ((2, 3), (1, 1), (0, 4), (30, 100), (4,), (2, 2, 3)):
             for op in ("Softmax", "LogSoftmax"):
-                table.add(op, {"logits": table.normal(dtype, shape, 3)}, gradient=1, tolerance=64)
+                # The gradient is a difference of sums.
+                table.add(op, {"logits": table.normal(dtype, shape, 3)}, gradient=1, tolerance=512)
             if len(shape) == 2:
                 labels = table.positive(dtype, shape)
                 table.add("SoftmaxCrossEntropyWithLogits", {

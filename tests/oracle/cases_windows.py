@@ -1,147 +1,200 @@
-"""Cases of ops that slide windows: convolutions, poolings, morphology; and of normalizations."""
+"""Cases of windows that slide: convolutions, pools, dilations, patches; and of normalizations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-from table import Table, family
+from case import Type
+from table import FLOATS, Table, family, ints
 
-FLOATS = ("float16", "float32", "float64")
-
-
-def shape_of(dims: tuple) -> np.ndarray:
-    return np.array(dims, np.int32)
-
-
-def outputs(dims: tuple, window: tuple, strides: tuple, padding: str) -> tuple:
-    """The sizes of the output in space, by the definition of the two paddings."""
-    lost = [0 if padding == "SAME" else w - 1 for w in window]
-    return tuple(-(-(d - n) // s) for d, n, s in zip(dims, lost, strides))
+# Input, filter (height, width, output channels), stride, padding.
+CONVOLUTIONS = (
+    ((2, 5, 6, 3), (3, 3, 4), (1, 1), "SAME"), ((2, 5, 6, 3), (3, 2, 4), (2, 2), "VALID"),
+    ((1, 7, 7, 2), (1, 1, 3), (1, 1), "VALID"), ((1, 7, 8, 1), (5, 3, 2), (2, 3), "SAME"),
+    ((2, 4, 4, 2), (4, 4, 2), (1, 1), "VALID"), ((0, 5, 5, 2), (3, 3, 2), (1, 1), "SAME"),
+    ((1, 3, 3, 2), (2, 2, 1), (3, 3), "SAME"), ((3, 16, 16, 8), (3, 3, 16), (1, 1), "SAME"),
+)  # fmt: skip
+TOLERANCE = 128
 
 
-WINDOWS = (((2, 7, 6, 3), (3, 2), (2, 1)), ((1, 5, 5, 2), (5, 5), (1, 1)),
-           ((3, 4, 9, 2), (1, 1), (1, 1)), ((0, 4, 4, 2), (2, 2), (1, 1)),
-           ((2, 11, 8, 4), (4, 3), (3, 3)))  # fmt: skip
-
-
-def every(empty: bool = True) -> Iterator[tuple]:
-    """All windows; without `empty`, none over an empty batch."""
-    for dims, window, strides in WINDOWS:
-        if not (empty or dims[0]):
-            continue
-        for padding in ("SAME", "VALID"):
-            yield dims, window, strides, padding
+def _out(size: int, window: int, stride: int, padding: str) -> int:
+    return -(-size // stride) if padding == "SAME" else -(-(size - window + 1) // stride)
 
 
 @family
 def convolutions(table: Table) -> None:
-    for dims, window, strides, padding in every():
-        attrs = {"strides": [1, *strides, 1], "padding": padding}
-        out = outputs(dims[1:3], window, strides, padding)
-        for dtype in FLOATS:
-            w_dims = (*window, dims[3], 4)
-            x, w = table.normal(dtype, dims), table.normal(dtype, w_dims)
-            dy = table.normal(dtype, (dims[0], *out, 4))
-            options = {"tolerance": 256, "gradient": 1}
-            table.add("Conv2D", {"input": x, "filter": w}, attrs, **options)
-            table.add("Conv2DBackpropInput", {"input_sizes": shape_of(dims), "filter": w,
-                                              "out_backprop": dy}, attrs, **options)
-            table.add("Conv2DBackpropFilter", {"input": x, "filter_sizes": shape_of(w_dims),
-                                               "out_backprop": dy}, attrs, **options)
-    x, w = table.normal("float32", (1, 4, 4, 3)), table.normal("float32", (2, 2, 2, 1))
+    for dtype in FLOATS:
+        for shape, (h, w, channels), (sh, sw), padding in CONVOLUTIONS:
+            attrs = {"strides": [1, sh, sw, 1], "padding": padding}
+            x = table.normal(dtype, shape)
+            # The reference leaves the gradient by the filters undefined for no images.
+            options = {"gradient": int(shape[0] > 0), "tolerance": TOLERANCE}
+            for op, filters, depth in (("Conv2D", (h, w, shape[3], channels), channels),
+                                       ("DepthwiseConv2dNative", (h, w, shape[3], 2),
+                                        2 * shape[3])):
+                if dtype not in table.dtypes(op) or op[0] == "D" and sh != sw:
+                    continue
+                kernel = table.normal(dtype, filters)
+                table.add(op, {"input": x, "filter": kernel}, attrs, **options)
+                back = table.normal(dtype, (shape[0], _out(shape[1], h, sh, padding),
+                                            _out(shape[2], w, sw, padding), depth))
+                if not shape[0]:
+                    continue
+                table.add(op + "BackpropInput", {"input_sizes": ints(*shape), "filter": kernel,
+                                                 "out_backprop": back}, attrs, **options)
+                table.add(op + "BackpropFilter", {"input": x, "filter_sizes": ints(*filters),
+                                                  "out_backprop": back}, attrs, **options)
+    x = table.normal("float32", (1, 5, 5, 2))
     attrs = {"strides": [1, 1, 1, 1], "padding": "VALID"}
-    table.bad("Conv2D", {"input": x, "filter": w}, attrs)
-    table.bad("Conv2D", {"input": x[0], "filter": w}, attrs, label="rank")
-
-
-@family
-def depthwise(table: Table) -> None:
-    # Of an empty batch the reference leaves the gradient by the filter uninitialized.
-    for dims, window, strides, padding in every(empty=False):
-        attrs = {"strides": [1, strides[0], strides[0], 1], "padding": padding}
-        out = outputs(dims[1:3], window, (strides[0], strides[0]), padding)
-        for dtype in ("float32", "float64"):
-            w_dims = (*window, dims[3], 2)
-            x, w = table.normal(dtype, dims), table.normal(dtype, w_dims)
-            dy = table.normal(dtype, (dims[0], *out, dims[3] * 2))
-            options = {"tolerance": 256, "gradient": 1}
-            table.add("DepthwiseConv2dNative", {"input": x, "filter": w}, attrs, **options)
-            table.add("DepthwiseConv2dNativeBackpropInput", {
-                "input_sizes": shape_of(dims), "filter": w, "out_backprop": dy}, attrs, **options)
-            table.add("DepthwiseConv2dNativeBackpropFilter", {
-                "input": x, "filter_sizes": shape_of(w_dims), "out_backprop": dy}, attrs,
-                **options)
+    for op in ("Conv2D", "DepthwiseConv2dNative"):
+        for filters in ((3, 3, 3, 2), (7, 3, 2, 2), (3, 3, 2)):
+            table.bad(op, {"input": x, "filter": table.normal("float32", filters)}, attrs,
+                      label=str(filters))
+        table.bad(op, {"input": x[0], "filter": table.normal("float32", (3, 3, 2, 2))}, attrs)
+    table.bad("Conv2DBackpropInput", {"input_sizes": ints(1, 5, 5, 2), "filter": table.normal(
+        "float32", (3, 3, 2, 2)), "out_backprop": table.normal("float32", (1, 4, 4, 2))}, attrs)
+    table.bad("Conv2DBackpropFilter", {"input": x, "filter_sizes": ints(3, 3, 2, 2),
+                                       "out_backprop": table.normal("float32", (1, 4, 4, 2))},
+              attrs)
 
 
 @family
 def volumes(table: Table) -> None:
-    for padding in ("SAME", "VALID"):
-        for dtype in ("float32", "float64"):
-            dims, w_dims, strides = (2, 5, 4, 6, 2), (2, 3, 2, 2, 3), (2, 1, 2)
-            attrs = {"strides": [1, *strides, 1], "padding": padding}
-            out = outputs(dims[1:4], w_dims[:3], strides, padding)
-            x, w = table.normal(dtype, dims), table.normal(dtype, w_dims)
-            dy = table.normal(dtype, (2, *out, 3))
-            options = {"tolerance": 256, "gradient": 1}
-            table.add("Conv3D", {"input": x, "filter": w}, attrs, **options)
-            table.add("Conv3DBackpropInputV2", {"input_sizes": shape_of(dims), "filter": w,
-                                                "out_backprop": dy}, attrs, **options)
-            table.add("Conv3DBackpropFilterV2", {"input": x, "filter_sizes": shape_of(w_dims),
-                                                 "out_backprop": dy}, attrs, **options)
-            window = {**attrs, "ksize": [1, 2, 3, 2, 1]}
-            table.add("MaxPool3D", {"input": x}, window, gradient=1)
-            table.add("AvgPool3D", {"input": x}, window, tolerance=64, gradient=1)
-            table.add("AvgPool3DGrad", {"orig_input_shape": shape_of(dims), "grad":
-                                        table.normal(dtype, (2, *out, 2))}, window, tolerance=64,
-                      gradient=1)
+    for dtype in ("float32", "float64"):
+        for shape, filters, stride, padding in (((1, 4, 5, 3, 2), (2, 3, 2, 2, 3), 1, "SAME"),
+                                                ((2, 5, 4, 5, 1), (3, 2, 2, 1, 2), 2, "VALID")):
+            attrs = {"strides": [1, stride, stride, stride, 1], "padding": padding}
+            x, kernel = table.normal(dtype, shape), table.normal(dtype, filters)
+            options = {"gradient": 1, "tolerance": TOLERANCE}
+            table.add("Conv3D", {"input": x, "filter": kernel}, attrs, **options)
+            dims = [_out(n, k, stride, padding) for n, k in zip(shape[1:4], filters)]
+            back = table.normal(dtype, (shape[0], *dims, filters[4]))
+            table.add("Conv3DBackpropInputV2", {"input_sizes": ints(*shape), "filter": kernel,
+                                                "out_backprop": back}, attrs, **options)
+            table.add("Conv3DBackpropFilterV2", {"input": x, "filter_sizes": ints(*filters),
+                                                 "out_backprop": back}, attrs, **options)
+            for op, replaced, sizes in (("Conv3DBackpropInput", "input", shape),
+                                        ("Conv3DBackpropFilter", "filter", filters)):
+                inputs = {"input": x, "filter": kernel, "out_backprop": back}
+                newer = {f"{k}_sizes" if k == replaced else k: ints(*sizes) if k == replaced else v
+                         for k, v in inputs.items()}
+                table.add(op, inputs, attrs, tolerance=TOLERANCE,
+                          reference=(op + "V2", newer, attrs))
+            window = {"ksize": [1, 2, 2, 2, 1], **attrs}
+            table.add("AvgPool3D", {"input": x}, window, **options)
+            table.add("MaxPool3D", {"input": table.distinct(dtype, shape)}, window, gradient=1)
+            dims = [_out(n, 2, stride, padding) for n in shape[1:4]]
+            table.add("AvgPool3DGrad", {"orig_input_shape": ints(*shape), "grad": table.normal(
+                dtype, (shape[0], *dims, shape[4]))}, window, **options)
+    x = table.distinct("float32", (1, 4, 4, 2, 2))
+    most = x.reshape(1, 2, 2, 2, 2, 1, 2, 2).max((2, 4, 6))
+    window = {"ksize": [1, 2, 2, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "VALID"}
+    table.add("MaxPool3DGrad", {"orig_input": x, "orig_output": most,
+                                "grad": table.normal("float32", most.shape)}, window)
+    table.add("MaxPool3DGradGrad", {"orig_input": x, "orig_output": most,
+                                    "grad": table.normal("float32", x.shape)}, window)
+
+
+POOLS = (((2, 5, 6, 3), (2, 2), (2, 2), "VALID"), ((2, 5, 6, 3), (3, 2), (2, 1), "SAME"),
+         ((1, 4, 4, 1), (4, 4), (1, 1), "SAME"), ((1, 7, 7, 2), (3, 3), (2, 2), "VALID"),
+         ((1, 5, 5, 2), (1, 1), (2, 2), "SAME"))  # fmt: skip
 
 
 @family
-def poolings(table: Table) -> None:
-    for dims, window, strides, padding in every():
-        attrs = {"ksize": [1, *window, 1], "strides": [1, *strides, 1], "padding": padding}
-        out = (dims[0], *outputs(dims[1:3], window, strides, padding), dims[3])
-        for dtype in FLOATS:
-            x = table.normal(dtype, dims)
-            table.add("MaxPool", {"input": x}, attrs, gradient=1)
-            table.add("AvgPool", {"value": x}, attrs, tolerance=64, gradient=1)
-            table.add("AvgPoolGrad", {"orig_input_shape": shape_of(dims), "grad":
-                                      table.normal(dtype, out)}, attrs, tolerance=64, gradient=1)
-        # The reference refuses empty batches here.
-        for dtype in ("float32", "float64") if dims[0] else ():
-            table.add("MaxPoolWithArgmax", {"input": table.normal(dtype, dims)}, attrs,
-                      gradient=1)
-        for dtype in ("int32", "uint8", "int64"):
-            table.add("MaxPool", {"input": table.normal(dtype, dims)}, attrs)
+def pools(table: Table) -> None:
+    for dtype in FLOATS:
+        for shape, (h, w), (sh, sw), padding in POOLS:
+            attrs = {"ksize": [1, h, w, 1], "strides": [1, sh, sw, 1], "padding": padding}
+            table.add("MaxPool", {"input": table.distinct(dtype, shape)}, attrs, gradient=1)
+            table.add("AvgPool", {"value": table.normal(dtype, shape)}, attrs, gradient=1,
+                      tolerance=TOLERANCE)
+            table.add("MaxPoolWithArgmax", {"input": table.distinct(dtype, shape)},
+                      {**attrs, "Targmax": Type("int64")}, gradient=1)
+            table.add("AvgPoolGrad", {"orig_input_shape": ints(*shape), "grad": table.normal(
+                dtype, (shape[0], _out(shape[1], h, sh, padding), _out(shape[2], w, sw, padding),
+                        shape[3]))}, attrs, gradient=1, tolerance=TOLERANCE)
+        x = table.distinct(dtype, (2, 4, 6, 3))
+        most = x.reshape(2, 2, 2, 3, 2, 3).max((2, 4))
+        window = {"ksize": [1, 2, 2, 1], "strides": [1, 2, 2, 1], "padding": "VALID"}
+        table.add("MaxPoolGrad", {"orig_input": x, "orig_output": most,
+                                  "grad": table.normal(dtype, most.shape)}, window, gradient=1)
+        table.add("MaxPoolGradGrad", {"orig_input": x, "orig_output": most,
+                                      "grad": table.normal(dtype, x.shape)}, window)
+        where = _argmax(x)
+        table.add("MaxPoolGradWithArgmax", {"input": x, "grad": table.normal(dtype, most.shape),
+                                            "argmax": where}, window)
+        table.add("MaxPoolGradGradWithArgmax", {"input": x, "grad": table.normal(dtype, x.shape),
+                                                "argmax": where}, window)
+    x = table.normal("float32", (1, 4, 4, 2))
+    for op, name in (("MaxPool", "input"), ("AvgPool", "value")):
+        table.bad(op, {name: x}, {"ksize": [1, 7, 7, 1], "strides": [1, 1, 1, 1],
+                                  "padding": "VALID"}, label="window")
+        table.bad(op, {name: x[0]}, {"ksize": [1, 2, 2, 1], "strides": [1, 1, 1, 1],
+                                     "padding": "VALID"}, label="rank")
+
+
+def _argmax(x: np.ndarray) -> np.ndarray:
+    """Positions of the maxima of 2 x 2 windows, flat within each image."""
+    batch, height, width, depth = x.shape
+    flat = np.arange(height * width * depth).reshape(1, height, width, depth)
+    windows = (batch, height // 2, 2, width // 2, 2, depth)
+    order = (0, 1, 3, 5, 2, 4)
+    values = x.reshape(windows).transpose(order).reshape(*[windows[i] for i in order[:4]], 4)
+    places = np.broadcast_to(flat, x.shape).reshape(windows).transpose(order).reshape(values.shape)
+    return np.take_along_axis(places, values.argmax(-1)[..., None], -1)[..., 0].astype("int64")
 
 
 @family
-def morphology(table: Table) -> None:
-    for dims, window, strides, padding in every():
-        for rates in ((1, 1), (2, 1)):
-            if padding == "VALID" and (window[0] - 1) * rates[0] >= dims[1]:
-                continue
-            attrs = {"strides": [1, *strides, 1], "rates": [1, *rates, 1], "padding": padding}
-            for dtype in ("float32", "float64", "int32"):
-                x, w = table.normal(dtype, dims), table.normal(dtype, (*window, dims[3]))
-                real = dtype.startswith("float")
-                table.add("Dilation2D", {"input": x, "filter": w}, attrs, gradient=int(real))
-                table.add("ExtractImagePatches", {"images": x},
-                          {**attrs, "ksizes": [1, *window, 1]})
+def dilations(table: Table) -> None:
+    for dtype in table.dtypes("Dilation2D", ("float32", "float64", "int32", "uint8")):
+        for stride, rate, padding in ((1, 1, "SAME"), (2, 1, "VALID"), (1, 2, "SAME")):
+            attrs = {"strides": [1, stride, stride, 1], "rates": [1, rate, rate, 1],
+                     "padding": padding}
+            x, kernel = table.normal(dtype, (2, 6, 7, 2)), table.normal(dtype, (2, 3, 2))
+            table.add("Dilation2D", {"input": x, "filter": kernel}, attrs,
+                      gradient=int(dtype in FLOATS))
+            dims = [_out(n, (k - 1) * rate + 1, stride, padding) for n, k in ((6, 2), (7, 3))]
+            back = table.normal(dtype, (2, *dims, 2))
+            for op in ("Dilation2DBackpropInput", "Dilation2DBackpropFilter"):
+                table.add(op, {"input": x, "filter": kernel, "out_backprop": back}, attrs)
+            patches = {"ksizes": [1, 2, 3, 1], **attrs}
+            table.add("ExtractImagePatches", {"images": x}, patches,
+                      gradient=int(dtype in ("float32", "float64")), forms=("constant", "static"))
+    table.bad("Dilation2D", {"input": x, "filter": table.normal(dtype, (2, 3, 3))}, attrs)
 
 
 @family
-def normalizations(table: Table) -> None:
-    for radius in (0, 2, 5):
-        for dtype in ("float16", "float32"):
-            attrs = {"depth_radius": radius, "bias": 1.5, "alpha": 0.3, "beta": 0.75}
-            table.add("LRN", {"input": table.normal(dtype, (2, 3, 4, 8))}, attrs, tolerance=64,
-                      gradient=1)
-    for dims in ((2, 3, 4, 5), (3, 1, 2, 1)):
-        x, size = table.normal("float32", dims), dims[-1:]
-        scale, offset = (table.normal("float32", size) for _ in range(2))
-        empty = np.zeros(0, np.float32)
-        for op in ("FusedBatchNorm", "FusedBatchNormV2"):
-            given = {"x": x, "scale": scale, "offset": offset, "mean": empty, "variance": empty}
-            table.add(op, given, {"epsilon": 0.01}, tolerance=256, gradient=1)
+def local_responses(table: Table) -> None:
+    for dtype in table.dtypes("LRN"):
+        for depth, radius in ((6, 2), (3, 5), (10, 1)):
+            attrs = {"depth_radius": radius, "bias": 2.0, "alpha": 0.1, "beta": 0.75}
+            x = table.normal(dtype, (2, 3, 2, depth))
+            table.add("LRN", {"input": x}, attrs, gradient=1, tolerance=TOLERANCE)
+            table.add("LRNGrad", {"input_grads": table.normal(dtype, x.shape), "input_image": x,
+                                  "output_image": table.normal(dtype, x.shape)}, attrs,
+                      tolerance=TOLERANCE)
+    table.bad("LRN", {"input": table.normal("float32", (2, 3))})
+
+
+@family
+def batch_norms(table: Table) -> None:
+    def vector() -> np.ndarray:
+        return table.positive("float32", (3,))
+
+    empty = np.zeros(0, "float32")
+    options = {"tolerance": 1024, "forms": ("unknown", "static", "strided")}
+    for training in (True, False):
+        for shape in ((4, 5, 2, 3), (2, 3, 3, 3)):
+            for op in ("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"):
+                for dtype in ("float32", "float16") if op[-1] in "23" else ("float32",):
+                    moments = (empty, empty) if training else (vector(), vector())
+                    table.add(op, {"x": table.normal(dtype, shape), "scale": vector(),
+                                   "offset": vector(), "mean": moments[0],
+                                   "variance": moments[1]},
+                              {"is_training": training, "epsilon": 1e-3}, **options)
+            for op in ("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"):
+                inputs = {"y_backprop": table.normal("float32", shape),
+                          "x": table.normal("float32", shape), "scale": vector(),
+                          "reserve_space_1": vector(), "reserve_space_2": vector()}
+                if op[-1] == "3":
+                    inputs["reserve_space_3"] = vector()
+                table.add(op, inputs, {"is_training": training, "epsilon": 1e-3}, **options)

@@ -228,3 +228,139 @@ def summaries(tf: Any, session: Any) -> list:
     h = message.value[1].histo
     return [*results, [v.tag for v in message.value], [h.min, h.max, h.num, h.sum, h.sum_squares],
             list(h.bucket_limit), list(h.bucket)]
+
+
+# ---------------------------------------------------------------- tables, arrays, stacks
+
+
+@scenario
+def tensor_arrays(tf: Any, session: Any) -> list:
+    array = tf.TensorArray(tf.float32, 3, clear_after_read=False)
+    array = array.write(0, [1.0, 2.0]).write(1, [3.0, 4.0]).write(2, [5.0, 6.0])
+    values = session.run([array.read(1), array.stack(), array.size(), array.gather([2, 0]),
+                          array.concat()])
+    x = tf.placeholder(tf.float32, [4, 2])
+    parts = tf.TensorArray(tf.float32, 4).unstack(x)
+    total = parts.read(0) * 2.0 + parts.read(3)
+    split = tf.TensorArray(tf.float32, 2, infer_shape=False).split(x, [1, 3])
+    feeds = {x: np.arange(8.0).reshape(4, 2)}
+    values += session.run([total, *tf.gradients(total, x), split.read(1)], feeds)
+    values.append(_outcome(session, tf.TensorArray(tf.float32, 2).unstack(x).read(0), feeds))
+    empty = tf.TensorArray(tf.float32, 2)
+    values.append(_outcome(session, empty.write(5, [1.0]).flow))
+    once = tf.TensorArray(tf.float32, 2).write(0, 1.0)
+    values.append(_outcome(session, [once.write(0, 2.0).read(0)]))
+    return values
+
+
+@scenario
+def stacks(tf: Any, session: Any) -> list:
+    raw = tf.raw_ops
+    handle = raw.StackV2(max_size=-1, elem_type=tf.float32)
+    push = raw.StackPushV2(handle=handle, elem=tf.constant([1.0, 2.0]))
+    with tf.control_dependencies([push]):
+        again = raw.StackPushV2(handle=handle, elem=tf.constant([3.0]))
+    with tf.control_dependencies([again]):
+        pop = raw.StackPopV2(handle=handle, elem_type=tf.float32)
+    with tf.control_dependencies([pop]):
+        last = raw.StackPopV2(handle=handle, elem_type=tf.float32)
+    with tf.control_dependencies([last]):
+        close = raw.StackCloseV2(handle=handle)
+    return session.run([push, again, pop, last, close])[:4]
+
+
+@scenario
+def hash_tables(tf: Any, session: Any) -> list:
+    raw = tf.raw_ops
+    handle = raw.HashTable(key_dtype=tf.string, value_dtype=tf.int64)
+    keys, values = tf.constant(["a", "b", "c"]), tf.constant([1, 2, 3], tf.int64)
+    default = tf.constant(-1, tf.int64)
+    find = raw.LookupTableFind(table_handle=handle, keys=tf.constant(["c", "x"]),
+                               default_value=default)
+    results = [_outcome(session, find)]
+    session.run(raw.InitializeTable(table_handle=handle, keys=keys, values=values))
+    return [*results, session.run(find), session.run(raw.LookupTableSize(table_handle=handle))]
+
+
+@scenario
+def mutable_tables(tf: Any, session: Any) -> list:
+    raw = tf.raw_ops
+    handle = raw.MutableHashTable(key_dtype=tf.int64, value_dtype=tf.float32, shared_name="m")
+    keys = tf.constant([3, 1, 2], tf.int64)
+    session.run(raw.LookupTableInsert(table_handle=handle, keys=keys,
+                                      values=tf.constant([30.0, 10.0, 20.0])))
+    found = raw.LookupTableFind(table_handle=handle, keys=tf.constant([[1, 9]], tf.int64),
+                                default_value=tf.constant(0.5))
+    exported = raw.LookupTableExport(table_handle=handle, Tkeys=tf.int64, Tvalues=tf.float32)
+    out_keys, out_values = session.run(exported)
+    order = np.argsort(out_keys)
+    values = [session.run(found), out_keys[order], out_values[order]]
+    session.run(raw.LookupTableImport(table_handle=handle, keys=tf.constant([7], tf.int64),
+                                      values=tf.constant([70.0])))
+    return [*values, session.run(raw.LookupTableSize(table_handle=handle))]
+
+
+# ---------------------------------------------------------------- gradients that come together
+
+
+@scenario
+def accumulators(tf: Any, session: Any) -> list:
+    accumulator = tf.ConditionalAccumulator(tf.float32, shape=[2])
+    step = tf.placeholder(tf.int64, [])
+    apply = accumulator.apply_grad(tf.constant([1.0, 3.0]), local_step=step)
+    for local in (0, 0, 0):
+        session.run(apply, {step: local})
+    values = [session.run(accumulator.num_accumulated()), session.run(accumulator.take_grad(2))]
+    session.run(accumulator.set_global_step(5))
+    session.run(apply, {step: 2})
+    values.append(session.run(accumulator.num_accumulated()))
+    sparse = tf.SparseConditionalAccumulator(tf.float32, shape=[4, 2])
+    for rows in ([0, 2], [2, 3]):
+        session.run(sparse.apply_grad(np.array(rows, np.int64), np.ones((2, 2), np.float32)))
+    taken = sparse.take_grad(2)
+    return [*values, session.run([taken[0], taken[1]])]
+
+
+@scenario
+def staging(tf: Any, session: Any) -> list:
+    raw = tf.raw_ops
+    session.run(raw.Stage(values=[tf.constant([1.0, 2.0]), tf.constant(3)], shared_name="s"))
+    return session.run(raw.Unstage(dtypes=[tf.float32, tf.int32], shared_name="s"))
+
+
+@scenario
+def session_handles(tf: Any, session: Any) -> list:
+    handle = session.run(tf.get_session_handle(tf.constant([1.0, 2.0]) * 3.0))
+    place, tensor = tf.get_session_tensor(handle.handle, tf.float32)
+    values = [session.run(tensor + 1.0, {place: handle.handle}), handle.eval()]
+    handle.delete()
+    return [*values, _outcome(session, tensor, {place: handle.handle})]
+
+
+@scenario
+def barriers(tf: Any, session: Any) -> list:
+    raw = tf.raw_ops
+    handle = raw.Barrier(component_types=[tf.float32, tf.int32], shapes=[[], []], shared_name="b")
+    keys = tf.constant(["a", "b"])
+    # Keys of one call have one index in the reference, which then does not order them.
+    for key, value in (("a", 1.0), ("b", 2.0)):
+        session.run(raw.BarrierInsertMany(handle=handle, keys=[key], values=tf.constant([value]),
+                                          component_index=0))
+    values = [session.run([raw.BarrierReadySize(handle=handle),
+                           raw.BarrierIncompleteSize(handle=handle)])]
+    session.run(raw.BarrierInsertMany(handle=handle, keys=keys, values=tf.constant([3, 4]),
+                                      component_index=1))
+    taken = raw.BarrierTakeMany(handle=handle, num_elements=2,
+                                component_types=[tf.float32, tf.int32])
+    indices, names, components = session.run(taken)
+    values += [indices, list(names), list(components)]
+    session.run(raw.BarrierClose(handle=handle))
+    return [*values, _outcome(session, taken)]
+
+
+@scenario
+def strings(tf: Any, session: Any) -> list:
+    joined = tf.string_join([["a", "b"], "x"], separator="-")
+    return [session.run(joined), session.run(tf.raw_ops.ShardedFilename(
+        basename="f", shard=2, num_shards=10)), session.run(tf.raw_ops.ShardedFilespec(
+            basename="f", num_shards=10))]

@@ -215,6 +215,13 @@ def test_strings_are_concatenated_and_compared():
     assert evaluate(hf.equal, b"x", b"x")
 
 
+def test_strings_keep_final_zeros():
+    words = np.array([b"a\0", b"a"], object)
+    assert evaluate(hf.add, words, b"\0").tolist() == [b"a\0\0", b"a\0"]
+    assert evaluate(hf.add, b"x\0", b"y\0") == b"x\0y\0"
+    assert evaluate(hf.equal, words, b"a\0").tolist() == [True, False]
+
+
 def test_shapes_that_do_not_broadcast():
     for message in failing(hf.add, np.ones((2, 3), np.float32), np.ones(2, np.float32)):
         assert "3" in message and "2" in message
