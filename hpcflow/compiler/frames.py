@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hpcflow.compiler.explain import node_error
-from hpcflow.compiler.ir import BACK_EDGE_TYPES, ENTER_TYPES, EXIT_TYPES, Node
-from hpcflow.errors import InvalidArgumentError
+from hpcflow.compiler.ir import BACK_EDGE_TYPES, ENTER_TYPES, EXIT_TYPES, Node, StepGraph
+from hpcflow.compiler.partition import task_of
+from hpcflow.errors import InvalidArgumentError, UnimplementedError
 
 
 class FrameInfo:
@@ -67,6 +68,36 @@ def _frame_after(source: Node, frame: FrameInfo) -> FrameInfo:
             raise node_error(InvalidArgumentError, "An Exit node outside every loop", source)
         return frame.parent
     return frame
+
+
+def refuse_loops_over_tasks(graph: StepGraph) -> None:
+    """Raise ``UnimplementedError`` naming the edge where a loop leaves its task.
+
+    Edges between tasks carry one value a step; one inside a loop would carry one an iteration.
+    """
+    if len({task_of(n.device) for n in graph.nodes}) < 2 or not any(
+            n.type in ENTER_TYPES for n in graph.nodes):
+        return
+    root = FrameInfo("", None)
+    frames = assign_frames(graph.nodes, root, _same_everywhere)
+    for node in graph.nodes:
+        for source in [*(s for s, _ in node.inputs), *node.controls]:
+            if task_of(source.device) == task_of(node.device) or _same_everywhere(source):
+                continue
+            frame = _frame_after(source, frames[source])
+            if frame is not root:
+                raise node_error(
+                    UnimplementedError,
+                    f"The loop '{frame.name}' is spread over tasks: '{source.name}' is on "
+                    f"{source.device}, its reader '{node.name}' on {node.device}. A loop must stay "
+                    "on one task; it may read values of other tasks from outside", node)
+
+
+def _same_everywhere(node: Node) -> bool:
+    """True for constants and for handles of state."""
+    if node.inputs or node.controls:
+        return False
+    return node.is_const or any(t._is_ref_dtype or t.name == "resource" for t in node.dtypes)
 
 
 def _mixed(node: Node, one: Node | None, a: FrameInfo, other: Node, b: FrameInfo) -> Exception:

@@ -9,6 +9,7 @@ from hpcflow import config
 from hpcflow.compiler import checks
 from hpcflow.compiler.cse import eliminate_common_subexpressions
 from hpcflow.compiler.fold import fold_constants
+from hpcflow.compiler.frames import refuse_loops_over_tasks
 from hpcflow.compiler.ir import Node, StepGraph
 from hpcflow.compiler.partition import partition
 from hpcflow.compiler.place import Placer
@@ -43,6 +44,10 @@ def _place(graph: StepGraph, context: PassContext) -> None:
     context.placer.place(graph, context.remembered)
 
 
+def _loops(graph: StepGraph, context: PassContext) -> None:
+    refuse_loops_over_tasks(graph)
+
+
 def _reads(graph: StepGraph, context: PassContext) -> None:
     split_reads(graph)
 
@@ -57,6 +62,7 @@ PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("cse", _cse, True),
     ("unused", _unused, True),
     ("place", _place, False),
+    ("loops", _loops, False),
     ("reads", _reads, False),
     ("regions", _regions, False),
 ]

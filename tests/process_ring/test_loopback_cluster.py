@@ -155,3 +155,22 @@ def test_a_step_that_waits_for_long_says_for_what(servers, capfd):
             assert session.run(after) == 5
     finally:
         config.flags.reload()
+
+
+def test_a_loop_stays_on_one_task(servers):
+    with hf.device("/job:ps/task:0"):
+        v = hf.Variable(2.0, name="factor")
+    with hf.device("/job:worker/task:0"):
+        near = hf.while_loop(lambda x: x < 100.0, lambda x: x * v, [1.0])
+
+    def far_body(x):
+        with hf.device("/job:ps/task:1"):
+            return x + 1.0
+
+    with hf.device("/job:worker/task:0"):
+        far = hf.while_loop(lambda x: x < 5.0, far_body, [1.0])
+    with hf.Session(servers["worker", 0].target) as session:
+        session.run(v.initializer)
+        assert session.run(near) == 128.0
+        with pytest.raises(hf.errors.UnimplementedError, match="spread over tasks"):
+            session.run(far)
