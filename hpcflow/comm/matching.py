@@ -92,15 +92,18 @@ class Exchange:
 
     def _transfer(self, key: Key, send: Half, receive: Half) -> None:
         sent, room = len(send.view), len(receive.view)
-        # First, so that a callback of the receive finds the send's slot free.
+        fits = sent <= room and not self._chunk <= sent < room
+        if fits:
+            np.copyto(receive.view[:sent], send.view)
+        # The sender may change its buffer from here on. Before the receive is told, so that a
+        # callback of the receive finds the send's slot free.
         if send.done is not None:
             send.ready.append((send.done, ()))
-        where = f"receive on rank {key[1]} from rank {key[0]}, tag {key[2]}"
-        if sent > room or self._chunk <= sent < room:
-            receive.ready.append((buffers.check_received, (sent, room, self._chunk, where)))
-        else:
-            np.copyto(receive.view[:sent], send.view)
+        if fits:
             receive.ready.append((receive.done, (sent,)))  # type: ignore[arg-type]
+        else:
+            where = f"receive on rank {key[1]} from rank {key[0]}, tag {key[2]}"
+            receive.ready.append((buffers.check_received, (sent, room, self._chunk, where)))
 
 
 class LocalSlot(Slot):
