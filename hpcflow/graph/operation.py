@@ -6,13 +6,10 @@ import linecache
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from hpcflow import tracing
 from hpcflow.dtypes import DType
-from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.opdef import OpDef
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import TensorShape
 
 if TYPE_CHECKING:
     from hpcflow.graph.graph import Graph
@@ -348,13 +345,3 @@ def _session_for(session: Any, graph: Graph) -> Any:
     if session.graph is not graph:
         raise ValueError("Cannot use the given session: the tensor's graph is different from it.")
     return session
-
-
-def check_fed_value(tensor: Tensor, value: np.ndarray) -> None:
-    """Raise if `value` does not fit the static shape of the fed `tensor`."""
-    if not tensor.shape.is_compatible_with(as_shape(value.shape)):
-        raise InvalidArgumentError(
-            None, tensor.op,
-            f"Cannot feed value of shape {value.shape} for tensor '{tensor.name}', "
-            f"which has shape '{tensor.shape}'",
-        )

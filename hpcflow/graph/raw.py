@@ -8,7 +8,6 @@ from typing import Any
 
 from hpcflow.graph.build import build_op, result_of
 from hpcflow.graph.opdef import REQUIRED, OpDef, get_op_def, registered_ops
-from hpcflow.graph.operation import Operation
 
 
 class RawOps:
@@ -67,10 +66,3 @@ def _signature(op_def: OpDef) -> inspect.Signature:
 
 
 raw_ops: Any = RawOps()
-
-
-def operation_of(result: Any) -> Operation:
-    """The Operation behind what a builder returned."""
-    while isinstance(result, (list, tuple)):
-        result = result[0]
-    return result if isinstance(result, Operation) else result.op

@@ -86,13 +86,17 @@ class Lane:
             self._send_tags[i] = tags[edge.key.decode()]
 
     def close(self) -> None:
-        """Give tags and requests back."""
-        for slot in [*self._send_slots, *self._recv_slots]:
+        """Give tags and requests back; what is still under way stays with the transport."""
+        for slot in self._send_slots:
+            if slot is not None and not slot.busy:
+                slot.close()
+        for slot, rank, tag in zip(self._recv_slots, self._recv_ranks, self.recv_tags, strict=True):
+            if slot is not None and slot.busy:  # a message may still come: the tag is not free
+                continue
             if slot is not None:
                 slot.close()
-        for rank, tag in zip(self._recv_ranks, self.recv_tags, strict=True):
             self._tags.release(rank, tag)
-        self._send_slots, self._recv_slots, self.recv_tags = [], [], []
+        self._send_slots, self._recv_slots, self._recv_ranks, self.recv_tags = [], [], [], []
 
     def rebind(self, executable: Executable) -> None:
         """Use this lane for an executable that was built again, with the same edges."""
@@ -253,6 +257,10 @@ class _Slot(tuple):
 
     def __new__(cls, slot: Any, arrived: Any) -> _Slot:
         return super().__new__(cls, (slot, arrived))
+
+    @property
+    def busy(self) -> bool:
+        return self[0].busy
 
     def close(self) -> None:
         self[0].close()

@@ -42,7 +42,7 @@ class ClusterEngine:
         self.session_id = session_id
         self._context = KernelContext(self.task, session_id, endpoint.meetings)
         self._plans: dict[int, set[int]] = {}  # rank -> plans registered there
-        self._remote_version = 0
+        self._steps: list[DistributedStep] = []
 
     @property
     def version(self) -> int:
@@ -69,7 +69,9 @@ class ClusterEngine:
                                 compiled_form(), len(names))
         if not parts:
             return LocalStep(executable, names, len(feeds), self.options.timeout)
-        return DistributedStep(self, plan, executable, parts, together, names)
+        step = DistributedStep(self, plan, executable, parts, together, names)
+        self._steps.append(step)
+        return step
 
     def run_with(self, run: Any, values: list, options: Any, run_metadata: Any) -> list:
         """Run a step with ``RunOptions``: its timeout goes before the session's."""
@@ -93,6 +95,9 @@ class ClusterEngine:
                 self.endpoint.transport.send_message(rank, wire.pack(
                     wire.DEREGISTER, body={"plans": sorted(plans), "session": self.session_id}))
         self._plans.clear()
+        for step in self._steps:
+            step.close()
+        self._steps.clear()
 
 
 def _together(parts: dict[str, list[Node]], ranks: dict[str, int]) -> dict[str, list[int]]:
@@ -202,6 +207,13 @@ class DistributedStep:
             # Otherwise the lane could not be drained: nothing may use it again.
         check_results(execution.step, self.names)
         return execution.step.results
+
+    def close(self) -> None:
+        """Give back what the lanes that are not in use own here."""
+        with self._lock:
+            free, self._free = self._free, []
+        for lane in free:
+            lane.lane.close()
 
     def _wait(self, execution: Execution, timeout: float | None) -> None:
         loop = self.endpoint.loop

@@ -174,3 +174,22 @@ def test_a_loop_stays_on_one_task(servers):
         assert session.run(near) == 128.0
         with pytest.raises(hf.errors.UnimplementedError, match="spread over tasks"):
             session.run(far)
+
+
+def test_closed_sessions_give_their_tags_back(servers):
+    """Both the master's tags and those of the tasks are used again by the next session."""
+    x = hf.placeholder(hf.float32, [3])
+    with hf.device("/job:ps/task:0"):
+        y = x + 1.0
+    with hf.device("/job:worker/task:0"):
+        z = hf.identity(y)
+    spaces = [servers[task]._server.endpoint.tags for task in (("worker", 0), ("ps", 0))]
+    taken = []
+    for _ in range(3):
+        with hf.Session(servers["worker", 0].target) as session:
+            session.run(z, {x: [1.0, 2.0, 3.0]})
+        deadline = time.monotonic() + 10
+        while servers["ps", 0]._server.endpoint.plans and time.monotonic() < deadline:
+            time.sleep(0.01)
+        taken.append([dict(space._next) for space in spaces])
+    assert taken[0] == taken[1] == taken[2]
