@@ -2,14 +2,14 @@
 
 A rank that ends with an exception would leave the others waiting for it. `install_abort_hook`
 makes it print one report, every line of which begins with its rank, and end all ranks with a
-non-zero status. `sys.exit` with a non-zero status does the same without a report.
-
-A bare `raise SystemExit(n)` cannot be told from a normal end: scripts should call `sys.exit(n)`.
+non-zero status. `sys.exit` and `raise SystemExit` with a non-zero status do the same without a
+report.
 """
 
 from __future__ import annotations
 
 import atexit
+import builtins
 import os
 import sys
 import threading
@@ -27,7 +27,7 @@ _REPORT_SECONDS = 0.1
 
 _plain_exit = sys.exit
 _rank: int | None = None
-#: The status of a `sys.exit` that nothing has caught.
+#: The status of a SystemExit that nothing has caught.
 _exit_status = 0
 
 
@@ -63,7 +63,7 @@ def install_abort_hook(rank: int) -> None:
     _rank = rank
     _chain_except_hook(rank)
     _chain_thread_hook(rank)
-    sys.exit = _watched_exit
+    _watch_exits()
     atexit.register(end_after_failed_exit)
 
 
@@ -101,7 +101,7 @@ def _abort_for(
 
 
 class _Exit(SystemExit):
-    """What `sys.exit` raises: notices whether anything caught it.
+    """SystemExit in a job of several ranks: notices whether anything caught it.
 
     The interpreter drops an exception that nothing caught when no frame is left on the stack; one
     that was caught goes while the frame that caught it runs.
@@ -114,6 +114,26 @@ class _Exit(SystemExit):
         except ValueError:
             if threading.current_thread() is threading.main_thread():
                 _exit_status = _status_of(self.code)
+
+
+# It takes the name's place, also in messages and pickles.
+_Exit.__name__ = _Exit.__qualname__ = "SystemExit"
+_Exit.__module__ = "builtins"
+
+
+def _watch_exits() -> None:
+    """Let every SystemExit be a watched one, by whatever name it is raised.
+
+    The interpreter tells nobody the status with which it ends, so the exception has to. What was
+    imported as `exit` before goes on in the new way too: `except SystemExit` must find it.
+    """
+    builtins.SystemExit = _Exit  # type: ignore[misc, assignment]
+    sys.exit = _watched_exit
+    for module in list(sys.modules.values()):
+        names: dict[str, Any] = getattr(module, "__dict__", {})
+        if names is not globals():
+            for name in [n for n, value in list(names.items()) if value is _plain_exit]:
+                names[name] = _watched_exit
 
 
 def _watched_exit(status: Any = None, /) -> NoReturn:
@@ -129,7 +149,7 @@ def _status_of(code: Any) -> int:
 
 
 def end_after_failed_exit() -> None:
-    """At the end of the process: end the other ranks too if `sys.exit` reported a failure."""
+    """At the end of the process: end the other ranks too if SystemExit reported a failure."""
     if _exit_status and _rank is not None:
         sys.stdout.flush()
         abort_job(_rank, _exit_status, f"exited with status {_exit_status}; ending the job")

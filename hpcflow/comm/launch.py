@@ -10,16 +10,35 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-#: (name, size, rank, ranks on this node); the first whose size or rank is set counts.
-_LAUNCHERS: tuple[tuple[str, str, str, str], ...] = (
-    ("Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE"),
-    ("MVAPICH", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_LOCAL_SIZE"),
-    ("MPICH", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS"),
-    ("Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", ""),
-    ("Flux", "FLUX_JOB_SIZE", "FLUX_TASK_RANK", ""),
-    ("JSM", "JSM_NAMESPACE_SIZE", "JSM_NAMESPACE_RANK", "JSM_NAMESPACE_LOCAL_SIZE"),
-    ("PALS", "PALS_SIZE", "PALS_RANKID", "PALS_LOCAL_SIZE"),
-    ("PMIx", "", "PMIX_RANK", ""),
+#: (name, size, rank, ranks on this node, rank on this node); the first whose size or rank is set
+#: counts.
+_LAUNCHERS: tuple[tuple[str, str, str, str, str], ...] = (
+    (
+        "Open MPI",
+        "OMPI_COMM_WORLD_SIZE",
+        "OMPI_COMM_WORLD_RANK",
+        "OMPI_COMM_WORLD_LOCAL_SIZE",
+        "OMPI_COMM_WORLD_LOCAL_RANK",
+    ),
+    (
+        "MVAPICH",
+        "MV2_COMM_WORLD_SIZE",
+        "MV2_COMM_WORLD_RANK",
+        "MV2_COMM_WORLD_LOCAL_SIZE",
+        "MV2_COMM_WORLD_LOCAL_RANK",
+    ),
+    ("MPICH", "PMI_SIZE", "PMI_RANK", "MPI_LOCALNRANKS", "MPI_LOCALRANKID"),
+    ("Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "", "SLURM_LOCALID"),
+    ("Flux", "FLUX_JOB_SIZE", "FLUX_TASK_RANK", "", "FLUX_TASK_LOCAL_ID"),
+    (
+        "JSM",
+        "JSM_NAMESPACE_SIZE",
+        "JSM_NAMESPACE_RANK",
+        "JSM_NAMESPACE_LOCAL_SIZE",
+        "JSM_NAMESPACE_LOCAL_RANK",
+    ),
+    ("PALS", "PALS_SIZE", "PALS_RANKID", "PALS_LOCAL_SIZE", "PALS_LOCAL_RANKID"),
+    ("PMIx", "", "PMIX_RANK", "", ""),
 )
 #: What launchers hand to ranks begins with one of these.
 _PREFIXES = (
@@ -43,19 +62,20 @@ class Launch:
     rank: int | None
     size: int | None
     local_size: int | None
+    local_rank: int | None = None
 
 
 def launch(environ: Mapping[str, str] | None = None) -> Launch | None:
     """What the launcher says, or None where there is no launcher."""
     env = os.environ if environ is None else environ
     for name, *variables in _LAUNCHERS:
-        size, rank, local = (_number(env, variable) for variable in variables)
+        size, rank, local_size, local_rank = (_number(env, variable) for variable in variables)
         if size is None and (variables[0] or rank is None):
             continue
         # An interactive shell inside a Slurm allocation looks like a step of one task.
         if name == "Slurm" and size == 1 and not {"PMI_RANK", "PMIX_RANK"} & env.keys():
             continue
-        return Launch(name, rank, size, local)
+        return Launch(name, rank, size, local_size, local_rank)
     return None
 
 

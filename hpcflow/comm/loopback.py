@@ -136,6 +136,10 @@ class LoopbackTransport(Transport):
         self._closed = True
         self._exchange.forget(self.rank)
 
+    def is_gone(self, peer: int) -> bool:
+        """True if that endpoint is closed."""
+        return self._network.endpoints[peer]._closed
+
     def abort(self, code: int, message: str) -> NoReturn:
         """Raise AbortedError: the endpoints share a process, and their callers end it."""
         raise errors.AbortedError(None, None, f"rank {self.rank}: {message} (status {code})")

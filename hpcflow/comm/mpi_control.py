@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 #: Control messages up to this many bytes travel as one MPI message.
 MESSAGE_BYTES = 16384
+#: Messages of exactly this length, those of every step, are sent by persistent requests.
+SHORT_BYTES = 24
 #: In front of the first part of a longer one: its total length and 8 bytes of padding.
 _LONG_HEADER = struct.Struct("<QQ")
 _TAG = 0
@@ -29,6 +31,18 @@ _TAG = 0
 
 def _nothing_came(status: Any) -> bool:
     return False
+
+
+class ShortSend:
+    """A persistent request for messages of `SHORT_BYTES` to one rank."""
+
+    __slots__ = ("buffer", "request", "start", "test")
+
+    def __init__(self, make: Callable[..., Any], dest: int) -> None:
+        self.buffer = bytearray(SHORT_BYTES)
+        self.request = make(self.buffer, dest, _TAG)
+        self.start = self.request.Start
+        self.test = self.request.Test
 
 
 class ControlPlane:
@@ -41,6 +55,9 @@ class ControlPlane:
         self._ready = transport.ready
         self._watch = transport.watch
         self._isend = comm.Isend
+        self._send_init = comm.Send_init
+        # By destination: the messages that every step has.
+        self._short: dict[int, ShortSend] = {}
         self._rest_tag = rest_tag
         self._handler: Handler | None = None
         # Messages to ourselves that wait for a handler.
@@ -65,6 +82,14 @@ class ControlPlane:
 
     def send(self, dest: int, payload: bytes) -> None:
         """Send a message to another rank. For use under the lock."""
+        if len(payload) == SHORT_BYTES:
+            short = self._short.get(dest)
+            if short is None:
+                short = self._short[dest] = ShortSend(self._send_init, dest)
+            if short.test():  # otherwise the last one is still on its way
+                short.buffer[:] = payload
+                short.start()
+                return
         if len(payload) > MESSAGE_BYTES:
             self._send_in_parts(dest, payload)
             return
@@ -126,6 +151,12 @@ class ControlPlane:
 
     def close(self) -> None:
         """Stop receiving. For use under the lock."""
+        for short in self._short.values():
+            if short.test():
+                finalize.free(short.request)
+            else:
+                finalize.retire_send(short)
+        self._short.clear()
         if self.test is _nothing_came:
             finalize.free(self._request)
         else:

@@ -113,6 +113,10 @@ class Transport(ABC):
     def abort(self, code: int, message: str) -> NoReturn:
         """End the whole job with a non-zero status, after printing `message`."""
 
+    def is_gone(self, peer: int) -> bool:
+        """True if `peer` is known to be closed: what is sent to it is dropped."""
+        return False
+
     def check_peer(self, peer: int, tag: int = 0) -> None:
         """Raise InvalidArgumentError unless `peer` is a rank and `tag` a data tag."""
         if not 0 <= peer < self.size:

@@ -17,12 +17,13 @@ one that is waited for, so there the wait yields at once and sleeps sooner.
 
 from __future__ import annotations
 
-import os
+import ctypes
 import threading
 import time
 
-#: Polls without yielding, where there is a core for every rank: about 30 microseconds.
-SPINS = 50
+#: Polls without yielding, where there is a core for every rank. Few: a yield costs less than a
+#: poll, and where a rank shares its core after all, each poll delays the one it waits for.
+SPINS = 4
 #: For how long a wait yields, at least and at most.
 MIN_YIELD_SECONDS = 200e-6
 MAX_YIELD_SECONDS = 20e-3
@@ -39,6 +40,9 @@ IDLE_SLEEP_SECONDS = 5e-3
 IDLE_SECONDS = 1.0
 #: Polls between two looks at the clock while yielding.
 _CLOCK_STRIDE = 8
+#: Yield the core, and the interpreter with it, so that other threads of this process get their
+#: turn. (`os.sched_yield` keeps the interpreter before Python 3.13.)
+_yield_core = ctypes.CDLL(None).sched_yield
 
 
 class Backoff:
@@ -66,11 +70,11 @@ class Backoff:
             self._adapt(time.monotonic() - self._since)
         self._misses = 0
 
-    def wait(self, limit: float | None = None) -> None:
-        """Nothing happened: spin, yield or sleep, for at most `limit` seconds."""
+    def wait(self, limit: float | None = None) -> bool:
+        """Nothing happened: spin, yield or sleep, for at most `limit` seconds; True if it slept."""
         misses = self._misses = self._misses + 1
         if misses <= self._spins:
-            return
+            return False
         if misses == self._spins + 1:
             self._since = time.monotonic()
             self._sleep = 0.0
@@ -79,8 +83,9 @@ class Backoff:
                 self._sleep = MIN_SLEEP_SECONDS
         if self._sleep:
             self._sleep_once(limit)
-        else:
-            os.sched_yield()
+            return True
+        _yield_core()
+        return False
 
     def wake(self) -> None:
         """End the current sleep, or the next one at once."""

@@ -22,6 +22,7 @@ import numpy as np
 from hpcflow import config, errors
 from hpcflow.comm import buffers, libmpi
 from hpcflow.comm.launch import Launch, launch, launched_under_mpi, without_launcher
+from hpcflow.comm.processes import Process, this_process
 from hpcflow.comm.waiting import Backoff
 
 __all__ = [
@@ -127,7 +128,8 @@ class PrivateComms:
 
     `local_ranks` are the ranks on this node, this one included; `oversubscribed` says that they
     are more than the cores that they may run on; `any_thread` that MPI takes calls from several
-    threads at a time.
+    threads at a time. `nodes` numbers the node of every rank, as `local_ranks` are one of them;
+    `processes` are those of the ranks.
     """
 
     control: Any
@@ -136,6 +138,8 @@ class PrivateComms:
     local_ranks: tuple[int, ...]
     oversubscribed: bool
     any_thread: bool
+    nodes: tuple[int, ...] = ()
+    processes: tuple[Process, ...] = ()
 
     def free(self) -> None:
         """Free the communicators; all ranks must do so together, with nothing outstanding."""
@@ -165,7 +169,10 @@ def private_comms(comm: Any = None) -> PrivateComms:
     _check_same_chunk(placements)
     any_thread = MPI.Query_thread() == MPI.THREAD_MULTIPLE
     local_ranks, oversubscribed = _neighbours(placements, control.rank)
-    return PrivateComms(control, data, collectives, local_ranks, oversubscribed, any_thread)
+    nodes = _numbered([placement.node for placement in placements])
+    processes = tuple(placement.process for placement in placements)
+    return PrivateComms(control, data, collectives, local_ranks, oversubscribed, any_thread, nodes,
+                        processes)
 
 
 def _duplicate(comm: Any, deadline: float) -> Any:
@@ -191,30 +198,31 @@ def _wait(test: Callable[[], bool], deadline: float, size: int) -> None:
 class _Placement:
     """Where a rank runs, and what the ranks must agree on."""
 
-    BYTES = 16 + _MAX_CPUS // 8
+    BYTES = 40 + _MAX_CPUS // 8
 
     node: int
     chunk: int
     cpus: frozenset[int]
+    process: Process
 
     @staticmethod
     def here() -> _Placement:
         cpus = frozenset(cpu for cpu in os.sched_getaffinity(0) if cpu < _MAX_CPUS)
-        return _Placement(_node_id(), buffers.chunk_bytes(), cpus)
+        return _Placement(_node_id(), buffers.chunk_bytes(), cpus, this_process())
 
     def encode(self) -> Any:
         record = np.zeros(self.BYTES, np.uint8)
-        record[:16].view(np.uint64)[:] = self.node, self.chunk
+        record[:40].view(np.uint64)[:] = self.node, self.chunk, *self.process
         mask = np.zeros(_MAX_CPUS, np.uint8)
         mask[list(self.cpus)] = 1
-        record[16:] = np.packbits(mask)
+        record[40:] = np.packbits(mask)
         return record
 
     @staticmethod
     def decode(record: Any) -> _Placement:
-        node, chunk = record[:16].view(np.uint64)
-        cpus = np.flatnonzero(np.unpackbits(record[16:]))
-        return _Placement(int(node), int(chunk), frozenset(cpus.tolist()))
+        node, chunk, *process = record[:40].view(np.uint64).tolist()
+        cpus = np.flatnonzero(np.unpackbits(record[40:]))
+        return _Placement(node, chunk, frozenset(cpus.tolist()), Process(*process))
 
 
 def _node_id() -> int:
@@ -225,6 +233,12 @@ def _node_id() -> int:
         boot = ""
     name = socket.gethostname()
     return zlib.crc32(name.encode()) << 32 | zlib.crc32(boot.encode())
+
+
+def _numbered(nodes: list[int]) -> tuple[int, ...]:
+    """Node ids as small numbers, in order of their first rank."""
+    numbers = {node: i for i, node in enumerate(dict.fromkeys(nodes))}
+    return tuple(numbers[node] for node in nodes)
 
 
 def _check_same_chunk(placements: list[_Placement]) -> None:

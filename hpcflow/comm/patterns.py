@@ -1,0 +1,209 @@
+"""The messages of collective operations, as generators of rounds.
+
+A pattern yields rounds, ``(sends, receives)``, both lists of (index of the other member, buffer),
+and is resumed with True when all messages of the round are there. It is resumed with False once
+the operation has failed, here or elsewhere: it then goes on with the same messages, which are
+empty (except those of a `Faithful` round), so that no rank waits for one that never comes; it
+computes nothing any more.
+
+Which messages there are follows from the sizes alone. Every buffer is a flat array.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Generator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow.comm.reduction import Reducer
+
+Message = tuple[int, Any]
+Round = tuple[list[Message], list[Message]]
+
+
+class Faithful(tuple):
+    """A round whose messages are sent as they are, also by an operation that has failed."""
+
+    __slots__ = ()
+
+
+Pattern = Generator[Round, bool, None]
+
+#: Up to so many bytes a reduction is one round in which everybody sends all to everybody, ...
+SMALL_BYTES = 1 << 15
+#: ... unless there are more members than this.
+FEW = 8
+#: Bytes of the segment that each member owns of a block, at most, and of what it receives of it.
+SEGMENT_BYTES = 1 << 22
+RECEIVED_BYTES = 1 << 24
+
+
+def bounds(length: int, parts: int) -> list[int]:
+    """Where `parts` nearly equal pieces of `length` elements begin and end."""
+    return [length * i // parts for i in range(parts + 1)]
+
+
+def blocks(length: int, itemsize: int, members: int) -> list[slice]:
+    """How a reduction of `length` elements is cut into blocks, each a pattern of its own."""
+    segment = min(SEGMENT_BYTES, RECEIVED_BYTES // max(members - 1, 1))
+    count = max(1, segment * members // itemsize)
+    return [slice(i, min(i + count, length)) for i in range(0, length, count)]
+
+
+def is_small(nbytes: int, members: int) -> bool:
+    """True if one round is best."""
+    return nbytes <= SMALL_BYTES and members <= FEW
+
+
+def others(members: int, me: int) -> list[int]:
+    """The other members, each rank beginning with the one after itself."""
+    return [(me + k) % members for k in range(1, members)]
+
+
+def allreduce_small(
+    me: int, sources: list[Any], out: Any, reducer: Reducer, scratch: list[list[Any]]
+) -> Pattern:
+    """Everybody sends all that it has; `scratch[k]` is for the pieces of member k."""
+    peers = others(len(scratch), me)
+    ok = yield (
+        [(k, source) for k in peers for source in sources],
+        [(k, piece) for k in peers for piece in scratch[k]],
+    )
+    if ok:
+        pieces = [sources if k == me else scratch[k] for k in range(len(scratch))]
+        reducer.reduce([piece for owned in pieces for piece in owned], out)
+
+
+def allreduce(
+    me: int, sources: list[Any], out: Any, reducer: Reducer, scratch: list[list[Any]]
+) -> Pattern:
+    """Every member reduces one segment, of which all send it theirs, and gives it to all.
+
+    `scratch[k]` holds, for each piece of member k, room for this member's segment.
+    """
+    members = len(scratch)
+    peers = others(members, me)
+    edges = bounds(len(out), members)
+    segments = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    own = segments[me]
+    size = own.stop - own.start
+    received = [[piece[:size] for piece in owned] for owned in scratch]
+    ok = yield (
+        [(k, source[segments[k]]) for k in peers for source in sources],
+        [(k, piece) for k in peers for piece in received[k]],
+    )
+    if ok:
+        received[me] = [source[own] for source in sources]
+        reducer.reduce([piece for owned in received for piece in owned], out[own])
+    yield [(k, out[own]) for k in peers], [(k, out[segments[k]]) for k in peers]
+
+
+class Levels(NamedTuple):
+    """A member's place in two levels: the members of its node, and those of its rank in others.
+
+    `local` and `across` hold indices of members; `local_index` and `node` are this one's places.
+    """
+
+    local: Sequence[int]
+    local_index: int
+    across: Sequence[int]
+    node: int
+
+
+def allreduce_levels(
+    levels: Levels,
+    source: Any,
+    out: Any,
+    within: Reducer,
+    between: Reducer,
+    scratch: Any,
+) -> Pattern:
+    """Reduce segments within the node, each of them across the nodes, and share them in the node.
+
+    Every node has as many members. `scratch` has room for a segment from each other member of the
+    node, or of the other nodes.
+    """
+    local, me = levels.local, levels.local_index
+    edges = bounds(len(out), len(local))
+    segments = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    own, size = segments[me], edges[me + 1] - edges[me]
+    neighbours = others(len(local), me)
+    received = {k: scratch[i * size : (i + 1) * size] for i, k in enumerate(neighbours)}
+    ok = yield (
+        [(local[k], source[segments[k]]) for k in neighbours],
+        [(local[k], received[k]) for k in neighbours],
+    )
+    if ok:
+        received[me] = source[own]
+        within.reduce([received[k] for k in range(len(local))], out[own])
+    yield from _across(levels, out[own], between, scratch)
+    yield (
+        [(local[k], out[own]) for k in neighbours],
+        [(local[k], out[segments[k]]) for k in neighbours],
+    )
+
+
+def _across(levels: Levels, values: Any, between: Reducer, scratch: Any) -> Pattern:
+    """An allreduce of `values`, in place, among the members with this rank on their nodes."""
+    nodes, me = levels.across, levels.node
+    edges = bounds(len(values), len(nodes))
+    segments = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    own, size = segments[me], edges[me + 1] - edges[me]
+    far = others(len(nodes), me)
+    received = {k: scratch[i * size : (i + 1) * size] for i, k in enumerate(far)}
+    ok = yield (
+        [(nodes[k], values[segments[k]]) for k in far],
+        [(nodes[k], received[k]) for k in far],
+    )
+    if ok:
+        received[me] = values[own].copy()
+        between.reduce([received[k] for k in range(len(nodes))], values[own])
+    yield (
+        [(nodes[k], values[own]) for k in far],
+        [(nodes[k], values[segments[k]]) for k in far],
+    )
+
+
+def broadcast(members: int, me: int, root: int, value: Any) -> Pattern:
+    """Down a binomial tree; the value is in `value` at the root, and comes there elsewhere."""
+    place = (me - root) % members
+    mask = 1
+    while mask < members and not place & mask:
+        mask <<= 1
+    if place:
+        yield [], [((me - mask) % members, value)]
+    targets = []
+    mask >>= 1
+    while mask:
+        if place + mask < members:
+            targets.append((me + mask) % members)
+        mask >>= 1
+    if targets:
+        yield [(k, value) for k in targets], []
+
+
+def exchange(me: int, outgoing: list[Any], incoming: list[Any]) -> Pattern:
+    """Member k gets ``outgoing[k]`` and what it sends comes into ``incoming[k]``."""
+    peers = others(len(outgoing), me)
+    yield [(k, outgoing[k]) for k in peers], [(k, incoming[k]) for k in peers]
+
+
+def tell_all(me: int, record: Any, records: Any) -> Pattern:
+    """Every member learns the record of every other, in the rows of `records`.
+
+    Row k stays as it was if member k has nothing to tell.
+    """
+    records[me] = record
+    peers = others(len(records), me)
+    yield Faithful(([(k, record) for k in peers], [(k, records[k]) for k in peers]))
+
+
+def barrier(members: int, me: int) -> Pattern:
+    """Nobody leaves before all have come: log2(members) rounds of messages of one byte."""
+    token, came = np.ones(1, np.uint8), np.empty(1, np.uint8)
+    step = 1
+    while step < members:
+        yield [((me + step) % members, token)], [((me - step) % members, came)]
+        step *= 2

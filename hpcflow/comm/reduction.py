@@ -1,0 +1,123 @@
+"""How values of several ranks become one: the operations, and the fixed tree they are applied in.
+
+Floating-point addition is not associative. So that every rank gets the same bits in every run,
+values are always joined in the same binary tree over the indices of their owners, whatever the
+order in which they arrive. The tree over S leaves joins neighbours, then pairs of neighbours, and
+so on; a node without a neighbour moves up as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+SUM, MEAN, MIN, MAX = "sum", "mean", "min", "max"
+REDUCTIONS = (SUM, MEAN, MIN, MAX)
+#: Elements that are joined at a time, so that intermediate results stay in the cache.
+_BLOCK = 1 << 15
+#: A node of the tree: (level, index); it covers the leaves [index << level, (index + 1) << level).
+TreeNode = tuple[int, int]
+
+
+def joiner(reduction: str, dtype: Any) -> Callable[..., Any]:
+    """``f(a, b, out)`` that joins two arrays of `dtype`."""
+    if reduction in (SUM, MEAN):
+        return np.add
+    if dtype == np.bool_:
+        return np.logical_and if reduction == MIN else np.logical_or
+    return np.minimum if reduction == MIN else np.maximum
+
+
+def is_narrow(dtype: Any) -> bool:
+    """True for floating types of 16 bits: they are summed in 32 and rounded once."""
+    return dtype.itemsize == 2 and dtype.kind not in "iub"
+
+
+def cover(start: int, stop: int, leaves: int) -> list[TreeNode]:
+    """The fewest nodes of the tree over `leaves` that make up the leaves [start, stop)."""
+    found: list[TreeNode] = []
+    while start < stop:
+        level = 0
+        # As high as the left edge and the right one allow; the last leaf of all ends every node.
+        while start % (2 << level) == 0 and min(start + (2 << level), leaves) <= stop and (
+            1 << level
+        ) < leaves:
+            level += 1
+        found.append((level, start >> level))
+        start = min(start + (1 << level), leaves)
+    return found
+
+
+def join(
+    values: dict[TreeNode, Any],
+    leaves: int,
+    add: Callable[[Any, Any], Any],
+    top: TreeNode | None = None,
+) -> Any:
+    """The value of the node `top` (the root), from those of nodes that cover its leaves once."""
+
+    def value_of(level: int, index: int) -> Any:
+        known = values.get((level, index))
+        if known is not None:
+            return known
+        left = value_of(level - 1, 2 * index)
+        if (2 * index + 1) << (level - 1) >= leaves:
+            return left
+        return add(left, value_of(level - 1, 2 * index + 1))
+
+    return value_of(*((leaves - 1).bit_length(), 0) if top is None else top)
+
+
+class Reducer:
+    """Joins the pieces of one reduction; ``divisor`` is what a mean is divided by.
+
+    `nodes` says per owner which nodes of the tree over `leaves` its pieces are; by default every
+    owner is one leaf. Then narrow types are summed in 32 bits; pieces of a tree that is given have
+    been summed in their own type, and go on so.
+    """
+
+    def __init__(
+        self,
+        reduction: str,
+        dtype: Any,
+        owners: int,
+        divisor: int | None = None,
+        nodes: Sequence[Sequence[TreeNode]] | None = None,
+        leaves: int | None = None,
+    ) -> None:
+        self.dtype = dtype
+        self._join = joiner(reduction, dtype)
+        self._leaves = owners if leaves is None else leaves
+        self.nodes = [[(0, i)] for i in range(owners)] if nodes is None else nodes
+        self._order = [node for owned in self.nodes for node in owned]
+        self._divisor = (divisor or self._leaves) if reduction == MEAN else 1
+        self._wide = np.dtype(np.float32) if is_narrow(dtype) and nodes is None else dtype
+
+    def reduce(self, pieces: list[Any], out: Any) -> None:
+        """Join `pieces` (flat arrays, in the order of the owners' nodes) into `out`."""
+        if len(pieces) == 2 and self._wide is self.dtype and self._divisor == 1:
+            self._join(pieces[0], pieces[1], out=out)
+            return
+        for start in range(0, len(out), _BLOCK):
+            part = slice(start, start + _BLOCK)
+            self._reduce_block([piece[part] for piece in pieces], out[part])
+
+    def _reduce_block(self, pieces: list[Any], out: Any) -> None:
+        if self._wide is not self.dtype:
+            pieces = [piece.astype(self._wide) for piece in pieces]
+        values = dict(zip(self._order, pieces, strict=True))
+        total = join(values, self._leaves, self._join)
+        if self._divisor != 1:
+            total = total / np.asarray(self._divisor, self._wide)
+        out[...] = total
+
+
+def divided(value: Any, divisor: int) -> Any:
+    """`value` over a whole number, in its own type (of narrow types rounded once)."""
+    if divisor == 1:
+        return value
+    if is_narrow(value.dtype):
+        return (value.astype(np.float32) / np.float32(divisor)).astype(value.dtype)
+    return value / np.asarray(divisor, value.dtype)

@@ -1,0 +1,66 @@
+"""A link that is slower than the real one: messages take their time, but no processor.
+
+For measurements of what overlaps with what, on machines that have no network.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from hpcflow.comm.transport import ReceiveDone
+
+
+class SimulatedLink:
+    """A transport over which data arrive `latency` seconds and their length over `bandwidth`
+    (bytes per second) later; one after the other from each source. All else is as of `inner`, and
+    so are data while `bandwidth` is None.
+
+    It has to be polled besides `inner`.
+    """
+
+    def __init__(self, inner: Any, latency: float = 0.0, bandwidth: float | None = None) -> None:
+        self._inner = inner
+        self.latency = latency
+        self.bandwidth = bandwidth
+        self._busy_until: dict[int, float] = {}
+        self._due: list[tuple[float, int, Callable[[], Any]]] = []
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def post_recv(self, buffer: Any, source: int, tag: int, done: ReceiveDone) -> None:
+        """Receive into a buffer; ``done(nbytes)`` comes late."""
+        if self.bandwidth is not None:
+            done = partial(self._came, source, done)
+        self._inner.post_recv(buffer, source, tag, done)
+
+    def _came(self, source: int, done: ReceiveDone, nbytes: int) -> None:
+        with self._lock:
+            start = max(time.monotonic(), self._busy_until.get(source, 0.0))
+            end = self._busy_until[source] = start + nbytes / (self.bandwidth or float("inf"))
+            action: Callable[[], Any] = partial(done, nbytes)
+            heapq.heappush(self._due, (end + self.latency, next(self._numbers), action))
+
+    def poll(self) -> bool:
+        """Deliver what is due; True if anything was."""
+        came = False
+        while self._due and self._due[0][0] <= time.monotonic():
+            with self._lock:
+                if not self._due or self._due[0][0] > time.monotonic():
+                    break
+                _, _, action = heapq.heappop(self._due)
+            action()
+            came = True
+        return came
+
+    def pending(self) -> int:
+        """How many messages are under way."""
+        return len(self._due)
