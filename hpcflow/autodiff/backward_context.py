@@ -26,7 +26,7 @@ from hpcflow.ops.control_flow_context import (
 from hpcflow.ops.while_context import LoopVariable, WhileContext
 
 # Read by gradient functions of values that may be large, while their results are small.
-_MEASURES = ("Shape", "Size", "Rank")
+_MEASURES = ("Shape", "Size", "Rank", "TensorListLength", "TensorListElementShape")
 _IDENTITIES = ("Identity", "RefIdentity")
 
 
@@ -42,6 +42,8 @@ class BackwardContext(WhileContext):
         outer: the context in which gradients are built; if the forward loop lies in another loop,
             this is that loop's backward context.
     """
+
+    is_gradient = True
 
     def __init__(self, forward: WhileContext, outer: ControlFlowContext | None) -> None:
         super().__init__(forward.graph, outer, "while_context", forward.parallel_iterations,

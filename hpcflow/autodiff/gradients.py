@@ -52,7 +52,7 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
     ys, xs = _as_list(ys), _as_list(xs)
     grad_ys = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
     if len(grad_ys) != len(ys):
-        raise ValueError(f"gradients: {len(ys)} ys but {len(grad_ys)} grad_ys")
+        raise ValueError(f"Passed {len(grad_ys)} grad_ys for {len(ys)} ys")
     method = AggregationMethod.check(aggregation_method)
     given = [g for g in grad_ys if g is not None]
     with name_scope(name, "gradients", [*ys, *xs, *given]) as scope, _noted(scope):
@@ -273,8 +273,11 @@ class Walk:
 
 
 def _or_zeros(op: Operation, index: int, grad: Any) -> Any:
-    """Zeros for an output that no path reached; of a Switch one output is always dead."""
-    if grad is None and op.type not in SWITCH_TYPES and is_trainable(op.outputs[index].dtype):
+    """Zeros for an output that no path reached; of a Switch one output is always dead, and lists
+    have no gradient then."""
+    dtype = op.outputs[index].dtype
+    if grad is None and op.type not in SWITCH_TYPES and is_trainable(dtype) and (
+            dtype.base_dtype.name != "variant"):
         return zeros_like(op.outputs[index])
     return grad
 
@@ -324,6 +327,8 @@ def _gradient_function(op: Operation) -> Any:
     """The gradient function of `op`, None if it is declared not to be differentiable."""
     override = op.attr(_GRADIENT_OVERRIDE)
     key = override.decode() if override is not None else op.type
+    if override is None and op.graph._is_function(op.type):
+        key = "PartitionedCall"  # a call by the function's name
     try:
         return get_gradient(key)
     except LookupError:

@@ -51,10 +51,10 @@ class Loops:
         Returns the tensors that the loop reads, once for each time.
         """
         loop = op._control_flow_context
-        if isinstance(loop, BackwardContext) and self._walk.result(op.outputs[0]) is not None:
+        if loop.is_gradient and self._walk.result(op.outputs[0]) is not None:
             raise TypeError(
-                "Second-order gradients for while loops are not supported: the gradient of the "
-                f"loop '{loop.forward.name}' is itself a loop, '{loop.name}'")
+                "Second-order gradients for while loops are not supported: the loop "
+                f"'{loop.name}' computes the gradient of another loop")
         self._exits[loop] -= 1
         if self._exits[loop]:
             return ()
@@ -155,7 +155,7 @@ class _BackwardLoop:
             read = entered.op.inputs[0]
             slot = back.open(zeros_like(read), read._dims, late=True)
             with current(back):
-                following = raw_ops.Add(slot.value, grad)
+                following = _sum(slot.value, grad)
             self._finish(back, slot, following, entered)
 
     def _sum_up_slices(self, back: BackwardContext, entered: Tensor, grad: IndexedSlices) -> None:
@@ -183,6 +183,12 @@ def _zero_of(tensor: Tensor) -> Any:
     return tensor.dtype.base_dtype.np.type(0)
 
 
+def _sum(a: Tensor, b: Tensor) -> Tensor:
+    """Also of lists of tensors."""
+    is_list = a.dtype.base_dtype.name == "variant"
+    return raw_ops.AddN([a, b]) if is_list else raw_ops.Add(a, b)
+
+
 def _rows(values: Tensor) -> Dims:
     return None if values._dims is None else (None, *values._dims[1:])
 
@@ -199,4 +205,4 @@ def _gradient_before(variable: LoopVariable, inner: Any) -> Tensor:
     if not found:  # the body does not read the variable
         return zeros_like(variable.stays)
     tensors = [convert_to_tensor(g) for g in found]
-    return tensors[0] if len(tensors) == 1 else raw_ops.Add(*tensors)
+    return tensors[0] if len(tensors) == 1 else _sum(*tensors)

@@ -14,7 +14,7 @@ from hpcflow.ops.control_flow_context import loop_of
 def is_trainable(dtype: DType) -> bool:
     """True for the dtypes that gradients flow through."""
     base = dtype.base_dtype
-    return base.is_floating or base.is_complex
+    return base.is_floating or base.is_complex or base.name == "variant"  # a list of tensors
 
 
 def zeros_like(tensor: Tensor) -> Tensor:
@@ -22,7 +22,8 @@ def zeros_like(tensor: Tensor) -> Tensor:
 
     In the backward pass of a loop the shape is kept for every iteration, never the value.
     """
-    if loop_of(tensor.graph._control_flow_context) is None:
+    is_list = tensor.dtype.base_dtype.name == "variant"
+    if is_list or loop_of(tensor.graph._control_flow_context) is None:
         return raw_ops.ZerosLike(tensor)
     zero = np.zeros((), tensor.dtype.base_dtype.np)
     dims = tensor._dims

@@ -13,7 +13,8 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
-from hpcflow.graph.opdef import AttrDef
+from hpcflow.graph.newer_attrs import says_nothing
+from hpcflow.graph.opdef import REQUIRED, AttrDef, OpDef
 from hpcflow.graph.tensor_proto import make_ndarray, make_tensor_proto
 from hpcflow.shapes import TensorShape, as_shape
 
@@ -228,3 +229,29 @@ _FROM_PROTO: dict[str, Callable[[Any], Any]] = {
     "func": _func_from_proto,
     "i": int,
 }
+
+
+def node_attrs(node: Any, op_def: OpDef) -> dict[str, Any]:
+    """The attributes of a NodeDef in the library's own form, with defaults where it has none.
+
+    Raises ``ValueError`` for attributes that are unknown or missing.
+    """
+    attrs: dict[str, Any] = {}
+    for key, proto in node.attr.items():
+        value = from_proto(proto)
+        attr = op_def.attr_map.get(key)
+        if attr is not None:
+            if value is not None:
+                attrs[key] = canonical(value, attr, node.op)
+        elif key.startswith("_"):
+            attrs[key] = value
+        elif not says_nothing(key, value):
+            raise ValueError(f"Node '{node.name}': {node.op} has no attribute '{key}', which "
+                             f"the GraphDef sets to {value!r}")
+    for attr in op_def.attrs:
+        if attr.name not in attrs:
+            if attr.default is REQUIRED:
+                raise ValueError(f"Node '{node.name}' ({node.op}) is missing a value for "
+                                 f"attribute '{attr.name}'")
+            attrs[attr.name] = attr.default
+    return attrs

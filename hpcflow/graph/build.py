@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+from collections import namedtuple
 from typing import Any
 
 import numpy as np
@@ -135,7 +137,7 @@ def _convert_arg(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Te
         attrs[arg.type_attr] = dtype
     if arg.is_ref and not tensor._dtype._is_ref_dtype:
         raise TypeError(f"'{op_def.name}' Op requires that input '{arg.name}' be a mutable tensor "
-                        f"(e.g.: a hf.Variable), got {tensor!r}")
+                        f"(e.g.: a tf.Variable), got {tensor!r}")
     return [tensor]
 
 
@@ -205,7 +207,7 @@ def _convert_sequence(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> li
             dtype = tensor._dtype.base_dtype
         if arg.is_ref and not tensor._dtype._is_ref_dtype:
             raise TypeError(f"'{op_def.name}' Op requires that input '{arg.name}' be a mutable "
-                            f"tensor (e.g.: a hf.Variable), got {tensor!r}")
+                            f"tensor (e.g.: a tf.Variable), got {tensor!r}")
         tensors.append(tensor)
     if arg.type_attr is not None:
         if dtype is None:  # an empty list fixes no type
@@ -294,7 +296,7 @@ def _check_inputs(op_def: OpDef, expected: list[DType], inputs: list[Tensor],
 
 
 def result_of(op: Operation) -> Any:
-    """What a builder returns for `op`: the op, its only output, or its outputs by argument."""
+    """What a builder returns for `op`: the op, its only output, or a namedtuple of its outputs."""
     outputs = op._outputs
     args = op.op_def.outputs
     if not args:
@@ -308,6 +310,11 @@ def result_of(op: Operation) -> Any:
         part = outputs[start : start + count]
         results.append(list(part) if arg.is_sequence else part[0])
         start += count
-    return results
+    return _result_class(op.type, tuple([arg.name for arg in args]))._make(results)
+
+
+@functools.cache
+def _result_class(op_type: str, names: tuple[str, ...]) -> Any:
+    return namedtuple(op_type.lstrip("_"), names, rename=True)
 
 

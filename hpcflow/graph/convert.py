@@ -10,7 +10,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
-from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.graph.graph import Graph, get_default_graph, name_scope
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.tensor_proto import numpy_value
@@ -65,8 +65,10 @@ def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None,
                                    f"incompatible dtype: requested {dtype.name}, got "
                                    f"{tensor.dtype.name}")
             return tensor
-    raise TypeError(f"Cannot convert {value!r} with type {type(value)} to Tensor: no conversion "
-                    "function registered.")
+    if value is None:
+        raise ValueError("None values not supported.")
+    raise TypeError(f"Failed to convert object of type {type(value)} to Tensor. Contents: "
+                    f"{value!r}. Cannot convert it: no conversion function is registered.")
 
 
 def internal_convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None,
@@ -139,8 +141,9 @@ def _pack_conversion(value: Any, dtype: DType | None = None, name: str | None = 
     from hpcflow.graph.build import apply_op
 
     wanted = dtype or _first_dtype(value)
-    items = [convert_to_tensor(v, wanted) for v in value]
-    return apply_op("Pack", name or "packed", values=items, axis=0)
+    with name_scope(name or "packed") as scope:
+        items = [convert_to_tensor(v, wanted, name=str(i)) for i, v in enumerate(value)]
+        return apply_op("Pack", scope, values=items, axis=0)
 
 
 def _first_dtype(value: Any) -> DType | None:

@@ -41,8 +41,7 @@ def graph_def(graph: Graph, from_version: int | None, add_shapes: bool) -> Any:
         if add_shapes and op._outputs:
             shapes = [TensorShape(t._dims) for t in op._outputs]
             node.attr["_output_shapes"].CopyFrom(to_proto(shapes))
-    for function in graph._functions.values():
-        proto.library.function.add().CopyFrom(function.to_proto())
+    graph._library.fill(proto.library)
     return proto
 
 

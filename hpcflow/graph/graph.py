@@ -10,7 +10,8 @@ from typing import Any
 
 from hpcflow.dtypes import DType
 from hpcflow.graph import shape_inference
-from hpcflow.graph.opdef import OpDef, get_op_def
+from hpcflow.graph.function_library import FunctionLibrary
+from hpcflow.graph.opdef import OpDef
 from hpcflow.graph.operation import (
     COLOCATION_ATTR,
     Operation,
@@ -38,7 +39,9 @@ class Graph:
         self._finalized = False
         self._collections: dict[Any, list] = {}
         self._seed: int | None = None
-        self._functions: dict[str, Any] = {}
+        self._compression: list = []  # the rules of hpcflow.mpi.compress
+        self._library = FunctionLibrary()
+        self._callbacks: list = []  # the Python functions that operations call
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
         self._version_info = (21, 0)  # producer, min_consumer of a GraphDef made from this graph
@@ -121,7 +124,7 @@ class Graph:
         """
         from hpcflow.graph.build import complete_attrs
 
-        op_def = op_def if isinstance(op_def, OpDef) else get_op_def(op_type)
+        op_def = op_def if isinstance(op_def, OpDef) else self._library.op_def(op_type)
         for i, tensor in enumerate(inputs):
             if not isinstance(tensor, Tensor):
                 raise TypeError(f"Input #{i} of {op_type} is not a tensor: {tensor!r}")
@@ -134,14 +137,16 @@ class Graph:
                 compute_shapes: bool = True, compute_device: bool = True) -> Operation:
         """Add an operation whose attributes are complete and canonical."""
         self._check_not_finalized()
-        for tensor in inputs:
-            self._check_owns(tensor)
+        for i, tensor in enumerate(inputs):
+            if tensor._op.graph is not self:
+                inputs[i] = self._captured(tensor)
         self._add_scope_attrs(op_def, attrs)
         if output_types is None:
             output_types = arg_types(op_def.outputs, attrs)
         full_name = self._op_name(name or op_def.name.lstrip("_"))
-        op = Operation(self, op_def, full_name, inputs, self._control_inputs_for(inputs), attrs,
-                       output_types)
+        op = Operation.__new__(Operation)
+        op._fill(self, op_def, full_name, inputs, self._control_inputs_for(inputs), attrs,
+                 output_types)
         try:
             if self._control_flow_context is not None:
                 self._control_flow_context.AddOp(op)
@@ -291,6 +296,26 @@ class Graph:
 
         near = difflib.get_close_matches(name, list(self._ops_by_name), 3)
         return f" Similar names: {', '.join(near)}." if near else ""
+
+    # ------------------------------------------------------------ functions
+
+    def _is_function(self, name: str) -> bool:
+        """True if a function called `name` was added to this graph."""
+        return name in self._library.functions
+
+    def _get_function(self, name: str) -> Any:
+        """The function called `name`, or None."""
+        return self._library.functions.get(name)
+
+    def _add_function(self, function: Any) -> None:
+        """Add a function; ``ValueError`` if there is another one of its name."""
+        self._check_not_finalized()
+        self._library.add(function)
+
+    def _captured(self, tensor: Tensor) -> Tensor:
+        """The form in which operations of this graph read `tensor`, which must be its own."""
+        self._check_owns(tensor)
+        return tensor
 
     # ------------------------------------------------------------ names
 
@@ -626,6 +651,9 @@ def graph_of(inputs: list, graph: Graph | None = None) -> Graph:
     """
     found = graph
     first: Any = None
+    default = get_default_graph()
+    if default.building_function and (graph is None or graph is default):
+        return default  # which captures what is outside of it
     for item in inputs:
         owner = getattr(item, "graph", None)
         if not isinstance(owner, Graph):
@@ -635,7 +663,7 @@ def graph_of(inputs: list, graph: Graph | None = None) -> Graph:
         elif owner is not found:
             where = f"the same graph as {first!r}" if first is not None else "the passed graph"
             raise ValueError(f"{item!r} must be from {where}.")
-    return found or get_default_graph()
+    return found or default
 
 
 # ---------------------------------------------------------------- module-level wrappers

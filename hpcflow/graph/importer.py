@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hpcflow import device_spec
 from hpcflow.graph import shape_inference
-from hpcflow.graph.attr_values import canonical, from_proto
+from hpcflow.graph.attr_values import node_attrs
 from hpcflow.graph.graph import Graph, get_default_graph
-from hpcflow.graph.newer_attrs import says_nothing
-from hpcflow.graph.opdef import REQUIRED, OpDef, get_op_def, has_op
+from hpcflow.graph.opdef import OpDef, get_op_def
 from hpcflow.graph.operation import (
     COLOCATION_ATTR,
     COLOCATION_PREFIX,
@@ -39,9 +39,18 @@ def import_graph_def(graph_def: Any, input_map: dict | None = None,
     """
     del op_dict, producer_op_list  # every registered op is known; attributes carry their values
     _check_arguments(graph_def, input_map, return_elements)
-    importer = _Importer(get_default_graph(), graph_def, dict(input_map or {}))
-    with importer.graph.name_scope("import" if name is None else name) as scope:
-        return importer.run(scope, return_elements)
+    graph = get_default_graph()
+    added = graph._library.add_protos(graph_def.library)
+    importer = Importer(graph, graph_def.node, dict(input_map or {}))
+    try:
+        with graph.name_scope("import" if name is None else name) as scope:
+            importer.run(scope)
+            importer.check_map_used()
+            return None if return_elements is None else importer.elements(return_elements)
+    except BaseException:
+        importer.undo()
+        graph._library.remove(added)
+        raise
 
 
 def _check_arguments(graph_def: Any, input_map: Any, return_elements: Any) -> None:
@@ -70,48 +79,78 @@ def split_input(text: str) -> tuple[str, int]:
     return op, int(index)
 
 
-class _Importer:
-    """One import: what is known of the GraphDef, and the operations made so far."""
+# Op type -> a function of the graph, the attributes, the inputs and the output types that builds
+# what a node of that type stands for and returns its outputs. Filled by hpcflow.ops.
+LOWERED: dict[str, Callable[[Graph, dict[str, Any], list[Tensor], list], list[Tensor]]] = {}
 
-    def __init__(self, graph: Graph, graph_def: Any, input_map: dict[str, Any]) -> None:
+# What looks at the operations of an import when all are there. Filled by hpcflow.ops.
+AFTERWARDS: list[Callable[[Graph, list[Operation]], None]] = []
+
+
+class Importer:
+    """One import: what is known of the nodes, and the operations made so far.
+
+    Args:
+        graph: the graph to add to, in which the import's name scope is current.
+        nodes: ``NodeDef`` protobufs.
+        input_map: the name of an input -> the tensor (or operation, for "^name") to use for it.
+    """
+
+    def __init__(self, graph: Graph, nodes: Iterable, input_map: dict[str, Any]) -> None:
         self.graph = graph
-        self.nodes = list(graph_def.node)
+        self.start = graph.version
+        self.nodes = list(nodes)
         self.by_name = {n.name: n for n in self.nodes}
         self.input_map = {_full_name(k): v for k, v in input_map.items()}
         self.used_inputs: set[str] = set()
         self.ops: dict[str, Operation] = {}
+        self.outputs: dict[str, list[Tensor]] = {}
         self.back_edges: list[tuple[Operation, int, str]] = []
         self.frames: dict[bytes, bytes] = {}  # the name of a loop in the GraphDef, and here
 
-    def run(self, scope: str, return_elements: list | None) -> list | None:
-        """Add everything, or nothing if there is an error."""
+    def run(self, scope: str) -> None:
+        """Add everything, under the names `scope` + name."""
         self._check_nodes()
         self._check_inputs()
-        order = self._sorted()
-        start = self.graph.version
-        try:
-            for node in order:
-                self._add(node, scope)
-            for op, index, text in self.back_edges:
-                op._update_input(index, self._tensor(text))
-            self._set_colocation()
-            self._set_devices()
-            self._check_map_used()
-            return None if return_elements is None else self._elements(return_elements)
-        except BaseException:
-            self.graph._remove_from(start)
-            raise
+        for node in self._sorted():
+            self._add(node, scope)
+        for op, index, text in self.back_edges:
+            op._update_input(index, self.tensor(text))
+        self._set_colocation()
+        self._set_devices()
+        made = self.graph._ops[self.start:]
+        for look in AFTERWARDS:
+            look(self.graph, made)
+
+    def undo(self) -> None:
+        """Take back what was added."""
+        self.graph._remove_from(self.start)
 
     # ------------------------------------------------------------ checks and order
 
     def _check_nodes(self) -> None:
-        missing = sorted({n.op for n in self.nodes if not has_op(n.op)})
+        missing = sorted({op for op in self._op_types() if not self.graph._library.has(op)})
         if missing:
             raise ValueError("No op named " + ", ".join(missing) + " in the registered ops: the "
                              f"GraphDef needs {len(missing)} op type(s) that are not available")
         if len(self.by_name) < len(self.nodes):
             twice = [n.name for n in self.nodes if self.by_name[n.name] is not n]
             raise ValueError("; ".join(f"Node '{name}' is not unique" for name in twice))
+
+    def _op_types(self) -> set[str]:
+        """The types of all nodes, and of the nodes of the functions that they name."""
+        found: set[str] = set()
+        waiting = list(self.nodes)
+        while waiting:
+            node = waiting.pop()
+            named = [f.name for a in node.attr.values() for f in (a.func, *a.list.func)]
+            for name in [node.op, *named]:
+                function = self.graph._get_function(name)
+                if function is not None and name not in found:
+                    waiting += function.to_proto().node_def
+                    found.add(name)
+            found.add(node.op)
+        return found
 
     def _check_inputs(self) -> None:
         problems = []
@@ -128,7 +167,8 @@ class _Importer:
         if problems:
             raise ValueError("; ".join(problems))
 
-    def _check_map_used(self) -> None:
+    def check_map_used(self) -> None:
+        """Raise ``ValueError`` for entries of the map that no node reads."""
         unused = sorted(set(self.input_map) - self.used_inputs)
         if unused:
             raise ValueError("Attempted to map inputs that were not found in graph_def: "
@@ -163,8 +203,8 @@ class _Importer:
     # ------------------------------------------------------------ one node
 
     def _add(self, node: Any, scope: str) -> None:
-        op_def = get_op_def(node.op)
-        attrs = self._attrs(node, op_def)
+        op_def = self.graph._library.op_def(node.op)
+        attrs = node_attrs(node, op_def)
         expected = arg_types(op_def.inputs, attrs)
         data = [t for t in node.input if not t.startswith("^")]
         if len(data) != len(expected):
@@ -174,24 +214,22 @@ class _Importer:
         for i, (tensor, dtype) in enumerate(zip(inputs, expected, strict=True)):
             _check_input_type(node, i, tensor, dtype)
         controls = [self._control(t) for t in node.input if t.startswith("^")]
+        create = self._lower if node.op in LOWERED else self._create
         if controls:
             # Known from the start: an operation that waits for one of a loop is in that loop.
             with self.graph.control_dependencies(controls):
-                op = self._create(op_def, inputs, attrs, scope, node)
+                op = create(op_def, inputs, attrs, scope, node)
             op._control_inputs.extend(c for c in controls if c not in op._control_inputs)
         else:
-            op = self._create(op_def, inputs, attrs, scope, node)
+            op = create(op_def, inputs, attrs, scope, node)
         self.back_edges.extend((op, i, t) for i, t in late)
         self.ops[node.name] = op
+        self.outputs.setdefault(node.name, op.outputs)
 
     def _create(self, op_def: OpDef, inputs: list[Tensor], attrs: dict, scope: str,
                 node: Any) -> Operation:
         shapes = attrs.pop("_output_shapes", ())
-        name = f"{scope}{node.name}"
-        if name in self.graph._ops_by_name:
-            name = self.graph.unique_name(node.name)
-        else:
-            self.graph._names_in_use.setdefault(name.lower(), 1)
+        name = self._name(scope, node)
         if op_def.name in _ENTER_TYPES:
             attrs["frame_name"] = self._frame(attrs["frame_name"])
         op = self.graph._add_op(op_def, inputs, attrs, name + "/", compute_device=False)
@@ -199,33 +237,31 @@ class _Importer:
             tensor._dims = shape_inference.merge_dims(tensor._dims, shape._dims)
         return op
 
+    def _name(self, scope: str, node: Any) -> str:
+        name = f"{scope}{node.name}"
+        if name in self.graph._ops_by_name:
+            return self.graph.unique_name(node.name)
+        self.graph._names_in_use.setdefault(name.lower(), 1)
+        return name
+
+    def _lower(self, op_def: OpDef, inputs: list[Tensor], attrs: dict, scope: str,
+               node: Any) -> Operation:
+        """Build what the node stands for; an operation of its name gives what it results in."""
+        name, types = self._name(scope, node), arg_types(op_def.outputs, attrs)
+        with self.graph.device(node.device or ""), self.graph.name_scope(name + "/"):
+            outputs = LOWERED[node.op](self.graph, attrs, inputs, types)
+        self.outputs[node.name] = outputs
+        if not outputs:
+            return self.graph._add_op(get_op_def("NoOp"), [], {}, name + "/")
+        return self.graph._add_op(get_op_def("IdentityN"), list(outputs), {"T": types}, name + "/",
+                                  compute_device=False)
+
     def _frame(self, name: bytes) -> bytes:
         """The name of a loop, so that no other loop of the graph has the same."""
         found = self.frames.get(name)
         if found is None:
             found = self.frames[name] = self.graph.unique_name(name.decode()).encode()
         return found
-
-    def _attrs(self, node: Any, op_def: OpDef) -> dict[str, Any]:
-        attrs: dict[str, Any] = {}
-        for key, proto in node.attr.items():
-            value = from_proto(proto)
-            attr = op_def.attr_map.get(key)
-            if attr is not None:
-                if value is not None:
-                    attrs[key] = canonical(value, attr, node.op)
-            elif key.startswith("_"):
-                attrs[key] = value
-            elif not says_nothing(key, value):
-                raise ValueError(f"Node '{node.name}': {node.op} has no attribute '{key}', which "
-                                 f"the GraphDef sets to {value!r}")
-        for attr in op_def.attrs:
-            if attr.name not in attrs:
-                if attr.default is REQUIRED:
-                    raise ValueError(f"Node '{node.name}' ({node.op}) is missing a value for "
-                                     f"attribute '{attr.name}'")
-                attrs[attr.name] = attr.default
-        return attrs
 
     def _inputs(self, data: list[str], expected: list) -> tuple[list[Tensor], list]:
         inputs: list[Any] = []
@@ -236,7 +272,7 @@ class _Importer:
                 late.append((i, text))
                 inputs.append(None)
             else:
-                inputs.append(self._tensor(text, expected[i]))
+                inputs.append(self.tensor(text, expected[i]))
         if late:
             # A back edge stands in with another input of its Merge until the loop is complete.
             stand_in = next((t for t in inputs if t is not None), None)
@@ -245,7 +281,8 @@ class _Importer:
             inputs = [stand_in if t is None else t for t in inputs]
         return inputs, late
 
-    def _tensor(self, text: str, dtype: Any = None) -> Tensor:
+    def tensor(self, text: str, dtype: Any = None) -> Tensor:
+        """The tensor that an input or an output of a body names."""
         full = _full_name(text)
         if full in self.input_map:
             self.used_inputs.add(full)
@@ -256,7 +293,7 @@ class _Importer:
                 value = convert_to_tensor(value, dtype.base_dtype, as_ref=dtype._is_ref_dtype)
             return value
         op, index = split_input(text)
-        outputs = self.ops[op].outputs
+        outputs = self.outputs[op]
         if index >= len(outputs):
             raise ValueError(f"Connecting to invalid output {index} of source node {op} which has "
                              f"{len(outputs)} outputs")
@@ -301,7 +338,8 @@ class _Importer:
                        for c in op.colocation_groups())
             op._set_device(next((t.device for t in targets if t.device), ""))
 
-    def _elements(self, names: list[str]) -> list[Any]:
+    def elements(self, names: list[str]) -> list[Any]:
+        """The operations and tensors called `names`; ``ValueError`` if there is none."""
         found = []
         for name in names:
             op_name, index = split_input(name)

@@ -21,7 +21,7 @@ def flatten(structure: Any) -> list:
     """The leaves of `structure`, left to right; a leaf by itself is a list of one."""
     if not is_nested(structure):
         return [structure]
-    return [leaf for item in _items(structure) for leaf in flatten(item)]
+    return [leaf for item in children(structure) for leaf in flatten(item)]
 
 
 def pack_as(structure: Any, leaves: Sequence[Any]) -> Any:
@@ -66,7 +66,8 @@ def _sorted(mapping: Mapping) -> list[tuple]:
                         f"{list(mapping)}") from None
 
 
-def _items(structure: Any) -> list:
+def children(structure: Any) -> list:
+    """The entries of a container, those of a dict in the order of its keys."""
     if isinstance(structure, dict):
         return [v for _, v in _sorted(structure)]
     return list(structure)
@@ -75,7 +76,7 @@ def _items(structure: Any) -> list:
 def _pack(structure: Any, leaves: Any) -> Any:
     if not is_nested(structure):
         return next(leaves)
-    items = [_pack(item, leaves) for item in _items(structure)]
+    items = [_pack(item, leaves) for item in children(structure)]
     if isinstance(structure, dict):
         values = dict(zip([k for k, _ in _sorted(structure)], items, strict=True))
         return type(structure)((k, values[k]) for k in structure)
@@ -95,7 +96,7 @@ def _difference(first: Any, second: Any) -> tuple[type[Exception], str] | None:
         return ValueError, f"the keys {sorted(map(str, first))} and {sorted(map(str, second))}"
     if len(first) != len(second):
         return ValueError, f"{len(first)} entries against {len(second)}"
-    pairs = zip(_items(first), _items(second), strict=True)
+    pairs = zip(children(first), children(second), strict=True)
     return next((d for a, b in pairs if (d := _difference(a, b)) is not None), None)
 
 

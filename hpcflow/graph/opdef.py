@@ -211,6 +211,11 @@ def not_differentiable(*op_types: str) -> None:
         _GRADIENTS[op_type] = None
 
 
+def NotDifferentiable(op_type: str) -> None:
+    """Declare that no gradient flows through one op type; see :func:`not_differentiable`."""
+    not_differentiable(op_type)
+
+
 def get_gradient(name: str) -> Callable | None:
     """Return the gradient function registered as `name`, or None if not differentiable.
 

@@ -103,14 +103,14 @@ class Tensor:
 
     def eval(self, feed_dict: dict | None = None, session: Any = None) -> Any:
         """Run the default (or given) session for this tensor and return its value."""
-        return _session_for(session, self.graph).run(self, feed_dict)
+        return _session_for(session, self.graph, "eval").run(self, feed_dict)
 
     def _as_node_def_input(self) -> str:
         name = self._op.name
         return f"{name}:{self._value_index}" if self._value_index else name
 
     def __repr__(self) -> str:
-        return f"<hf.Tensor '{self.name}' shape={self.shape} dtype={self._dtype.name}>"
+        return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self._dtype.name}>"
 
     def __str__(self) -> str:
         dims = f", shape={self.shape}" if self._dims is not None else ""
@@ -119,16 +119,16 @@ class Tensor:
 
     def __bool__(self) -> bool:
         raise TypeError(
-            "Using a hf.Tensor as a Python `bool` is not allowed. Use `if t is not None:` instead "
-            "of `if t:` to test if a tensor is defined, and hf.cond to run a part of the graph "
-            f"depending on a value. ({self!r})"
+            "Using a `tf.Tensor` as a Python `bool` is not allowed. Use `if t is not None:` "
+            "instead of `if t:` to test if a tensor is defined, and tf.cond to run a part of the "
+            f"graph depending on a value. ({self!r})"
         )
 
     def __iter__(self) -> Any:
-        raise TypeError(f"'Tensor' object is not iterable ({self!r}); use hf.unstack")
+        raise TypeError(f"'Tensor' object is not iterable ({self!r}); use tf.unstack")
 
     def __len__(self) -> int:
-        raise TypeError(f"len() of {self!r} is not defined; use hf.shape or .shape")
+        raise TypeError(f"len() of {self!r} is not defined; use tf.shape or .shape")
 
     @staticmethod
     def _override_operator(operator: str, func: Callable) -> None:
@@ -158,10 +158,29 @@ class Operation:
         "type",
     )  # fmt: skip
 
-    def __init__(self, graph: Graph, op_def: OpDef, name: str, inputs: list[Tensor],
-                 control_inputs: list[Operation], attrs: dict[str, Any],
-                 output_types: list[DType], device: str = "",
-                 original_op: Operation | None = None) -> None:
+    def __init__(self, node_def: Any, g: Graph, inputs: list[Tensor] | None = None,
+                 output_types: list[DType] | None = None,
+                 control_inputs: list[Operation] | None = None, input_types: Any = None,
+                 original_op: Operation | None = None, op_def: OpDef | None = None) -> None:
+        """An operation as the protobuf `node_def` says, for the graph `g` but not added to it.
+
+        Programs call ``Graph.create_op``. `input_types` follow from the inputs. Raises
+        ``TypeError`` for another kind of `node_def`, ``ValueError`` for an unknown type or
+        attributes that it does not have.
+        """
+        from hpcflow.graph.attr_values import node_attrs
+
+        if type(node_def).__name__ != "NodeDef":
+            raise TypeError(f"node_def needs to be a NodeDef: {node_def!r}")
+        op_def = op_def or g._library.op_def(node_def.op)
+        attrs = node_attrs(node_def, op_def)
+        types = arg_types(op_def.outputs, attrs) if output_types is None else output_types
+        self._fill(g, op_def, node_def.name, list(inputs or []), list(control_inputs or []), attrs,
+                   list(types), node_def.device, original_op)
+
+    def _fill(self, graph: Graph, op_def: OpDef, name: str, inputs: list[Tensor],
+              control_inputs: list[Operation], attrs: dict[str, Any], output_types: list[DType],
+              device: str = "", original_op: Operation | None = None) -> None:
         self.graph = graph
         self.type = op_def.name
         self.name = name
@@ -258,7 +277,7 @@ class Operation:
 
     def run(self, feed_dict: dict | None = None, session: Any = None) -> None:
         """Run this operation in the default (or given) session."""
-        _session_for(session, self.graph).run(self, feed_dict)
+        _session_for(session, self.graph, "run").run(self, feed_dict)
 
     def _set_device(self, device: Any) -> None:
         self._device = device_string(device)
@@ -295,7 +314,7 @@ class Operation:
         self._control_flow_context = context
 
     def __repr__(self) -> str:
-        return f"<hf.Operation '{self.name}' type={self.type}>"
+        return f"<tf.Operation '{self.name}' type={self.type}>"
 
     def __str__(self) -> str:
         return str(self.node_def)
@@ -332,16 +351,19 @@ def device_string(device: Any) -> str:
     return device.to_string()
 
 
-def _session_for(session: Any, graph: Graph) -> Any:
+def _session_for(session: Any, graph: Graph, method: str) -> Any:
     """The given or the default session, checked to run `graph`."""
     from hpcflow.graph.graph import get_default_session
 
-    session = session or get_default_session()
+    doing = "evaluate tensor" if method == "eval" else "execute operation"
+    given, session = session, session or get_default_session()
     if session is None:
         raise ValueError(
-            "Cannot run without a session: no default session is registered. Use "
-            "`with sess.as_default()` or pass an explicit session."
+            f"Cannot {doing} using `{method}()`: No default session is registered. Use "
+            f"`with sess.as_default()` or pass an explicit session to `{method}(session=sess)`"
         )
     if session.graph is not graph:
-        raise ValueError("Cannot use the given session: the tensor's graph is different from it.")
+        which = "given" if given else "default"
+        raise ValueError(f"Cannot use the {which} session to {doing}: the {doing.split()[1]}'s "
+                         "graph is different from the session's graph.")
     return session

@@ -116,7 +116,8 @@ def merge_dims(a: Dims, b: Dims) -> Dims:
     if a is None or b is None:
         return b if a is None else a
     if len(a) != len(b):
-        raise ValueError(f"Shapes {show(a)} and {show(b)} must have the same rank")
+        raise ValueError(f"Shapes must be equal rank, but are {len(a)} and {len(b)}: shapes "
+                         f"{show(a)} and {show(b)} must have the same rank")
     return tuple(_merge_dim(x, y, a, b) for x, y in zip(a, b, strict=True))
 
 
@@ -171,8 +172,8 @@ def _broadcast_dim(x: int | None, y: int | None, a: Dims, b: Dims) -> int | None
         return x
     if x is None or y is None:
         return y if x is None else x
-    raise ValueError(f"Dimensions must be equal or 1 to broadcast, but are {x} and {y}: shapes "
-                     f"{show(a)} and {show(b)}")
+    raise ValueError(f"Dimensions must be equal, but are {x} and {y}, or 1 to broadcast: input "
+                     f"shapes: {show(a)}, {show(b)}")
 
 
 def show(dims: Dims) -> str:

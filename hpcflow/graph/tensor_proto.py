@@ -1,4 +1,4 @@
-"""TensorProto protobufs to and from NumPy arrays, and the NumPy forms of Python values."""
+"""The NumPy forms of Python values, and TensorProto protobufs of them."""
 
 from __future__ import annotations
 
@@ -7,16 +7,13 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.array_protos import make_ndarray, with_shape
 from hpcflow.dtypes import DType
 from hpcflow.shapes import TensorShape, as_shape
 
-_PYTHON_DEFAULTS = {np.dtype(np.float64): dtypes.float32, np.dtype(np.int64): dtypes.int32}
+__all__ = ["make_ndarray", "make_tensor_proto", "numpy_value"]
 
-# TensorProto's typed fields hold values where tensor_content is empty.
-_VALUE_FIELDS = {
-    "float32": "float_val", "float64": "double_val", "int64": "int64_val", "bool": "bool_val",
-    "uint32": "uint32_val", "uint64": "uint64_val",
-}  # fmt: skip
+_PYTHON_DEFAULTS = {np.dtype(np.float64): dtypes.float32, np.dtype(np.int64): dtypes.int32}
 
 
 def numpy_value(values: Any, dtype: DType | None = None, shape: Any = None) -> np.ndarray:
@@ -31,7 +28,7 @@ def numpy_value(values: Any, dtype: DType | None = None, shape: Any = None) -> n
     array = _from_numpy(values, dtype) if isinstance(values, (np.ndarray, np.generic)) else (
         _from_python(values, dtype))
     if shape is not None:
-        array = _with_shape(array, as_shape(shape))
+        array = with_shape(array, as_shape(shape))
     return array
 
 
@@ -63,7 +60,7 @@ def _from_python(values: Any, dtype: DType | None) -> np.ndarray:
         array = np.array(values)
     except ValueError as e:
         raise ValueError(f"Argument must be a dense tensor: {values!r} has no regular shape") from e
-    if array.dtype.kind == "O":
+    if array.dtype.kind in "OSU":  # NumPy makes texts of numbers that are listed with texts
         raise TypeError(_not_a_tensor(values))
     if dtype is None:
         default = dtypes.float32 if array.size == 0 else _default_for(array)
@@ -112,6 +109,7 @@ def _first(values: Any) -> Any:
 
 
 def _holds_text(values: Any) -> bool:
+    """Whether the first value is a text; then all must be."""
     return isinstance(_first(values), (str, bytes))
 
 
@@ -141,27 +139,6 @@ def _not_a_tensor(values: Any) -> str:
             "Consider casting elements to a supported type.")
 
 
-def _with_shape(array: np.ndarray, shape: TensorShape) -> np.ndarray:
-    """`array` in `shape`; a shorter list repeats its last element, as constants do in 1.x."""
-    if not shape.is_fully_defined():
-        raise ValueError(f"A constant needs a fully defined shape, got {shape}")
-    want: Any = shape._dims
-    if array.shape == want:
-        return array
-    size = int(np.prod(want, dtype=np.int64))
-    if array.size == size:
-        return array.reshape(want)
-    if size == 0:
-        return np.empty(want, dtype=array.dtype)
-    if array.size > size or array.size == 0:
-        raise ValueError(f"Too many elements provided. Needed at most {size}, but received "
-                         f"{array.size}" if array.size else "An empty list has no last element")
-    flat = np.empty(size, dtype=array.dtype)
-    flat[: array.size] = array.reshape(-1)
-    flat[array.size :] = array.reshape(-1)[-1]
-    return flat.reshape(want)
-
-
 def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
                       verify_shape: bool = False) -> Any:
     """Return a ``TensorProto`` holding `values` (Python or NumPy).
@@ -177,7 +154,7 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
     if shape is not None:
         if verify_shape and tuple(as_shape(shape).as_list()) != array.shape:
             raise TypeError(f"Expected Tensor's shape: {tuple(shape)}, got {array.shape}.")
-        array = _with_shape(array, as_shape(shape))
+        array = with_shape(array, as_shape(shape))
     kind = dtypes.as_dtype(dtype) if dtype is not None else dtypes.as_dtype(array.dtype)
     proto = tensor_pb2.TensorProto(dtype=kind.base_dtype.enum)
     proto.tensor_shape.CopyFrom(TensorShape(array.shape).as_proto())
@@ -186,45 +163,3 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
     else:
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
     return proto
-
-
-def make_ndarray(tensor: Any) -> np.ndarray:
-    """Return the array held by a ``TensorProto``; ``TypeError`` for an unknown type."""
-    dtype = dtypes.as_dtype(tensor.dtype).base_dtype
-    if not dtype.is_numpy_compatible:
-        raise TypeError(f"A TensorProto of type {dtype.name} has no array form")
-    shape = tuple(d.size for d in tensor.tensor_shape.dim)
-    if dtype is dtypes.string:
-        return _strings(list(tensor.string_val), shape)
-    if tensor.tensor_content:
-        size = int(np.prod(shape, dtype=np.int64)) * dtype.np.itemsize
-        if len(tensor.tensor_content) != size:
-            raise ValueError(f"TensorProto of {dtype.name} {shape} holds "
-                             f"{len(tensor.tensor_content)} bytes, expected {size}")
-        return np.frombuffer(tensor.tensor_content, dtype=dtype.np).copy().reshape(shape)
-    return _with_shape_or_zeros(_typed_values(tensor, dtype), dtype, shape)
-
-
-def _typed_values(tensor: Any, dtype: DType) -> np.ndarray:
-    if dtype.name in ("float16", "bfloat16"):
-        return np.array(tensor.half_val, dtype=np.uint16).view(dtype.np)
-    if dtype.is_complex:
-        field = tensor.scomplex_val if dtype is dtypes.complex64 else tensor.dcomplex_val
-        pairs = np.array(field, dtype=dtype.real_dtype.np)
-        return pairs.view(dtype.np)
-    return np.array(getattr(tensor, _VALUE_FIELDS.get(dtype.name, "int_val")), dtype=dtype.np)
-
-
-def _with_shape_or_zeros(values: np.ndarray, dtype: DType, shape: tuple) -> np.ndarray:
-    if values.size == 0:
-        return np.zeros(shape, dtype=dtype.np)
-    return _with_shape(values, TensorShape(shape))
-
-
-def _strings(values: list[bytes], shape: tuple) -> np.ndarray:
-    size = int(np.prod(shape, dtype=np.int64))
-    if len(values) < size:
-        values = values + [values[-1] if values else b""] * (size - len(values))
-    out = np.empty(size, dtype=object)
-    out[:] = values[:size]
-    return out.reshape(shape)

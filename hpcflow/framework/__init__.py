@@ -1,0 +1,1 @@
+"""What the 1.x API keeps under ``python.framework``: functions."""

@@ -1,0 +1,68 @@
+"""Functions of ``python.framework`` of 1.x that its programs use, but not its public API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.opdef import get_gradient
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.shape_inference import constant_value_as_dims
+from hpcflow.graph.sparse_tensor import SparseTensor
+from hpcflow.shapes import TensorShape
+
+
+def get_gradient_function(op: Operation) -> Callable | None:
+    """Return the function that computes the gradient of `op`; None where nothing flows.
+
+    Raises ``LookupError`` if none is registered.
+    """
+    mapped = op.node_def.attr
+    name = mapped["_gradient_op_type"].s.decode() if "_gradient_op_type" in mapped else op.type
+    return get_gradient(name)
+
+
+def name_from_scope_name(name: str) -> str:
+    """Return the name of an op, given the name of its scope: without a slash at the end."""
+    return name.removesuffix("/")
+
+
+def strip_name_scope(name: str, export_scope: str | None) -> str:
+    """Return `name` without the scope `export_scope` in front (also behind ``^``, ``loc:@``)."""
+    if not export_scope:
+        return name
+    for mark in ("^", "loc:@", ""):
+        start = f"{mark}{export_scope.removesuffix('/')}/"
+        if name.startswith(start):
+            return mark + name.removeprefix(start)
+    return name
+
+
+def prepend_name_scope(name: str, import_scope: str | None) -> str:
+    """Return `name` with the scope `import_scope` in front (behind ``^`` and ``loc:@``)."""
+    if not import_scope:
+        return name
+    mark = next(m for m in ("^", "loc:@", "") if name.startswith(m))
+    return f"{mark}{import_scope.removesuffix('/')}/{name.removeprefix(mark)}"
+
+
+def get_all_collection_keys() -> list:
+    """Return the keys of all collections of the default graph."""
+    return get_default_graph().get_all_collection_keys()
+
+
+def add_to_collections(names: Iterable, value: Any) -> None:
+    """Add `value` to each of several collections of the default graph."""
+    get_default_graph().add_to_collections(names, value)
+
+
+def is_tensor(x: Any) -> bool:
+    """Return whether `x` is a tensor, dense or sparse, or a variable."""
+    return isinstance(x, (Tensor, SparseTensor, IndexedSlices)) or hasattr(x, "_as_graph_element")
+
+
+def constant_value_as_shape(tensor: Tensor) -> TensorShape:
+    """Return what is known of a 1-D integer tensor that stands for a shape."""
+    return TensorShape(constant_value_as_dims(tensor))
