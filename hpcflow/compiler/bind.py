@@ -13,9 +13,19 @@ import numpy as np
 
 from hpcflow import config
 from hpcflow.compiler.checks import watched
-from hpcflow.compiler.codegen import ALIASES, NOTHING, Bound
 from hpcflow.compiler.explain import explain, node_error
-from hpcflow.compiler.ir import BACK_EDGE_TYPES, FETCH, MERGE_TYPES, RECV, Node, ref_inputs
+from hpcflow.compiler.ir import (
+    BACK_EDGE_TYPES,
+    ENTER_TYPES,
+    FETCH,
+    MERGE_TYPES,
+    RECV,
+    SWITCH_TYPES,
+    Node,
+    Port,
+    ref_inputs,
+)
+from hpcflow.compiler.translate import ALIASES, NOTHING, Bound
 from hpcflow.errors import UnimplementedError
 from hpcflow.kernels.registry import (
     RESOURCE,
@@ -94,7 +104,7 @@ class Binder:
         if kernel is None:
             raise node_error(UnimplementedError, f"No kernel for {node.type} on {device.type}: "
                              f"{describe_kernels(node.type)}", node, node.device)
-        constants = [s.attrs["value"] if s.is_const else None for s, _ in node.inputs]
+        constants = [_constant_value(p) for p in node.inputs]
         function = instantiate(node, kernel, device, self.context, constants)
         if kernel.mode == RESOURCE:
             return self._constant(node, function, kernel)
@@ -158,6 +168,18 @@ class Binder:
 
             found = self._constant_moves[device] = move
         return found
+
+
+def _constant_value(port: Port) -> Any:
+    """The value of an input that is the same whenever it is alive, else None."""
+    node, _ = port
+    while node.type in _PASSING and (node.type not in ENTER_TYPES or node.attrs.get("is_constant")):
+        node, _ = node.inputs[0]
+    return node.attrs["value"] if node.type == "Const" else None
+
+
+# Ops that pass a constant on; what enters a loop once is a variable's first value only.
+_PASSING = SWITCH_TYPES | ENTER_TYPES | {"Identity"}
 
 
 def instantiate(node: Node, kernel: Kernel, device: Any, context: Any, constants: list) -> Any:

@@ -27,7 +27,7 @@ def check(graph: StepGraph, stage: str) -> None:
                               f"which has {len(source.dtypes)}")
         for source in node.controls:
             _check_source(source, node, position, stage)
-        if stage in ("place", "reads", "regions") and "/device:" not in node.device:
+        if stage in ("place", "reads", "loops", "regions") and "/device:" not in node.device:
             raise _broken(f"After {stage}: {node.name} has no device")
 
 

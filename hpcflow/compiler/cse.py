@@ -11,6 +11,9 @@ from hpcflow.compiler.unused import is_pure
 from hpcflow.dtypes import DType
 
 _SMALL = 1024  # bytes of a constant that are compared by content
+# They have effects, but of two equal ones, one is enough: it reads and clears the elements.
+_REPEATABLE = frozenset(f"TensorArray{what}V{version}" for version in (2, 3)
+                        for what in ("Read", "Gather", "Concat", "Size"))
 _PLAIN = frozenset({bool, int, bytes, str})
 
 
@@ -19,7 +22,7 @@ def eliminate_common_subexpressions(graph: StepGraph) -> None:
     seen: dict[Any, Node] = {}
     merged: dict[Node, Node] = {}
     for node in graph.nodes:
-        if not is_pure(node):
+        if not is_pure(node) and node.type not in _REPEATABLE:
             continue
         key = _key(node, merged)
         if key is None:
@@ -52,6 +55,6 @@ def _attr_key(value: Any) -> Any:
         return id(value)
     if kind is np.ndarray:
         if value.dtype.kind == "O":
-            return repr(value.tolist()) if value.size <= 16 else None
+            return (value.shape, repr(value.tolist())) if value.size <= 16 else None
         return (value.dtype.str, value.shape, value.tobytes()) if value.nbytes <= _SMALL else None
     return value if kind in _PLAIN else repr(value)

@@ -14,36 +14,39 @@ from hpcflow import config
 from hpcflow.compiler import codegen
 from hpcflow.compiler.bind import Binder
 from hpcflow.compiler.checks import check_items
-from hpcflow.compiler.codegen import Bound, RegionFunction
+from hpcflow.compiler.codegen import RegionFunction
+from hpcflow.compiler.compress import ATTR
 from hpcflow.compiler.explain import node_error
 from hpcflow.compiler.frames import FrameInfo, assign_frames
 from hpcflow.compiler.ir import (
     CONTROL_FLOW_TYPES,
     FEED,
     FETCH,
+    LOOP_GATE,
     RECV,
     SEND,
     Node,
     Port,
     topological,
-    writes_state,
 )
 from hpcflow.compiler.partition import task_of
+from hpcflow.compiler.structure import Unstructured
+from hpcflow.compiler.translate import Bound, input_refs
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.kernels.registry import ASYNC, STEP, Kernel
+from hpcflow.kernels.registry import ASYNC, STEP, Kernel, is_early
 
 # Always alive, so never part of a region that can be dead.
 _ALONE = frozenset({"ControlTrigger"})
 
 # Kinds of items.
-CALL, CALL_ASYNC, RECEIVE, SOURCE, SWITCH, MERGE, ENTER, EXIT, NEXT = range(9)
+CALL, CALL_ASYNC, RECEIVE, SOURCE, SWITCH, MERGE, ENTER, EXIT, NEXT, GATE = range(10)
 
 MISSING = object()  # a fetched value that has not arrived
 
 _CONTROL_KINDS = {
     "Switch": SWITCH, "RefSwitch": SWITCH, "Merge": MERGE, "RefMerge": MERGE, "Enter": ENTER,
     "RefEnter": ENTER, "Exit": EXIT, "RefExit": EXIT, "NextIteration": NEXT,
-    "RefNextIteration": NEXT,
+    "RefNextIteration": NEXT, LOOP_GATE: GATE,
 }  # fmt: skip
 
 
@@ -57,7 +60,7 @@ class Item:
         count: the number of inputs that arrive; ``pending`` adds the control inputs (for a Merge
             see the executor).
         function: a region's function, an asynchronous kernel, or what brings the predicate of a
-            Switch to the host.
+            Switch or gate to the host.
         fixed: input position -> value of the inputs that are the same in every step.
         targets: (output, slot, cell, index) of every reader that is not a Merge.
         merges: (output, slot, item) of the readers that are.
@@ -93,7 +96,8 @@ class Item:
         self.sends = [n for n in nodes if n.type in (SEND, "_SendControl")]
         self.child: Layout | None = None
         self.edge: Edge | None = None
-        self.never_dead = nodes[0].type == "ControlTrigger"
+        # What arrives in a loop says itself whether it is dead.
+        self.never_dead = nodes[0].type == "ControlTrigger" or kind == RECEIVE
         self.has_more = False  # more than targets
         self.is_constant_enter = kind == ENTER and bool(nodes[0].attrs.get("is_constant"))
 
@@ -105,14 +109,17 @@ class Layout:
     """What an iteration of a frame holds: a count per item, a slot per input that arrives.
 
     ``initial`` are the counts at the start; ``sources`` the items that wait for nothing;
-    ``enters`` the number of Enter items that lead into the frame.
+    ``enters`` the number of Enter items that lead into the frame. Where the loop is spread over
+    tasks, ``gate`` says with which.
     """
 
-    __slots__ = ("info", "initial", "slot_count", "sources", "enters", "parallel")
+    __slots__ = ("info", "initial", "slot_count", "sources", "enters", "parallel", "gate", "parent")
 
-    def __init__(self, info: FrameInfo) -> None:
+    def __init__(self, info: FrameInfo, parent: Layout | None) -> None:
         self.info = info
+        self.parent = parent
         self.parallel = info.parallel
+        self.gate: Gate | None = None
         self.initial: list[int] = []
         self.slot_count = 0
         self.sources: list[Item] = []
@@ -133,18 +140,41 @@ class Layout:
             self.sources.append(item)
 
 
-class Edge:
-    """A tensor's way from this task to another or back, fixed when the step is compiled."""
+class Gate:
+    """With whom a task runs a loop that is spread over tasks.
 
-    __slots__ = ("key", "node", "peer", "nbytes", "dims", "dtype", "is_control", "index")
+    ``loop`` numbers the loop in its step. The owner of the predicate is ahead of its ``followers``
+    by ``parallel_iterations`` at most: each tells it after every ``stride`` iterations.
+    """
+
+    __slots__ = ("loop", "owner", "followers", "stride")
+
+    def __init__(self, node: Node, parallel: int) -> None:
+        self.loop: int = node.attrs["loop"]
+        self.owner: str = node.attrs["owner"].decode()
+        self.followers: list[str] = [f.decode() for f in node.attrs["followers"]]
+        self.stride = max(parallel // 2, 1)
+
+
+class Edge:
+    """A tensor's way from this task to another or back, fixed when the step is compiled.
+
+    ``depth`` is the number of loops that it is in: a value belongs to one iteration of each.
+    A ``compressed`` edge carries the upper halves of float32 values; ``nbytes`` counts these.
+    """
+
+    __slots__ = ("key", "node", "peer", "nbytes", "dims", "dtype", "is_control", "index", "depth",
+                 "compressed")  # fmt: skip
 
     def __init__(self, node: Node, sending: bool, index: int) -> None:
         self.key: bytes = node.attrs["tensor_name"]
+        self.depth: int = node.attrs.get("depth", 0)
         self.node = node
         other = node.attrs["recv_device" if sending else "send_device"].decode()
         self.peer = task_of(other)
         self.is_control = node.type.endswith("Control")
         self.index = index
+        self.compressed = node.attrs.get(ATTR) == b"bfloat16"
         self.dtype = self._type_of(node, sending)
         self.dims: Any = None
         if not self.is_control:
@@ -161,7 +191,7 @@ class Edge:
         """Size of the message when it is known to both ends and not empty, else 0."""
         if self.dims is None:
             return 0
-        size = self.dtype.size
+        size = 2 if self.compressed else self.dtype.size
         for d in self.dims:
             size *= d
         return size
@@ -177,21 +207,33 @@ class Executable:
                  compiled: bool, fetch_count: int = 0) -> None:
         self.task = task
         self._fetch_count = fetch_count  # of the whole step; operations run where they are
-        self.sends: list[Edge] = []
-        self.recvs: list[Edge] = []
-        self.items: list[Item] = []
-        self.feeds: dict[int, Item] = {}
-        self.results: list[Any] = []  # what a step starts with: None for operations
         self.resources_version = context.resources.version if context is not None else 0
-        self._layouts: dict[FrameInfo, Layout] = {}
-        self._build(nodes, Binder(devices, context), compiled)
-        self.receives = [i for i in self.items if i.kind == RECEIVE]
+        try:
+            self._build(nodes, Binder(devices, context), compiled)
+        except Unstructured:  # the executor runs everything
+            self._build(nodes, Binder(devices, context), False)
+        # What is to be told when a step begins: the collective operations that it will enter.
+        self.collectives = getattr(context, "take_schedule", lambda: None)()
+        self.receives = [i for i in self.items if i.kind == RECEIVE and not i.edge.depth]  # type: ignore[union-attr]
         self.direct = self._direct_form()
+        self.tracer: Any = None  # makes what a traced step keeps its record in
 
     # ------------------------------------------------------------ building
 
     def _build(self, nodes: list[Node], binder: Binder, compiled: bool) -> None:
-        order = topological(nodes, writes_state)
+        self.sends: list[Edge] = []
+        self.recvs: list[Edge] = []
+        self.loop_sends: list[Edge] = []
+        self.loop_recvs: list[Edge] = []
+        self.spread: dict[int, Layout] = {}  # the loops that are spread over tasks, by number
+        self.items: list[Item] = []
+        self.feeds: dict[int, Item] = {}
+        self.results: list[Any] = []  # what a step starts with: None for operations
+        self._layouts: dict[FrameInfo, Layout] = {}
+        if not compiled:
+            for node in nodes:
+                node.absorbed = False
+        order = topological(nodes)
         remote = {n for n in nodes if _is_remote(n)}
         bound = {node: self._bind(node, binder, remote) for node in order}
         _pass_on_controls(order, bound)
@@ -213,14 +255,17 @@ class Executable:
     def _bind(self, node: Node, binder: Binder, remote: set[Node]) -> Bound:
         if node in remote:
             sending = node.type.startswith("_Send")
-            edges = self.sends if sending else self.recvs
+            if node.attrs.get("depth"):
+                edges = self.loop_sends if sending else self.loop_recvs
+            else:
+                edges = self.sends if sending else self.recvs
             edge = Edge(node, sending, len(edges))
             edges.append(edge)
             if sending:
                 return Bound(node, _SEND_KERNEL, _sender(edge))
             binder.follow(node)
             return Bound(node, None, None)
-        if node.type in CONTROL_FLOW_TYPES or node.type == FEED:
+        if node.type in CONTROL_FLOW_TYPES or node.type in (FEED, LOOP_GATE):
             binder.follow(node)
             return Bound(node, None, None)
         return binder.bind(node)
@@ -247,15 +292,16 @@ class Executable:
         outputs: list[Port | None] = [(node, i) for i in range(len(node.dtypes))]
         if kind == RECEIVE:
             item = Item(index, kind, [node], [], outputs)
-            item.edge = next(e for e in self.recvs if e.node is node)
+            edges = self.loop_recvs if node.attrs.get("depth") else self.recvs
+            item.edge = next(e for e in edges if e.node is node)
             return item
         item = Item(index, kind, [node], [p for p in node.inputs if p not in known], outputs)
         if kind == CALL_ASYNC:
             item.function = _async_call(b, known)
         else:
             item.fixed = {i: known[p] for i, p in enumerate(node.inputs) if p in known}
-        if kind == SWITCH:
-            item.function = binder.to_host(node, 1)
+        if kind in (SWITCH, GATE):
+            item.function = binder.to_host(node, 1 if kind == SWITCH else 0)
         return item
 
     # ------------------------------------------------------------ frames
@@ -267,16 +313,27 @@ class Executable:
         self.has_frames = any(i.kind in (ENTER, EXIT, NEXT) for i in self.items)
         if self.has_frames:
             frames = assign_frames(order, root, lambda node: bound[node].is_constant)
-        self.root = self._layouts[root] = Layout(root)
+        self.root = self._layouts[root] = Layout(root, None)
         for item in self.items:
-            info = frames.get(item.nodes[0], root)
-            self._layouts.setdefault(info, Layout(info)).add(item)
+            # A region that holds whole loops is outside of them.
+            info = min([frames.get(n, root) for n in item.nodes], key=lambda f: f.depth)
+            self._layout(info).add(item)
             if info is not root:
                 _check_no_fetch(item, info)
+                _check_not_collective(item, info)
             if item.kind == ENTER:
-                child = info.child(item.nodes[0])
-                item.child = self._layouts.setdefault(child, Layout(child))
+                item.child = self._layout(info.child(item.nodes[0]))
                 item.child.enters += 1
+            elif item.kind == GATE:
+                gate = item.layout.gate = Gate(item.nodes[0], info.parallel)
+                self.spread[gate.loop] = item.layout
+
+    def _layout(self, info: FrameInfo) -> Layout:
+        found = self._layouts.get(info)
+        if found is None:
+            parent = self._layout(info.parent) if info.parent is not None else None
+            found = self._layouts[info] = Layout(info, parent)
+        return found
 
     # ------------------------------------------------------------ connections
 
@@ -341,6 +398,14 @@ def _check_no_fetch(item: Item, info: FrameInfo) -> None:
                              f"loop '{info.name}'; fetch what leaves it through Exit", node)
 
 
+def _check_not_collective(item: Item, info: FrameInfo) -> None:
+    """How often a loop runs is not known beforehand, nor that it is the same on all ranks."""
+    node = item.nodes[0]
+    if is_early(node.type):
+        raise node_error(InvalidArgumentError, f"'{node.name}' is a collective operation inside "
+                         f"the loop '{info.name}', which is not possible: run it outside", node)
+
+
 def _control_sources(item: Item, by_node: dict[Node, Item]) -> list[Item]:
     """The items that `item` waits for without reading them (all at once, or by a data edge)."""
     inside = set(item.nodes)
@@ -377,6 +442,10 @@ _SEND_KERNEL = Kernel("_Send", "xp", lambda node: None, mode=STEP)
 def _sender(edge: Edge) -> Any:
     """The function that a region calls to send: the step knows the lane."""
     index = edge.index
+    if edge.depth:
+        if edge.is_control:
+            return lambda step: step.send_in_loop(index, None)
+        return lambda step, value: step.send_in_loop(index, value)
     if edge.is_control:
         return lambda step: step.send(index, None)
     return lambda step, value: step.send(index, value)
@@ -384,6 +453,8 @@ def _sender(edge: Edge) -> Any:
 
 def _kind_of(b: Bound) -> int:
     node = b.node
+    if node.absorbed:
+        return CALL
     if node.type in _CONTROL_KINDS:
         return _CONTROL_KINDS[node.type]
     if node.type == FEED:
@@ -402,10 +473,11 @@ def _groups(order: list[Node], bound: dict[Node, Bound], compiled: bool) -> list
         b = bound[node]
         if b.is_constant:
             continue
-        alone = not compiled or node.type in _ALONE or _kind_of(b) != CALL
+        alone = not compiled or _kind_of(b) != CALL or node.type in _ALONE and not node.absorbed
         groups.setdefault(("alone", node) if alone else ("region", node.device, node.region),
                           []).append(b)
-    return list(groups.values())
+    # What is ready runs in this order.
+    return sorted(groups.values(), key=lambda group: not is_early(group[0].node.type))
 
 
 def _wanted_ports(groups: list[list[Bound]], known: dict) -> dict[int, list[Port | None]]:
@@ -435,7 +507,7 @@ def _fetched_ports(group: list[Bound]) -> list[Port | None]:
 def _async_call(b: Bound, known: dict) -> Any:
     """``f(step, done, *values)`` with constants filled in, variables read and values moved."""
     node, function = b.node, b.function
-    refs = codegen.input_refs(node)
+    refs = input_refs(node)
     moves = b.moves or (None,) * len(refs)
     plan = []
     for port, takes_reference, move in zip(node.inputs, refs, moves, strict=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
@@ -43,7 +44,7 @@ def explain(error: BaseException, node: Node, inputs: list, where: str,
         return error
     kind, message = _classify(error)
     explained = node_error(kind, message, node, where, [v for v in inputs if v is not None], rank)
-    explained.__cause__ = None if isinstance(error, OpError) else error
+    explained.__cause__ = error.__cause__ if isinstance(error, OpError) else error
     return explained
 
 
@@ -56,10 +57,19 @@ def _classify(error: Exception) -> tuple[type[OpError], str]:
     if isinstance(error, NotImplementedError):
         return errors.UnimplementedError, text
     if isinstance(error, (ValueError, TypeError, IndexError, ZeroDivisionError, OverflowError)):
-        return errors.InvalidArgumentError, text
+        return errors.InvalidArgumentError, _with_shapes(text)
     if isinstance(error, FileNotFoundError):
         return errors.NotFoundError, text
     return errors.InternalError, f"{type(error).__name__}: {text}"
+
+
+def _with_shapes(text: str) -> str:
+    """NumPy's message about operands that do not broadcast, with the shapes as elsewhere."""
+    if not text.startswith("operands could not be broadcast"):
+        return text
+    shapes = re.findall(r"\(([\d, ]*)\)", text)
+    shown = " vs. ".join(f"[{','.join(s.replace(' ', '').strip(',').split(','))}]" for s in shapes)
+    return f"Incompatible shapes: {shown}"
 
 
 def summary(value: Any) -> Any:

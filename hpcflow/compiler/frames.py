@@ -10,9 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hpcflow.compiler.explain import node_error
-from hpcflow.compiler.ir import BACK_EDGE_TYPES, ENTER_TYPES, EXIT_TYPES, Node, StepGraph
-from hpcflow.compiler.partition import task_of
-from hpcflow.errors import InvalidArgumentError, UnimplementedError
+from hpcflow.compiler.ir import BACK_EDGE_TYPES, ENTER_TYPES, EXIT_TYPES, Node
+from hpcflow.errors import InvalidArgumentError
 
 
 class FrameInfo:
@@ -26,6 +25,11 @@ class FrameInfo:
         self.children: dict[str, FrameInfo] = {}
         self.parallel = parallel
         self.depth: int = 0 if parent is None else parent.depth + 1
+
+    @property
+    def path(self) -> tuple[str, ...]:
+        """The names of the frames from the outermost loop down to this; empty for the root."""
+        return () if self.parent is None else (*self.parent.path, self.name)
 
     def child(self, enter: Node) -> FrameInfo:
         """The frame that an Enter node of this frame leads into."""
@@ -51,7 +55,7 @@ def assign_frames(order: list[Node], root: FrameInfo,
         for source in [*(s for s, _ in node.inputs), *node.controls]:
             if source.type in BACK_EDGE_TYPES or source not in frames or is_known(source):
                 continue
-            frame = _frame_after(source, frames[source])
+            frame = frame_after(source, frames[source])
             if found is not None and frame is not found:
                 raise _mixed(node, origin, found, source, frame)
             found, origin = frame, source
@@ -59,7 +63,7 @@ def assign_frames(order: list[Node], root: FrameInfo,
     return frames
 
 
-def _frame_after(source: Node, frame: FrameInfo) -> FrameInfo:
+def frame_after(source: Node, frame: FrameInfo) -> FrameInfo:
     """The frame that the readers of `source` are in."""
     if source.type in ENTER_TYPES:
         return frame.child(source)
@@ -70,30 +74,7 @@ def _frame_after(source: Node, frame: FrameInfo) -> FrameInfo:
     return frame
 
 
-def refuse_loops_over_tasks(graph: StepGraph) -> None:
-    """Raise ``UnimplementedError`` naming the edge where a loop leaves its task.
-
-    Edges between tasks carry one value a step; one inside a loop would carry one an iteration.
-    """
-    if len({task_of(n.device) for n in graph.nodes}) < 2 or not any(
-            n.type in ENTER_TYPES for n in graph.nodes):
-        return
-    root = FrameInfo("", None)
-    frames = assign_frames(graph.nodes, root, _same_everywhere)
-    for node in graph.nodes:
-        for source in [*(s for s, _ in node.inputs), *node.controls]:
-            if task_of(source.device) == task_of(node.device) or _same_everywhere(source):
-                continue
-            frame = _frame_after(source, frames[source])
-            if frame is not root:
-                raise node_error(
-                    UnimplementedError,
-                    f"The loop '{frame.name}' is spread over tasks: '{source.name}' is on "
-                    f"{source.device}, its reader '{node.name}' on {node.device}. A loop must stay "
-                    "on one task; it may read values of other tasks from outside", node)
-
-
-def _same_everywhere(node: Node) -> bool:
+def same_everywhere(node: Node) -> bool:
     """True for constants and for handles of state."""
     if node.inputs or node.controls:
         return False

@@ -14,7 +14,7 @@ from typing import Any
 from hpcflow.dtypes import DType
 from hpcflow.graph.opdef import OpDef, get_op_def
 from hpcflow.graph.operation import Operation, arg_length, arg_types
-from hpcflow.kernels.registry import Kernel, find_kernel
+from hpcflow.kernels.registry import ASYNC, Kernel, find_kernel
 
 BACK_EDGE_TYPES = frozenset({"NextIteration", "RefNextIteration"})
 MERGE_TYPES = frozenset({"Merge", "RefMerge"})
@@ -23,9 +23,11 @@ ENTER_TYPES = frozenset({"Enter", "RefEnter"})
 EXIT_TYPES = frozenset({"Exit", "RefExit"})
 FRAME_TYPES = ENTER_TYPES | EXIT_TYPES | BACK_EDGE_TYPES
 CONTROL_FLOW_TYPES = MERGE_TYPES | SWITCH_TYPES | FRAME_TYPES
+BARRIER_TYPES = CONTROL_FLOW_TYPES | {"LoopCond", "ControlTrigger"}
 
 FEED, FETCH = "_Feed", "_Fetch"
 SEND, RECV = "_Send", "_Recv"
+LOOP_GATE = "_LoopGate"
 
 
 Port = tuple["Node", int]  # one output of a node
@@ -41,13 +43,14 @@ class Node:
         dims: static dims per output; dtypes: element type per output (ref types for handles).
         order: position of the operation in the graph; ties of scheduling are broken by it.
         region: key of the region the node may share, set by the ``regions`` pass.
+        absorbed: True for a node of a conditional or loop that runs inside its region.
         op: the user's Operation, for messages; None for nodes that passes made or that came over
             the network.
         site: the user's line where there is no Operation to tell it.
     """
 
     __slots__ = ("type", "name", "op_def", "attrs", "inputs", "controls", "device", "dtypes",
-                 "dims", "order", "region", "op", "site")  # fmt: skip
+                 "dims", "order", "region", "absorbed", "op", "site")  # fmt: skip
 
     def __init__(self, type: str, name: str, op_def: OpDef, attrs: dict[str, Any],
                  inputs: list[tuple[Node, int]], controls: list[Node], device: str,
@@ -64,6 +67,7 @@ class Node:
         self.dims = dims
         self.order = order
         self.region: Any = None
+        self.absorbed = False
         self.op = op
         self.site: tuple[str, int, str] | None = None
 
@@ -100,6 +104,16 @@ def kernel_of(node: Node) -> Kernel | None:
     return find_kernel(node.type, device_type(node.device), node.attrs)
 
 
+def is_barrier(node: Node) -> bool:
+    """True if `node` always runs by itself: it may wait, or decides what is alive."""
+    if node.absorbed:
+        return False
+    if node.type in BARRIER_TYPES:
+        return True
+    kernel = kernel_of(node)
+    return kernel is not None and kernel.mode == ASYNC
+
+
 def ref_inputs(node: Node) -> list[bool]:
     """For each input of the definition, whether it takes a reference; empty if none does."""
     if not takes_references(node.op_def):
@@ -128,12 +142,23 @@ def writes_state(node: Node) -> bool:
 
 class StepGraph:
     """The nodes of one step, in an order in which producers come before consumers (back edges
-    of loops excepted), with its feeds and fetches."""
+    of loops excepted), with its feeds and fetches. The feeds of an `incremental` step arrive one by
+    one.
 
-    def __init__(self, nodes: list[Node], feeds: list[Node], fetches: list[Node]) -> None:
+    Attributes:
+        kept: nodes that no fetch depends on, but that the step cannot do without.
+        tokens: (path of a frame, task) -> the node that stands there for the beginning of an
+            iteration; of loops that are spread over tasks.
+    """
+
+    def __init__(self, nodes: list[Node], feeds: list[Node], fetches: list[Node],
+                 incremental: bool = False) -> None:
         self.nodes = nodes
         self.feeds = feeds
         self.fetches = fetches
+        self.incremental = incremental
+        self.kept: list[Node] = []
+        self.tokens: dict[tuple[tuple[str, ...], str], Node] = {}
 
     def consumers(self) -> dict[Node, list[Node]]:
         """Node -> nodes that read or wait for it."""
@@ -157,9 +182,9 @@ class StepGraph:
         self.nodes = [n for n in self.nodes if n not in mapping]
 
     def sweep(self) -> None:
-        """Drop the nodes that no fetch depends on."""
+        """Drop the nodes that neither a fetch nor a kept node depends on."""
         alive: set[Node] = set()
-        stack = list(self.fetches)
+        stack = [*self.fetches, *self.kept]
         while stack:
             node = stack.pop()
             if node in alive:
@@ -174,9 +199,9 @@ def _unique(nodes: Iterable[Node]) -> list[Node]:
     return list(dict.fromkeys(nodes))
 
 
-def topological(nodes: list[Node], later: Any = None) -> list[Node]:
-    """`nodes` sorted producers first, by ``order`` where free; those with ``later(node)`` true
-    wait until nothing else is ready. Edges out of NextIteration are ignored.
+def topological(nodes: list[Node]) -> list[Node]:
+    """`nodes` sorted producers first, by ``order`` where free. Edges out of NextIteration are
+    ignored.
 
     Raises ``ValueError`` naming nodes on a cycle.
     """
@@ -197,7 +222,7 @@ def topological(nodes: list[Node], later: Any = None) -> list[Node]:
     serial = {n: i for i, n in enumerate(nodes)}
 
     def key(n: Node) -> tuple:
-        return (bool(later(n)) if later else False, n.order, serial[n], n)
+        return (n.order, serial[n], n)
 
     ready = [key(n) for n in nodes if not waiting[n]]
     heapq.heapify(ready)

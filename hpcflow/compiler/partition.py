@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.compiler.explain import node_error
-from hpcflow.compiler.ir import RECV, SEND, Node, StepGraph, new_node
-from hpcflow.compiler.regions import is_barrier
+from hpcflow.compiler.frames import FrameInfo, assign_frames, frame_after, same_everywhere
+from hpcflow.compiler.ir import RECV, SEND, Node, StepGraph, is_barrier, new_node
 from hpcflow.errors import InvalidArgumentError
 
 
@@ -20,6 +20,8 @@ def partition(graph: StepGraph) -> dict[str, list[Node]]:
 
     Constants are copied to where they are read. Between devices of one task the Recv node has its
     Send node as an input; between tasks the two are connected by the attribute ``tensor_name``.
+    Inside a loop, where such an edge carries a value per iteration, its Recv node waits for the
+    token of the loop on its task, and the attribute ``frame`` names the loop.
     """
     return _Partitioner(graph).run()
 
@@ -29,6 +31,9 @@ class _Partitioner:
         self.graph = graph
         self.received: dict[Any, Node] = {}
         self.parts: dict[str, list[Node]] = {}
+        self.root = FrameInfo("", None)
+        self.frames = assign_frames(graph.nodes, self.root, same_everywhere) if (
+            graph.tokens) else {}
 
     def run(self) -> dict[str, list[Node]]:
         for node in self.graph.nodes:
@@ -84,7 +89,7 @@ class _Partitioner:
 
     def _control_edge(self, node: Node, source: Node) -> Node:
         attrs = _edge_attrs(f"^{source.name}", source.device, node.device)
-        send = new_node("_SendControl", f"{source.name}/_send_control", attrs, [], [source],
+        send = new_node("_SendControl", f"{source.name}/_send_control", dict(attrs), [], [source],
                         source.device, [], source.order + 0.25)
         recv = new_node("_RecvControl", f"{source.name}/_recv_control", dict(attrs), [], [],
                         node.device, [], source.order + 0.5)
@@ -102,9 +107,20 @@ class _Partitioner:
                 recv.inputs = [(send, 0)]
             else:
                 recv.controls = [send]
+        elif self.frames:
+            self._tag(send, recv, frame_after(source, self.frames[source]))
         self.parts[task_of(send.device)].append(send)
         self.parts[task_of(recv.device)].append(recv)
         return recv
+
+    def _tag(self, send: Node, recv: Node, frame: FrameInfo) -> None:
+        """Inside a loop the values that go over an edge are told apart by their iteration."""
+        if frame is self.root:
+            return
+        for node in (send, recv):
+            node.attrs["frame"] = frame.name.encode()
+            node.attrs["depth"] = frame.depth
+        recv.controls = [self.graph.tokens[frame.path, task_of(recv.device)]]
 
 
 def attrs_key(node: Node) -> bytes:

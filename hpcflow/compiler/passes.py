@@ -7,29 +7,53 @@ from typing import Any, NamedTuple
 
 from hpcflow import config
 from hpcflow.compiler import checks
+from hpcflow.compiler.compress import Rule, compress_edges
 from hpcflow.compiler.cse import eliminate_common_subexpressions
+from hpcflow.compiler.dead_branches import remove_dead_branches
+from hpcflow.compiler.deterministic import order_accesses
 from hpcflow.compiler.fold import fold_constants
-from hpcflow.compiler.frames import refuse_loops_over_tasks
+from hpcflow.compiler.fuse_layers import fuse_layers
+from hpcflow.compiler.fuse_updates import fuse_updates
+from hpcflow.compiler.inline import inline_functions
 from hpcflow.compiler.ir import Node, StepGraph
+from hpcflow.compiler.loops import spread_loops
 from hpcflow.compiler.partition import partition
 from hpcflow.compiler.place import Placer
 from hpcflow.compiler.prune import prune
 from hpcflow.compiler.reads import split_reads
+from hpcflow.compiler.recompute import recompute
 from hpcflow.compiler.regions import assign_regions
+from hpcflow.compiler.schedule import schedule
+from hpcflow.compiler.simplify import simplify
 from hpcflow.compiler.unused import drop_unread
 from hpcflow.graph.operation import Operation, Tensor
 
 
 class PassContext(NamedTuple):
-    """What passes may use: the placer, the session's memory of placements, CPU kernels."""
+    """What passes may use: the placer, the session's memory of placements, CPU kernels; whether
+    forward values are computed again ("", "hinted" or "all"); which edges are compressed."""
 
     placer: Placer
     remembered: dict[str, str]
     instantiate: Callable[[Node, list], Any]
+    recompute: str = ""
+    compress: tuple[Rule, ...] = ()
+
+
+def _functions(graph: StepGraph, context: PassContext) -> None:
+    inline_functions(graph)
 
 
 def _fold(graph: StepGraph, context: PassContext) -> None:
     fold_constants(graph, context.instantiate)
+
+
+def _dead_branches(graph: StepGraph, context: PassContext) -> None:
+    remove_dead_branches(graph)
+
+
+def _simplify(graph: StepGraph, context: PassContext) -> None:
+    simplify(graph)
 
 
 def _cse(graph: StepGraph, context: PassContext) -> None:
@@ -45,11 +69,26 @@ def _place(graph: StepGraph, context: PassContext) -> None:
 
 
 def _loops(graph: StepGraph, context: PassContext) -> None:
-    refuse_loops_over_tasks(graph)
+    spread_loops(graph)
 
 
 def _reads(graph: StepGraph, context: PassContext) -> None:
     split_reads(graph)
+
+
+def _deterministic(graph: StepGraph, context: PassContext) -> None:
+    if config.flags.deterministic:
+        order_accesses(graph)
+
+
+def _recompute(graph: StepGraph, context: PassContext) -> None:
+    if context.recompute:
+        recompute(graph, context.recompute == "all")
+
+
+def _fuse(graph: StepGraph, context: PassContext) -> None:
+    fuse_layers(graph)
+    fuse_updates(graph)
 
 
 def _regions(graph: StepGraph, context: PassContext) -> None:
@@ -58,27 +97,42 @@ def _regions(graph: StepGraph, context: PassContext) -> None:
 
 # Name, pass, and whether it only makes the step faster. In this order; nothing else runs.
 PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
+    ("functions", _functions, False),
     ("fold", _fold, True),
+    ("dead branches", _dead_branches, True),
+    ("simplify", _simplify, True),
     ("cse", _cse, True),
     ("unused", _unused, True),
     ("place", _place, False),
-    ("loops", _loops, False),
     ("reads", _reads, False),
+    ("deterministic", _deterministic, False),
+    ("recompute", _recompute, False),
+    ("fuse", _fuse, True),
+    ("loops", _loops, False),
     ("regions", _regions, False),
 ]
 
 
 def compile_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], client_device: str,
-                  context: PassContext, optimize: bool = True) -> dict[str, list[Node]]:
-    """Run prune, every pass of the list, then partition; returns task -> nodes.
+                  context: PassContext, optimize: bool = True,
+                  incremental: bool = False) -> dict[str, list[Node]]:
+    """Run prune, every pass of the list, then partition and schedule; returns task -> nodes.
 
-    Raises ``InvalidArgumentError`` where a node cannot be placed.
+    With `incremental` the feeds of a step arrive one by one, and the client may ask for a value
+    before all have (partial runs). Raises ``InvalidArgumentError`` where a node cannot be placed.
     """
-    graph = prune(fetches, feeds, client_device)
+    graph = prune(fetches, feeds, client_device, incremental)
     for name, run, optional in PASSES:
         if optional and not optimize:
             continue
         run(graph, context)
         if config.flags.check_stages:
             checks.check(graph, name)
-    return partition(graph)
+    parts = partition(graph)
+    for task, nodes in parts.items():
+        if context.compress:
+            compress_edges(nodes, context.compress)
+        peak = schedule(nodes)
+        if config.flags.print_memory:
+            peak.report(task)
+    return parts

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from hpcflow.compiler.cost_placement import CostModel, choose_devices
 from hpcflow.compiler.explain import node_error
+from hpcflow.compiler.follow import follow_loop_values
 from hpcflow.compiler.ir import (
     CONTROL_FLOW_TYPES,
     FEED,
@@ -28,6 +31,7 @@ _EXECUTOR_TYPES = CONTROL_FLOW_TYPES | {
     "_Send", "_Recv", "LoopCond",
 }  # fmt: skip
 _INTERNAL = frozenset({FEED, FETCH, "_FetchOp"})
+_STEP_LIVED = ("Stack", "TensorArray")  # what lives as long as a step
 _TASK_FIELDS = ("job", "replica", "task")
 _FIELDS = (*_TASK_FIELDS, "device_type", "device_index")
 _SHOWN = 5  # members of a group that a message lists
@@ -100,15 +104,20 @@ class Placer:
 
     `devices` are all that exist, `default_device` is the partial name of the master's task, which
     is preferred. With `soft`, a device that does not exist or has no kernel is replaced by another
-    of the same task. With `log`, the placement is printed.
+    of the same task. With `log`, the placement is printed. `pinned` gives devices by op name and
+    type that go before those the ops ask for. With `costs`, what may be on several devices goes
+    where a simulated execution says; otherwise the master's task and accelerators are preferred.
     """
 
     def __init__(self, devices: list[DeviceInfo], default_device: str, soft: bool = False,
-                 log: bool = False) -> None:
+                 log: bool = False, pinned: Callable[[str, str], str | None] | None = None,
+                 costs: CostModel | None = None) -> None:
         self.devices = devices
         self.default = default_device
         self.soft = soft
         self.log = log
+        self.pinned = pinned
+        self.costs = costs
         self._cache: dict[Any, str] = {}
 
     def place(self, graph: StepGraph, colocated: dict[str, str] | None = None) -> None:
@@ -119,7 +128,15 @@ class Placer:
         constraint and group, and what exists.
         """
         remembered = colocated if colocated is not None else {}
+        if self.pinned is not None:
+            for node in graph.nodes:
+                if node.type not in _INTERNAL:
+                    node.device = self.pinned(node.name, node.type) or node.device
         groups = self._groups(graph)
+        if len({_task_part(d.name) for d in self.devices}) > 1:
+            follow_loop_values(graph, groups, remembered)
+        if self.costs is not None:
+            self._choose_by_cost(graph, groups, remembered, self.costs)
         for node in graph.nodes:
             group = groups.get(node)
             if group is None:
@@ -133,10 +150,36 @@ class Placer:
             if fetch.type == "_FetchOp" and len({c.device for c in fetch.controls}) == 1:
                 fetch.device = fetch.controls[0].device
         for node in graph.nodes:
-            if node.op_def.is_stateful and node.type not in _INTERNAL:
+            if node.op_def.is_stateful and node.type not in _INTERNAL and (
+                    not node.type.startswith(_STEP_LIVED)):
                 remembered[node.name] = node.device
         if self.log:
             self._print(graph)
+
+    def _choose_by_cost(self, graph: StepGraph, groups: dict[Node, _Group],
+                        remembered: dict[str, str], costs: CostModel) -> None:
+        """Make the choice of the cost model the request of every node and group."""
+        feasible: dict[Node, list[str]] = {}
+        for node in graph.nodes:
+            group = groups.get(node)
+            nodes = [node] if group is None else group.nodes
+            if group is not None and nodes[0] in feasible:
+                feasible[node] = feasible[nodes[0]]
+                continue
+            wanted, owner = (node.device, node) if group is None else (group.device, group.owner)
+            kept = [remembered[n.name] for n in nodes
+                    if n.op_def.is_stateful and n.name in remembered]
+            if not kept:
+                fits = self._fits(wanted, nodes, owner)
+                kept = [d.name for d in sorted(fits, key=self._preference, reverse=True)]
+            feasible[node] = feasible[nodes[0]] = kept
+        chosen = choose_devices(graph.nodes, feasible, lambda n: groups.get(n, n), costs)
+        for node, device in chosen.items():
+            group = groups.get(node)
+            if group is None:
+                node.device = device
+            else:
+                group.device = device
 
     # ------------------------------------------------------------ groups
 
@@ -189,6 +232,10 @@ class Placer:
         return found
 
     def _feasible(self, wanted: str, nodes: list[Node], owner: Node) -> str:
+        return max(self._fits(wanted, nodes, owner), key=self._preference).name
+
+    def _fits(self, wanted: str, nodes: list[Node], owner: Node) -> list[DeviceInfo]:
+        """The devices that the request allows and that have kernels for all `nodes`."""
         candidates = [d for d in self.devices if _matches(wanted, d.name)]
         if not candidates and self.soft:
             candidates = [d for d in self.devices if _matches(_task_part(wanted), d.name)]
@@ -202,7 +249,7 @@ class Placer:
             raise _no_kernel(wanted, nodes, candidates)
         if len({d.type for d in fits}) > 1:
             fits = [d for d in fits if _serves_users(d.type, nodes)] or fits
-        return max(fits, key=self._preference).name
+        return fits
 
     def _check_remembered(self, node: Node, device: str, wanted: str, nodes: list[Node]) -> None:
         if not (self.soft or _matches(wanted, device)):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from hpcflow.compiler.ir import (
     BACK_EDGE_TYPES,
     FEED,
@@ -11,14 +13,16 @@ from hpcflow.compiler.ir import (
     new_node,
     topological,
 )
+from hpcflow.dtypes import bool as hpcflow_bool
 from hpcflow.graph.operation import Operation, Tensor
 
 
-def prune(fetches: list[Tensor | Operation], feeds: list[Tensor], client_device: str) -> StepGraph:
+def prune(fetches: list[Tensor | Operation], feeds: list[Tensor], client_device: str,
+          incremental: bool = False) -> StepGraph:
     """Copy what `fetches` depend on; a fed tensor's producer is replaced by a feed node.
 
     Tensors fetched become fetch nodes on `client_device`, in the order given; operations fetched
-    become fetch nodes that only wait.
+    become fetch nodes that only wait; in an `incremental` step they give False when they are done.
     """
     feed_nodes = [_feed(t, i, client_device) for i, t in enumerate(feeds)]
     fed = {(t.op, t.value_index): n for t, n in zip(feeds, feed_nodes, strict=True)}
@@ -26,9 +30,13 @@ def prune(fetches: list[Tensor | Operation], feeds: list[Tensor], client_device:
     nodes = {op: _copy(op) for op in ops}
     for op, node in nodes.items():
         node.inputs = [_source(t, fed, nodes) for t in op._inputs]
-        node.controls = [nodes[c] for c in op._control_inputs]
-    fetch_nodes = [_fetch(f, i, fed, nodes, client_device) for i, f in enumerate(fetches)]
-    graph = StepGraph(feed_nodes + list(nodes.values()) + fetch_nodes, feed_nodes, fetch_nodes)
+        node.controls = _controls(op, fed, nodes, incremental)
+    markers = {f: _marker(f, nodes, client_device) for f in fetches
+               if incremental and isinstance(f, Operation)}
+    fetch_nodes = [_fetch_marker(markers[f], i) if f in markers
+                   else _fetch(f, i, fed, nodes, client_device) for i, f in enumerate(fetches)]
+    graph = StepGraph([*feed_nodes, *nodes.values(), *markers.values(), *fetch_nodes], feed_nodes,
+                      fetch_nodes, incremental)
     if any(op.type in BACK_EDGE_TYPES for op in ops):
         graph.nodes = topological(graph.nodes)
     return graph
@@ -44,12 +52,24 @@ def _needed(fetches: list, fed: dict) -> list[Operation]:
         if op in seen:
             continue
         seen.add(op)
-        stack.extend(op._control_inputs)
+        stack.extend(c for c in op._control_inputs if not _is_fed(c, fed))
         for tensor in op._inputs:
             source = tensor._op
             if source not in seen and (source, tensor._value_index) not in fed:
                 stack.append(source)
     return sorted(seen, key=lambda op: op._id)
+
+
+def _is_fed(op: Operation, fed: dict) -> bool:
+    """True for a placeholder that has its value from a feed: it does not run."""
+    return op.type in ("Placeholder", "PlaceholderV2") and (op, 0) in fed
+
+
+def _controls(op: Operation, fed: dict, nodes: dict[Operation, Node],
+              incremental: bool) -> list[Node]:
+    """What `op` waits for; feeds are there from the start, unless they come one by one."""
+    return [fed[c, 0] if _is_fed(c, fed) else nodes[c] for c in op._control_inputs
+            if incremental or not _is_fed(c, fed)]
 
 
 def _copy(op: Operation) -> Node:
@@ -81,4 +101,22 @@ def _fetch(fetch: Tensor | Operation, index: int, fed: dict, nodes: dict, device
                     [fetch._dims], float("inf"))
     node.dtypes = [fetch.dtype.base_dtype]  # what the client gets
     node.op = fetch.op
+    return node
+
+
+def _marker(op: Operation, nodes: dict, device: str) -> Node:
+    """A value that is there when `op` has run."""
+    attrs = {"dtype": hpcflow_bool, "value": np.False_}
+    node = new_node("Const", f"_done/{op.name}", attrs, [], [nodes[op]], device, [()],
+                    float("inf"))
+    node.op = op
+    return node
+
+
+def _fetch_marker(marker: Node, index: int) -> Node:
+    attrs = {"T": hpcflow_bool, "index": index}
+    node = new_node(FETCH, f"_fetch/{marker.name}", attrs, [(marker, 0)], [], marker.device, [()],
+                    float("inf"))
+    node.dtypes = [hpcflow_bool]
+    node.op = marker.op
     return node

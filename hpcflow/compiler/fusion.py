@@ -1,0 +1,248 @@
+"""fusion: runs of element-wise lines over arrays of one shape become one call.
+
+The call is tried first: ``w = f(inputs)``. It runs the compiled loop when there is one (``jit``),
+and over large arrays the same kernels block by block on all cores, so that intermediate values stay
+in cache. Otherwise it returns None, and the lines run as they are: small arrays gain nothing from
+blocks, and an error is raised by the line that it belongs to. All three give the same bits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow import jit, threads
+from hpcflow.compiler.translate import FUSED, FUSED_END, OPERATOR, Line, Translation
+from hpcflow.kernels.registry import SYNC
+
+_FEWEST, _MOST = 3, 200  # lines that are worth a call; lines of which the loop compiles quickly
+_PARALLEL = 1 << 17  # elements from which on a single line is worth it
+_MOST_INPUTS, _MOST_OUTPUTS = 16, 4
+_LARGE = 1 << 16  # elements from which on blocks pay
+# All values of a block together: in the second-level cache, and so large that two threads do not
+# get into each other's way between the calls.
+_BLOCK_BYTES = 1 << 20
+_LEAST_PART = 1 << 16  # elements that a thread should have at least
+_DTYPES = frozenset({"float32", "float64", "int32", "int64"})
+# What a ufunc costs, about: to be called, and per element; and what a fused call costs.
+_CALL_SECONDS, _ELEMENT_SECONDS = 4e-7, 2e-10
+_FUSED_SECONDS = 4e-6
+
+
+def fuse(program: Translation) -> None:
+    """Put the calls before the lines that they stand for."""
+    wanted = {program.name(p) for p in program.outputs if p is not None}
+    uses: dict[str, int] = dict.fromkeys(wanted, 1)
+    for line in program.lines:
+        for name in line.arguments:
+            uses[name] = uses.get(name, 0) + 1
+    result: list[Line] = []
+    group: list[Line] = []
+    for line in program.lines:
+        if not _joins(line, group):
+            result += _closed(program, group, uses)
+            group = []
+        if _joins(line, group):
+            group.append(line)
+        else:
+            result.append(line)
+    program.lines = result + _closed(program, group, uses)
+
+
+def _joins(line: Line, group: list[Line]) -> bool:
+    """True if `line` is element-wise, over arrays like those of `group`."""
+    b = line.bound
+    if b is None or b.kernel is None or line.function == OPERATOR or b.moves or not (
+            b.kernel.elementwise and b.kernel.accepts_out and b.kernel.mode == SYNC):
+        return False
+    node = line.node
+    dims, dtype = node.dims[0], node.dtypes[0]
+    if not dims or dtype.name not in _DTYPES:
+        return False
+    for source, index in node.inputs:
+        if source.dtypes[index].base_dtype is not dtype or source.dims[index] not in ((), dims):
+            return False
+    return not group or len(group) < _MOST and group[0].node.dims[0] == dims and (
+        group[0].node.dtypes[0] is dtype)
+
+
+def _is_worth_it(group: list[Line]) -> bool:
+    dims = group[0].node.dims[0]
+    if None in dims:
+        return len(group) >= _FEWEST
+    size = math.prod(dims)
+    if size >= _PARALLEL:
+        return True
+    return len(group) >= _FEWEST and _seconds(len(group), size) >= _FUSED_SECONDS and (
+        size >= _LARGE or all(map(_compiles, group)))
+
+
+def _compiles(line: Line) -> bool:
+    function = line.bound.function  # type: ignore[union-attr]
+    return isinstance(function, np.ufunc) and jit.supports(
+        function.__name__, line.node.dtypes[0].name)
+
+
+def _closed(program: Translation, group: list[Line], uses: dict[str, int]) -> list[Line]:
+    """The lines of `group`, with a call before them if that is worth it."""
+    if not group or not _is_worth_it(group):
+        return group
+    made = {line.targets[0] for line in group}
+    inside: dict[str, int] = {}
+    scalars: dict[str, bool] = {}
+    for line in group:
+        for name, (source, index) in zip(line.arguments, line.node.inputs):
+            inside[name] = inside.get(name, 0) + 1
+            if name not in made:
+                scalars[name] = source.dims[index] == ()
+    arrays = [n for n, is_scalar in scalars.items() if not is_scalar]
+    numbers = [n for n, is_scalar in scalars.items() if is_scalar]
+    outputs = [line.targets[0] for line in group
+               if uses.get(line.targets[0], 0) > inside.get(line.targets[0], 0)]
+    if not outputs or not arrays or len(outputs) > _MOST_OUTPUTS or len(scalars) > _MOST_INPUTS:
+        return group
+    steps: list[Any] = [(line.targets[0], line.bound.function, tuple(line.arguments))  # type: ignore[union-attr]
+                        for line in group]
+    function = Fused(steps, arrays, numbers, outputs, group[0].node, all(map(_compiles, group)))
+    name = f"f{len(program.globals)}"
+    program.globals[name] = function
+    start = Line(group[0].node, [], FUSED, [name, *arrays, *numbers])
+    return [start, *group, Line(group[0].node, outputs, FUSED_END, [])]
+
+
+def _seconds(lines: int, size: int) -> float:
+    """What the lines take, about, over arrays of `size` elements."""
+    return lines * (_CALL_SECONDS + size * _ELEMENT_SECONDS)
+
+
+class Fused:
+    """``f(*arrays, *scalars)``: a tuple with the outputs, or None if the lines are to run."""
+
+    __slots__ = ("steps", "arrays", "numbers", "outputs", "is_static", "dtype", "compiled",
+                 "may_fail", "_slots", "_reused")  # fmt: skip
+
+    def __init__(self, steps: list[tuple[str, Callable, tuple[str, ...]]], arrays: list[str],
+                 numbers: list[str], outputs: list[str], node: Any, compiles: bool) -> None:
+        self.steps = steps
+        self.arrays = arrays
+        self.numbers = numbers
+        self.outputs = outputs
+        self.is_static = None not in node.dims[0]
+        self.dtype = node.dtypes[0].np
+        self.may_fail = not all(isinstance(f, np.ufunc) for _, f, _ in steps)
+        self.compiled = jit.compiled(self._program()) if compiles else None
+        self._slots = _slots(steps, outputs)
+        self._reused: list[int | None] = [None] * len(outputs)
+
+    def _program(self) -> jit.Program:
+        names = {n: f"a{i}" for i, n in enumerate(self.arrays)}
+        names |= {n: f"s{i}" for i, n in enumerate(self.numbers)}
+        names |= {target: f"v{i}" for i, (target, _, _) in enumerate(self.steps)}
+        count = len(self.arrays)
+        return jit.Program(
+            self.dtype.name, count + len(self.outputs), len(self.numbers),
+            [(names[target], f.__name__, tuple([names[a] for a in arguments]))
+             for target, f, arguments in self.steps],
+            [(f"a{count + i}", names[n]) for i, n in enumerate(self.outputs)])
+
+    def reuse(self, dead: set[str]) -> None:
+        """Blocks may be written into the arrays `dead`, which nothing else refers to or needs."""
+        if self.may_fail or not self.is_static:  # the lines would need them once more
+            return
+        free = [n for n in self.arrays if n in dead]
+        for i, output in enumerate(self.outputs):
+            made = next(k for k, (target, _, _) in enumerate(self.steps) if target == output)
+            for name in free:
+                if all(name not in arguments for _, _, arguments in self.steps[made + 1:]):
+                    self._reused[i] = self.arrays.index(name)
+                    free.remove(name)
+                    break
+
+    def __call__(self, *inputs: Any) -> tuple | None:
+        """See the class; the outputs are new arrays."""
+        count = len(self.arrays)
+        first = inputs[0]
+        compiled = self.compiled
+        loop = compiled.function if compiled is not None else None
+        if loop is None and first.size < _LARGE:
+            if compiled is not None:
+                compiled.spent(_seconds(len(self.steps), first.size))
+            return None
+        shape = first.shape
+        if not self.is_static and (any([a.shape != shape for a in inputs[1:count]])
+                                   or _seconds(len(self.steps), first.size) < _FUSED_SECONDS):
+            return None
+        flat = [a.reshape(-1) for a in inputs[:count]]
+        numbers = inputs[count:]
+        if loop is not None:
+            made = [np.empty(shape, self.dtype) for _ in self.outputs]
+            self._run(lambda a, t: loop(*a, *t, *numbers), flat, [a.reshape(-1) for a in made])
+            return tuple(made)
+        made = [np.empty(shape, self.dtype) if k is None or not inputs[k].flags.carray
+                else inputs[k] for k in self._reused]
+        began = time.perf_counter()
+        try:
+            self._run(lambda a, t: self._blocks(a, t, numbers), flat, [a.reshape(-1) for a in made])
+        except Exception:
+            if not self.may_fail:
+                raise
+            return None
+        if compiled is not None:
+            compiled.spent(time.perf_counter() - began)
+        return tuple(made)
+
+    def _run(self, run: Callable[[list, list], None], arrays: list, targets: list) -> None:
+        """In parts on all cores, if the arrays are large."""
+        size = arrays[0].size
+        parts = min(threads.pool().size, size // _LEAST_PART)
+        if parts < 2:
+            run(arrays, targets)
+            return
+        bounds = threads.bounds(size, parts)
+
+        def part(k: int) -> None:
+            start, stop = bounds[k]
+            run([a[start:stop] for a in arrays], [t[start:stop] for t in targets])
+
+        threads.pool().run(part, len(bounds))
+
+    def _blocks(self, arrays: list, targets: list, numbers: tuple) -> None:
+        """The ufuncs over one block after the other."""
+        scratch_count = 1 + max(self._slots.values(), default=-1)
+        values = len(arrays) + len(targets) + scratch_count
+        step = max(1024, _BLOCK_BYTES // values // self.dtype.itemsize)
+        scratch = [np.empty(min(step, arrays[0].size), self.dtype) for _ in range(scratch_count)]
+        fixed = dict(zip(self.numbers, numbers))
+        for start in range(0, arrays[0].size, step):
+            stop = start + step
+            scope = {n: a[start:stop] for n, a in zip(self.arrays, arrays)} | fixed
+            length = scope[self.arrays[0]].size
+            results = {n: t[start:stop] for n, t in zip(self.outputs, targets)}
+            for target, function, arguments in self.steps:
+                out = results.get(target)
+                if out is None:
+                    out = scratch[self._slots[target]][:length]
+                scope[target] = function(*[scope[a] for a in arguments], out=out)
+
+
+def _slots(steps: list[tuple[str, Callable, tuple[str, ...]]],
+           outputs: list[str]) -> dict[str, int]:
+    """A scratch array for each value that is not an output, as few as possible."""
+    last = {a: i for i, (_, _, arguments) in enumerate(steps) for a in arguments}
+    free: list[int] = []
+    slots: dict[str, int] = {}
+    count = 0
+    for i, (target, _, arguments) in enumerate(steps):
+        free += [slots[a] for a in dict.fromkeys(arguments) if a in slots and last[a] == i]
+        if target not in outputs:
+            if not free:
+                free.append(count)
+                count += 1
+            slots[target] = free.pop()
+            if target not in last:  # nobody reads it
+                free.append(slots[target])
+    return slots
