@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
+from hpcflow.kernels.parallel import in_blocks
 from hpcflow.kernels.registry import KernelNode, kernel
 
 _FLOATS = {"T": ("float16", "float32", "float64")}
@@ -28,7 +31,7 @@ def _relu_grad(node: KernelNode) -> Any:
     def run(dy: Any, x: Any, out: Any = None) -> Any:
         return multiply(dy, greater(x, zero), out=out)
 
-    return run
+    return in_blocks(run) if node.xp is np else run
 
 
 @kernel("Relu6", **_ELEMENTWISE)

@@ -33,6 +33,11 @@ def in_background(work: Callable[..., Any], with_step: bool = False) -> Callable
     return start
 
 
+def submit(work: Callable[[], None]) -> None:
+    """Call `work`, which reports its own failures, in a background thread."""
+    _threads().submit(work)
+
+
 def _run(work: Callable[..., Any], arguments: tuple, done: Callable[[Any], None]) -> None:
     try:
         result = work(*arguments)

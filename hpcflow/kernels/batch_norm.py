@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels import channel_rows as rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.windows import check_rank
 
@@ -48,13 +49,13 @@ def _wide(*arrays: Any) -> list:
     return [a.astype(np.float32) if a.dtype == np.float16 else a for a in arrays]
 
 
-def moments(xp: Any, x: Any, layout: _Layout) -> tuple[Any, Any, Any]:
-    """(mean, variance, x - mean); NaN for an empty batch."""
+def moments(xp: Any, x: Any, layout: _Layout) -> tuple[Any, Any]:
+    """(mean, variance); NaN for an empty batch."""
     count = layout.count(x)
     number = x.dtype.type(count if count else np.nan)
     mean = layout.sum(x) / number
     centered = x - layout.along(mean)
-    return mean, layout.dot(xp, centered, centered) / number, centered
+    return mean, layout.dot(xp, centered, centered) / number
 
 
 def _results(node: KernelNode, *values: Any) -> tuple:
@@ -66,19 +67,24 @@ def fused_batch_norm(node: KernelNode) -> Callable:
     """(y, mean, variance to average, mean, variance); the third is free of bias in training."""
     xp, epsilon, layout = node.xp, node.attr("epsilon"), _Layout(node.attr("data_format"))
     training, extra = node.attr("is_training"), len(node.output_dtypes) > 5
+    by_rows = xp is np and layout.channel == 3
 
     def run(x: Any, scale: Any, offset: Any, mean: Any, variance: Any) -> tuple:
         layout.check(x, scale=scale, offset=offset)
         x, scale, offset, mean, variance = _wide(x, scale, offset, mean, variance)
+        flat = x.reshape(-1, x.shape[3]) if by_rows and x.size else None
         if training:
-            mean, variance, centered = moments(xp, x, layout)
+            mean, variance = moments(xp, x, layout) if flat is None else rows.moments(flat)
             count = layout.count(x)
             unbiased = variance * variance.dtype.type(count / max(count - 1, 1))
         else:
             layout.check(x, mean=mean, variance=variance)
-            centered, unbiased = x - layout.along(mean), variance
+            unbiased = variance
         slope = scale / xp.sqrt(variance + variance.dtype.type(epsilon))
-        y = centered * layout.along(slope) + layout.along(offset)
+        if flat is None:
+            y = (x - layout.along(mean)) * layout.along(slope) + layout.along(offset)
+        else:
+            y = rows.normalized(flat, mean, slope, offset).reshape(x.shape)
         more = (xp.zeros(0, scale.dtype),) if extra else ()
         return _results(node, y, mean, unbiased, mean, variance, *more)
 
@@ -98,6 +104,10 @@ def fused_batch_norm_grad(node: KernelNode) -> Callable:
             raise invalid(f"y_backprop {list(dy.shape)} must have the shape of x {list(x.shape)}")
         dy, x, scale, mean, variance = _wide(dy, x, scale, mean, variance)
         inverse = 1 / xp.sqrt(variance + variance.dtype.type(epsilon))
+        empty = xp.zeros(0, scale.dtype)
+        if xp is np and layout.channel == 3 and x.size:
+            found = _gradient_by_rows(dy, x, scale, mean, inverse, training)
+            return _results(node, *found, empty, empty.copy())
         unit = (x - layout.along(mean)) * layout.along(inverse)
         by_offset, by_scale = layout.sum(dy), layout.dot(xp, dy, unit)
         if training:
@@ -105,10 +115,25 @@ def fused_batch_norm_grad(node: KernelNode) -> Callable:
             dy = dy - layout.along(by_offset / number)
             dy -= unit * layout.along(by_scale / number)
         dx = dy * layout.along(scale * inverse)
-        empty = xp.zeros(0, scale.dtype)
         return _results(node, dx, by_scale, by_offset, empty, empty.copy())
 
     return run
+
+
+def _gradient_by_rows(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
+                      training: bool) -> tuple:
+    """(dx, by scale, by offset) for channels that come last."""
+    dims, channels = x.shape, x.shape[3]
+    dy, x = dy.reshape(-1, channels), x.reshape(-1, channels)
+    by_offset, product = rows.gradient_sums(dy, x, mean)
+    by_scale, slope = product * inverse, scale * inverse
+    if training:
+        number = x.dtype.type(len(x))
+        dx = rows.input_gradient(dy, x, mean, slope, by_offset / number,
+                                 by_scale * inverse / number)
+    else:
+        dx = rows.normalized(dy, np.zeros_like(slope), slope, np.zeros_like(slope))
+    return dx.reshape(dims), by_scale, by_offset
 
 
 @kernel("BatchNormWithGlobalNormalization", types=_FLOATS, fresh=True)

@@ -144,7 +144,7 @@ def _register(op_type: str, make: Callable[[KernelNode], _Uniform]) -> None:
         columns = node.attr("num_true")
         seeds = node.attr("seed", 0), node.attr("seed2", 0)
         rng, distribution, lock = node.state(
-            lambda: (make_generator(*seeds), make(node), threading.Lock()))
+            lambda: (make_generator(*seeds, node.name), make(node), threading.Lock()))
 
         def sample(true_classes: Any) -> tuple:
             _check_classes(true_classes, columns)
@@ -176,6 +176,9 @@ def _all_candidates(node: KernelNode) -> Callable:
 
     def sample(true_classes: Any) -> tuple:
         _check_classes(true_classes, columns)
+        if true_classes.size and not 0 <= true_classes.min() <= true_classes.max() < count:
+            raise invalid(f"true_classes must be in [0, {count}), the candidates; they reach from "
+                          f"{true_classes.min()} to {true_classes.max()}")
         return (np.arange(count), np.ones(true_classes.shape, np.float32),
                 np.ones(count, np.float32))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow import dtypes
+from hpcflow.errors import UnimplementedError
 from hpcflow.kernels.registry import KernelNode, kernel
 
 
@@ -11,6 +13,10 @@ from hpcflow.kernels.registry import KernelNode, kernel
 def _cast(node: KernelNode) -> Any:
     """Floating values are cut towards zero, complex ones lose their imaginary part."""
     dtype = node.np_dtype()
+    source, target = node.input_dtypes[0], node.output_dtypes[0]
+    if dtypes.string in (source, target) and source is not target:
+        raise UnimplementedError(
+            None, None, f"Cast {source.name} to {target.name} is not supported")
     drop_imaginary = node.input_dtypes[0].is_complex and not node.output_dtypes[0].is_complex
 
     def run(x: Any, out: Any = None) -> Any:

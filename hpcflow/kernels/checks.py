@@ -69,4 +69,4 @@ def _element(x: Any) -> str:
         return x.decode(errors="backslashreplace")
     if isinstance(x, (bool, np.bool_)):
         return str(int(x))
-    return str(x)
+    return str(x).removesuffix(".0")

@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 # Rows up to this long are searched faster column by column, after a transposing copy.
 _NARROW = 32
+_FEW = 1 << 13  # elements that BLAS adds up with one thread
 
 
 class _Rows:
@@ -31,7 +33,10 @@ class _Rows:
         return x.max(1, keepdims=True)
 
     def sums(self, x: Any) -> Any:
-        """The sum of each row, as a vector: a product with ones, which BLAS does best."""
+        """The sum of each row, as a vector: small ones as a product with ones, by BLAS, whose own
+        threads would be in the way of large ones."""
+        if x.size > _FEW and self.xp is np:
+            return np.add.reduce(x, 1)
         ones = self._ones
         if ones.shape[0] != x.shape[1]:
             ones = self._ones = self.xp.ones(x.shape[1], self.dtype)
@@ -43,9 +48,9 @@ class _Rows:
             return self._vecdot(x, y)
         return np.einsum("ij,ij->i", x, y) if self.xp is np else (x * y).sum(1)
 
-    def shifted(self, x: Any) -> Any:
-        """Each row minus its maximum: what exp() never overflows on."""
-        return self.xp.subtract(x, self.maxima(x))
+    def shift(self, x: Any, y: Any) -> None:
+        """Set `y` to each row of `x` minus its maximum: what exp() never overflows on."""
+        self.xp.subtract(x, self.maxima(x), out=y)
 
 
 def _as_rows(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -83,71 +88,103 @@ def _maybe_wide(node: KernelNode, compute: Callable, count: int = 1) -> Callable
     return _in_float32(compute, count) if node.np_dtype() == np.float16 else compute
 
 
+def _in_blocks(xp: Any, compute: Callable[..., None], dtype: np.dtype,
+               has_loss: bool = False) -> Callable:
+    """A function of matrices with as many rows: ``compute(*inputs, *outputs)``, block by block.
+
+    The outputs, which `compute` writes, are one number per row with `has_loss`, and a matrix of
+    the first input's shape.
+    """
+
+    def run(x: Any, *more: Any) -> Any:
+        matrix = xp.empty(x.shape, dtype)
+        arrays = [x, *more, *([xp.empty(x.shape[0], dtype)] if has_loss else []), matrix]
+        if xp is np:
+            over_rows(x.shape[0], sum(a[:1].nbytes for a in arrays),
+                      lambda block: compute(*[a[block] for a in arrays]))
+        else:
+            compute(*arrays)
+        return (arrays[-2], matrix) if has_loss else matrix
+
+    return run
+
+
 @kernel("Softmax", fresh=True)
 def _softmax(node: KernelNode) -> Any:
-    xp, rows = node.xp, _Rows(node.xp, _working_dtype(node))
+    xp, dtype = node.xp, _working_dtype(node)
+    rows = _Rows(xp, dtype)
 
-    def compute(x: Any) -> Any:
-        y = rows.shifted(x)
+    def compute(x: Any, y: Any) -> None:
+        rows.shift(x, y)
         xp.exp(y, out=y)
-        return xp.true_divide(y, rows.sums(y)[:, None], out=y)
+        xp.true_divide(y, rows.sums(y)[:, None], out=y)
 
-    return _maybe_wide(node, _as_rows(compute))
+    return _maybe_wide(node, _as_rows(_in_blocks(xp, compute, dtype)))
 
 
 @kernel("LogSoftmax", fresh=True)
 def _log_softmax(node: KernelNode) -> Any:
-    xp, rows = node.xp, _Rows(node.xp, _working_dtype(node))
+    xp, dtype = node.xp, _working_dtype(node)
+    rows = _Rows(xp, dtype)
 
-    def compute(x: Any) -> Any:
-        y = rows.shifted(x)
+    def compute(x: Any, y: Any) -> None:
+        rows.shift(x, y)
         total = rows.sums(xp.exp(y))
-        return xp.subtract(y, xp.log(total)[:, None], out=y)
+        xp.subtract(y, xp.log(total)[:, None], out=y)
 
-    return _maybe_wide(node, _as_rows(compute))
+    return _maybe_wide(node, _as_rows(_in_blocks(xp, compute, dtype)))
 
 
 @kernel("SoftmaxCrossEntropyWithLogits", fresh=True)
 def _cross_entropy(node: KernelNode) -> Any:
     """loss = log Σ exp(x) · Σ labels - Σ labels · x, and its gradient softmax - labels."""
-    xp, rows = node.xp, _Rows(node.xp, _working_dtype(node))
+    xp, dtype = node.xp, _working_dtype(node)
+    rows = _Rows(xp, dtype)
 
-    def compute(logits: Any, labels: Any) -> tuple:
-        if logits.shape != labels.shape or logits.ndim != 2:
-            raise invalid(f"logits and labels must be matrices of one shape: logits "
-                          f"{list(logits.shape)}, labels {list(labels.shape)}")
-        grad = rows.shifted(logits)
+    def compute(logits: Any, labels: Any, loss: Any, grad: Any) -> None:
+        rows.shift(logits, grad)
         expected = rows.dots(grad, labels)
         xp.exp(grad, out=grad)
         total = rows.sums(grad)
         xp.true_divide(grad, total[:, None], out=grad)
         xp.subtract(grad, labels, out=grad)
-        loss = xp.multiply(xp.log(total), rows.sums(labels))
-        return xp.subtract(loss, expected, out=loss), grad
+        xp.multiply(xp.log(total), rows.sums(labels), out=loss)
+        xp.subtract(loss, expected, out=loss)
 
-    return _maybe_wide(node, compute, 2)
+    in_blocks = _in_blocks(xp, compute, dtype, has_loss=True)
+
+    def run(logits: Any, labels: Any) -> tuple:
+        if logits.shape != labels.shape or logits.ndim != 2:
+            raise invalid(f"logits and labels must be matrices of one shape: logits "
+                          f"{list(logits.shape)}, labels {list(labels.shape)}")
+        return in_blocks(logits, labels)
+
+    return _maybe_wide(node, run, 2)
 
 
 @kernel("SparseSoftmaxCrossEntropyWithLogits", fresh=True)
 def _sparse_cross_entropy(node: KernelNode) -> Any:
     """As the dense form for labels with a single one, given by its class number."""
-    xp, rows = node.xp, _Rows(node.xp, _working_dtype(node))
-    starts, one = _RowStarts(xp), _working_dtype(node).type(1)
+    xp, dtype = node.xp, _working_dtype(node)
+    rows, one = _Rows(xp, dtype), dtype.type(1)
 
-    def compute(logits: Any, labels: Any) -> tuple:
-        _check_labels(logits, labels)
-        at = starts.of(logits.shape) + labels
-        # In row-major order, so that the flat form is a view: fed logits may be transposed.
-        grad = xp.ascontiguousarray(rows.shifted(logits))
-        flat = grad.reshape(-1)
-        chosen = flat[at]
+    def compute(logits: Any, labels: Any, loss: Any, grad: Any) -> None:
+        rows.shift(logits, grad)
+        at = xp.arange(len(labels)), labels
+        chosen = grad[at]
         xp.exp(grad, out=grad)
         total = rows.sums(grad)
         xp.true_divide(grad, total[:, None], out=grad)
-        flat[at] -= one
-        return xp.subtract(xp.log(total), chosen, out=total), grad
+        grad[at] -= one
+        xp.subtract(xp.log(total), chosen, out=loss)
 
-    return _maybe_wide(node, compute, 1)
+    in_blocks = _in_blocks(xp, compute, dtype, has_loss=True)
+
+    def run(logits: Any, labels: Any) -> tuple:
+        _check_labels(logits, labels)
+        return in_blocks(logits, labels)
+
+    return _maybe_wide(node, run, 1)
 
 
 class _RowStarts:

@@ -16,7 +16,7 @@ def _cumulative(node: KernelNode) -> Any:
     def run(x: Any, axis: Any) -> Any:
         along = int(axis)
         if not -x.ndim <= along < x.ndim:
-            raise invalid(f"axis {along} is out of range for an input of rank {x.ndim}")
+            raise invalid(f"Expected scan axis in the range [{-x.ndim}, {x.ndim}), but got {along}")
         source = xp.flip(x, along) if reverse else x
         if exclusive:
             out = xp.full(x.shape, start, x.dtype)

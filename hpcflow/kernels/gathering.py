@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.indices import check_rows, has_duplicates
+from hpcflow.kernels.indices import check_rows
+from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.segments import add_rows
 from hpcflow.kernels.strings import also_strings
@@ -39,6 +40,8 @@ def _gather_rows(xp: Any) -> Callable:
             places = _without_negatives(indices)
             # take() would first copy parameters that do not lie in order.
             if params.flags.c_contiguous:
+                if indices.size * params[:1].nbytes >= _LARGE:
+                    return _take_rows(params, indices, places)
                 return params.take(places, 0)
             return params[indices].copy()
         except IndexError:
@@ -46,6 +49,25 @@ def _gather_rows(xp: Any) -> Callable:
             raise
 
     return run
+
+
+# Bytes of rows that are gathered by several threads.
+_LARGE = 1 << 20
+
+
+def _take_rows(params: Any, indices: Any, places: Any) -> Any:
+    """``params.take(places, 0)`` in blocks, side by side; IndexError for what is out of range."""
+    if int(places.max()) >= len(params):
+        raise IndexError
+    out = np.empty((*indices.shape, *params.shape[1:]), params.dtype)
+    flat, rows = indices.reshape(-1), out.reshape(-1, *params.shape[1:])
+
+    def work(block: slice) -> None:
+        # All numbers are in range: to clip them changes none, and saves a copy of the result.
+        params.take(flat[block], 0, rows[block], "clip")
+
+    over_rows(flat.size, 2 * params[:1].nbytes, work)
+    return out
 
 
 _UNSIGNED = np.dtype(np.uint32)
@@ -165,10 +187,7 @@ def scatter_nd(node: KernelNode) -> Callable:
         _check_coordinates(xp, indices, shape, "output")
         numbers = _row_numbers(xp, indices, shape[:depth])
         rows = updates.reshape(numbers.size, out.shape[1])
-        if has_duplicates(xp, numbers):
-            add_rows(xp, xp.add, out, numbers, rows)
-        else:
-            out[numbers] = rows
+        add_rows(xp, xp.add, out, numbers, rows)
         return out.reshape(shape)
 
     return run

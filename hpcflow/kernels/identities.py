@@ -23,6 +23,12 @@ def identity(node: KernelNode) -> Callable:
     return _pass
 
 
+@kernel("IdentityN")
+def identity_n(node: KernelNode) -> Callable:
+    """The inputs themselves."""
+    return _pass if len(node.output_dtypes) == 1 else lambda *values: values
+
+
 @kernel("CopyHost", host_inputs=(0,), host_outputs=(0,))
 def copy_host(node: KernelNode) -> Callable:
     """The input in host memory."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import invalid
 
 _SMALL = 64
@@ -54,6 +55,68 @@ def occurrence_rounds(xp: Any, indices: Any) -> Iterator[Any]:
         # Within a round the rows are distinct: their order does not matter.
         yield order[by_round[start : start + count]]
         start += count
+
+
+# Repetitions of one index after which a loop over rounds is slower than one over elements.
+_MOST_ROUNDS = 16
+_WIDE = 8  # columns from which whole rows are worth the looking up
+
+
+def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:
+    """``target[rows[i]] = ufunc(target[rows[i]], updates[i])`` for every i, in that order.
+
+    Args:
+        ufunc: of two arguments.
+        target: a matrix that is written, in C order.
+        rows: row numbers, in range; they may be repeated.
+        updates: a matrix with one row for each.
+    """
+    if target.shape[1] < _WIDE:
+        _combine_elements(ufunc, target, rows, updates)
+        return
+    waiting = np.arange(len(rows))
+    first = np.empty(len(target), np.intp)
+    for _ in range(_MOST_ROUNDS):
+        if not waiting.size:
+            return
+        # Of equal numbers the last to be written stays: written backwards, the first to occur.
+        mine = rows[waiting]
+        first[mine[::-1]] = waiting[::-1]
+        is_first = first[mine] == waiting
+        if is_first.all():
+            _combine_distinct(ufunc, target, mine, updates, waiting)
+            return
+        _combine_distinct(ufunc, target, mine[is_first], updates, waiting[is_first])
+        waiting = waiting[~is_first]
+    _combine_elements(ufunc, target, rows[waiting], updates[waiting])
+
+
+def _combine_distinct(ufunc: Any, target: np.ndarray, rows: Any, updates: Any,
+                      positions: Any) -> None:
+    """As :func:`combine_rows` for rows of which none occurs twice: in blocks, side by side."""
+    everything = len(positions) == len(updates)
+
+    def work(block: slice) -> None:
+        where = rows[block]
+        more = updates[block] if everything else updates.take(positions[block], 0)
+        values = target.take(where, 0)
+        target[where] = ufunc(values, more, out=values)
+
+    over_rows(len(rows), 3 * updates[:1].nbytes, work)
+
+
+_ELEMENTS_AT_ONCE = 1 << 15
+
+
+def _combine_elements(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:
+    """As ``ufunc.at(target, rows, updates)``, by elements, for which NumPy has a fast path."""
+    width = target.shape[1]
+    flat, columns = target.reshape(-1), np.arange(width)
+    step = max(1, _ELEMENTS_AT_ONCE // max(1, width))
+    for start in range(0, len(rows), step):
+        part = rows[start : start + step, np.newaxis].astype(np.intp)
+        elements = (part * width + columns).reshape(-1)
+        ufunc.at(flat, elements, updates[start : start + step].reshape(-1))
 
 
 def stable_order(xp: Any, values: Any) -> Any:

@@ -16,7 +16,8 @@ _BLAS = ("float32", "float64", "complex64", "complex128")
 
 def _mismatch(a: Any, b: Any, flip_a: bool, flip_b: bool) -> Exception:
     flips = f" (transpose_a={flip_a}, transpose_b={flip_b})" if flip_a or flip_b else ""
-    return invalid(f"inner dimensions differ: {list(a.shape)} x {list(b.shape)}{flips}")
+    return invalid("Matrix size-incompatible: inner dimensions differ: "
+                   f"{list(a.shape)} x {list(b.shape)}{flips}")
 
 
 @kernel("MatMul", fresh=True, accepts_out=True, types={"T": [*_BLAS, "int32"]})

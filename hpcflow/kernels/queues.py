@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from hpcflow import dtypes
+from hpcflow import config, dtypes
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, kernel
 from hpcflow.resources.queues import (
@@ -52,6 +53,8 @@ def _padding(node: KernelNode) -> Queue:
 @kernel("RandomShuffleQueue", "RandomShuffleQueueV2", device="CPU", mode=RESOURCE)
 def _shuffling(node: KernelNode) -> Queue:
     seeds = [node.attr("seed"), node.attr("seed2")]
+    if config.flags.deterministic and not any(seeds):
+        seeds = [zlib.crc32(node.name.encode()), 1]
 
     def make(name: str) -> Queue:
         generator = np.random.default_rng([s & 0xFFFFFFFF for s in seeds] if any(seeds) else None)

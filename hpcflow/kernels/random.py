@@ -2,24 +2,29 @@
 
 Every op has a generator of its own for the session: Philox keyed by the op's two seeds, so that
 the sequence is the same on every run, on every device and in whatever form a step is executed.
-Both seeds 0 mean a key from the system's entropy. Numbers are drawn on the host.
+Both seeds 0 mean a key from the system's entropy, in the deterministic mode one from the op's name.
+Numbers are drawn on the host.
 """
 
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from hpcflow import config
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 _MASK = (1 << 64) - 1
 
 
-def make_generator(seed: int, seed2: int) -> np.random.Generator:
-    """Return a generator for a pair of seeds; both 0: unpredictable."""
+def make_generator(seed: int, seed2: int, name: str) -> np.random.Generator:
+    """Return a generator for a pair of seeds; both 0: unpredictable, or by the op's `name`."""
+    if config.flags.deterministic and seed == 0 and seed2 == 0:
+        seed2 = zlib.crc32(name.encode()) + 1
     if seed == 0 and seed2 == 0:
         return np.random.Generator(np.random.Philox())
     key = np.array([seed & _MASK, seed2 & _MASK], dtype=np.uint64)
@@ -28,7 +33,7 @@ def make_generator(seed: int, seed2: int) -> np.random.Generator:
 
 def _generator(node: KernelNode) -> np.random.Generator:
     seed, seed2 = node.attr("seed", 0), node.attr("seed2", 0)
-    return node.state(lambda: make_generator(seed, seed2))
+    return node.state(lambda: make_generator(seed, seed2, node.name))
 
 
 def _to_dims(shape: Any) -> tuple[int, ...]:

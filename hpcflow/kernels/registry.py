@@ -130,6 +130,7 @@ class KernelNode:
 
 _KERNELS: dict[str, list[Kernel]] = {}
 _COLLECTIVE: set[str] = set()
+_EARLY: set[str] = set()
 # Per op type the attributes that its kernels choose by; and the answers given so far.
 _TYPE_ATTRS: dict[str, tuple[str, ...]] = {}
 _FOUND: dict[tuple, Kernel | None] = {}
@@ -161,15 +162,25 @@ def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
     return register
 
 
-def collective(op_type: str) -> None:
+def collective(op_type: str, early: bool = False) -> None:
     """Declare that the kernels of `op_type` in one step meet for collective work: their context
-    then tells them on which ranks the others are (``group_of``, ``meet``)."""
+    then tells them on which ranks the others are (``group_of``, ``meet``, ``collective``).
+
+    With `early` they start as soon as their inputs are there, while the rest of the step goes on.
+    """
     _COLLECTIVE.add(op_type)
+    if early:
+        _EARLY.add(op_type)
 
 
 def is_collective(op_type: str) -> bool:
     """True if :func:`collective` was called for `op_type`."""
     return op_type in _COLLECTIVE
+
+
+def is_early(op_type: str) -> bool:
+    """True if ops of this type are to start before other work that is ready."""
+    return op_type in _EARLY
 
 
 _OPERATORS = {

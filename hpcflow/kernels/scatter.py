@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.indices import check_rows, has_duplicates
+from hpcflow.kernels.indices import check_rows, combine_rows, has_duplicates
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape
@@ -16,48 +15,36 @@ from hpcflow.shapes import TensorShape
 # ---------------------------------------------------------------- combining
 
 
-def _set(xp: Any, target: Any, where: Any, updates: Any, unique: bool) -> None:
+def _set(xp: Any, target: Any, where: Any, updates: Any) -> None:
     target[where] = updates  # of duplicates the last wins
 
 
 def _combining(ufunc_name: str) -> Callable:
     """``target[where] = ufunc(target[where], updates)``, once for each time an element occurs."""
 
-    def combine(xp: Any, target: Any, where: Any, updates: Any, unique: bool) -> None:
+    def combine(xp: Any, target: Any, where: Any, updates: Any) -> None:
         ufunc = getattr(xp, ufunc_name)
-        if unique:
+        if target.ndim > 1 and xp is np:
+            combine_rows(ufunc, target.reshape(len(target), -1), where,
+                         updates.reshape(len(where), -1))
+        elif xp is not np and not has_duplicates(xp, where):
             target[where] = ufunc(target[where], updates)
-        elif target.ndim == 1 or xp is not np:
-            ufunc.at(target, where, updates)
         else:
-            _combine_rows_at(ufunc, target, where, updates)
+            ufunc.at(target, where, updates)
 
     return combine
 
 
-_ROWS_AT_ONCE = 1 << 15  # elements
-
-
-def _combine_rows_at(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:
-    """As ``ufunc.at(target, rows, updates)``, by elements, for which NumPy has a fast path."""
-    width = math.prod(target.shape[1:])
-    flat, columns = target.reshape(-1), np.arange(width)
-    step = max(1, _ROWS_AT_ONCE // max(1, width))
-    for start in range(0, len(rows), step):
-        part = rows[start : start + step, np.newaxis].astype(np.intp)
-        elements = (part * width + columns).reshape(-1)
-        ufunc.at(flat, elements, updates[start : start + step].reshape(-1))
-
-
-def _divide(xp: Any, target: Any, where: Any, updates: Any, unique: bool) -> None:
+def _divide(xp: Any, target: Any, where: Any, updates: Any) -> None:
     if target.dtype.kind not in "iu":
-        _combining("divide")(xp, target, where, updates, unique)
+        _combining("divide")(xp, target, where, updates)
         return
     if not xp.all(updates):
         raise invalid("ScatterDiv: integer division by zero")
     # Dividing by one divisor after the other towards zero is dividing by their product, but the
     # product may overflow; so duplicates take turns.
-    for i in range(len(updates)) if not unique else (slice(None),):
+    distinct = not has_duplicates(xp, where)
+    for i in (slice(None),) if distinct else range(len(updates)):
         rows = where[i]
         quotient = xp.abs(target[rows]) // xp.abs(updates[i])
         target[rows] = quotient * xp.sign(target[rows]) * xp.sign(updates[i])
@@ -100,8 +87,7 @@ def _scatter_rows(xp: Any, combine: Callable, state: VariableState, indices: Any
     if not indices.size:
         return
     rows = indices.reshape(-1)
-    combine(xp, state.writable(), rows, updates.reshape(-1, *shape[1:]),
-            not has_duplicates(xp, rows))
+    combine(xp, state.writable(), rows, updates.reshape(-1, *shape[1:]))
 
 
 def _bad_updates(state: VariableState, shape: tuple, indices: Any, updates: Any) -> Exception:
@@ -145,7 +131,7 @@ def _scatter_coordinates(xp: Any, combine: Callable, state: VariableState, indic
         return
     flat = flat_positions(xp, indices.reshape(-1, depth), shape[:depth])
     target = state.writable().reshape(-1, *shape[depth:])
-    combine(xp, target, flat, updates.reshape(-1, *shape[depth:]), not has_duplicates(xp, flat))
+    combine(xp, target, flat, updates.reshape(-1, *shape[depth:]))
 
 
 def flat_positions(xp: Any, coordinates: Any, dims: tuple[int, ...]) -> Any:

@@ -101,9 +101,9 @@ def _corrected(x: Any, dims: list) -> list:
         missing, rest = divmod(math.prod(d for d in x.shape if d > 0), known)
         if not rest:
             return [missing if d == -1 else d for d in dims]
-    relation = "a multiple of " if -1 in dims else ""
+    what = "requires a multiple of" if -1 in dims else "has"
     raise invalid(f"Input to reshape is a tensor with {x.size} values, but the requested shape "
-                  f"{dims} has {relation}{count}")
+                  f"{what} {count}: {dims}")
 
 
 @kernel("ExpandDims", host_inputs=(1,))

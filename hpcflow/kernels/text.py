@@ -20,3 +20,17 @@ def as_text(value: Any) -> str:
 def texts(value: Any) -> list[str]:
     """The texts of all elements, in row-major order."""
     return [item.decode() for item in np.asarray(value, dtype=object).reshape(-1)]
+
+
+def flat(value: Any) -> list[bytes]:
+    """All elements, in row-major order."""
+    if isinstance(value, bytes):
+        return [value]
+    return value.reshape(-1).tolist()
+
+
+def string_array(items: list[bytes], shape: tuple[int, ...] | None = None) -> np.ndarray:
+    """The strings `items` as an array of `shape` (a vector by default)."""
+    result = np.empty(len(items), object)
+    result[:] = items
+    return result if shape is None else result.reshape(shape)

@@ -1,8 +1,8 @@
 """Kernels of the training updates: dense and sparse, by reference and by resource handle.
 
-The arithmetic is in ``update_rules``. Large dense arrays are updated block by block, so that a
-rule's passes run in cache: one pass over memory instead of one per operation. Sparse updates gather
-the rows, apply the same rule to them and put them back.
+The arithmetic is in ``update_rules``; ``block_rules`` runs it over large arrays, in one pass over
+memory instead of one per operation. Sparse updates gather the rows, apply the same rule to them and
+put them back.
 """
 
 from __future__ import annotations
@@ -15,14 +15,11 @@ import numpy as np
 
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels import update_rules as rules
+from hpcflow.kernels.block_rules import run_rule
 from hpcflow.kernels.indices import check_rows, occurrence_rounds
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape
-
-# What one block of all arrays together may take: a little more than the second-level cache of a
-# core, since the passes of a rule do not touch all arrays at once.
-WORKING_SET_BYTES = 3 << 19
 
 
 class Update(NamedTuple):
@@ -54,26 +51,6 @@ GRADIENT_NAMES = ("grad", "delta")
 
 
 # ---------------------------------------------------------------- running a rule
-
-
-def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> None:
-    """Apply `rule` to arrays of one shape; block by block where they are large.
-
-    All but the last (the gradient) are contiguous and written.
-    """
-    first = arrays[0]
-    block_bytes = WORKING_SET_BYTES // (len(arrays) + scratch_count)
-    if first.nbytes <= block_bytes or xp is not np:
-        empty = xp.empty
-        rule(xp, arrays, scalars, [empty(first.shape, first.dtype) for _ in range(scratch_count)])
-        return
-    step = block_bytes // first.itemsize
-    flat = [a.reshape(-1) for a in arrays]
-    scratch = [np.empty(step, first.dtype) for _ in range(scratch_count)]
-    for start in range(0, first.size, step):
-        blocks = [a[start : start + step] for a in flat]
-        length = blocks[0].size
-        rule(xp, blocks, scalars, scratch if length == step else [s[:length] for s in scratch])
 
 
 def _apply_to_scalars(update: Update, rule: Callable, states: tuple, arrays: list,

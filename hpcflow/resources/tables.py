@@ -185,9 +185,8 @@ class StaticTable(LookupTable):
                                           f"Table not initialized: '{self.name}'")
 
     def size(self) -> int:
-        """The number of keys; ``FailedPreconditionError`` before the initializer ran."""
-        self._check_initialized()
-        return super().size()
+        """The number of keys; 0 before the initializer ran."""
+        return super().size() if self._initialized else 0
 
     def find(self, keys: Any, default: Any) -> Any:
         """The value of every key, `default` where there is none."""

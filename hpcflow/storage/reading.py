@@ -133,7 +133,7 @@ class Reader:
             raise NotFoundError(
                 None,
                 None,
-                f"variable '{name}' not found in checkpoint '{self.path}', which holds "
+                f"Key {name} not found in checkpoint '{self.path}', which holds "
                 f"{len(self._variables)} variables{hint}",
             )
         return found

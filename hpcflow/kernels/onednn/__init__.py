@@ -3,4 +3,4 @@
 Nothing is loaded before the first kernel is made.
 """
 
-from hpcflow.kernels.onednn import batch_norm, convolution, pooling
+from hpcflow.kernels.onednn import batch_norm, convolution, fused, pooling, products

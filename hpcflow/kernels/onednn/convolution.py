@@ -19,10 +19,13 @@ from hpcflow.kernels.convolution import channels_last, described
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, find_kernel, kernel
-from hpcflow.kernels.windows import check_rank, window_of
+from hpcflow.kernels.windows import check_rank, in_float32, window_of
 from hpcflow.windows import Span
 
 _AUTO = 3  # the algorithm
+# Where the gradient by the filter is computed in another layout: up to so many images, from so many
+# channels and positions on.
+_SMALL_BATCH, _DEEP, _SPACIOUS = 4, 16, 400
 
 
 class _Geometry:
@@ -37,8 +40,11 @@ class _Geometry:
         batch, *space, depth = x_dims
         *window, inner, outer = w_dims
         channels = inner * outer if grouped else outer
-        self.x = self._image((batch, depth, *space), first)
-        self.y = self._image((batch, channels, *(s.out for s in over)), first)
+        self.image_dims = (batch, depth, *space), (batch, channels, *(s.out for s in over))
+        self.x, self.y = (self._image(dims, first) for dims in self.image_dims)
+        self.small_batch = (batch <= _SMALL_BATCH and depth >= _DEEP and not grouped
+                            and math.prod(window) > 1
+                            and math.prod(s.out for s in over) >= _SPACIOUS)
         steps = [math.prod(w_dims[i + 1 :]) for i in range(len(window))]
         if grouped:
             dims, strides = (inner, outer, 1, *window), (outer, 1, 1, *steps)
@@ -46,6 +52,7 @@ class _Geometry:
             dims, strides = (outer, inner, *window), (1, outer, *steps)
         self.w = p.Description(lib, dims, strides)
         self.any_w = p.Description(lib, dims)
+        self.bias = p.Description(lib, (channels,), (1,))
         self.window = [p.vector(numbers) for numbers in (
             [s.stride for s in over], [s.rate - 1 for s in over], [s.before for s in over],
             [s.after for s in over])]
@@ -53,34 +60,52 @@ class _Geometry:
     def _image(self, dims: tuple, first: bool) -> p.Description:
         return p.Description(self.lib, dims, p.image_strides(dims, first))
 
-    def forward_desc(self) -> Any:
+    def forward_desc(self, bias: Any = None, attr: Any = None) -> Any:
         """The description of the forward primitive; the others take it as a hint."""
         lib = self.lib
         return lib.create("convolution_forward_primitive_desc_create", lib.engine,
-                          p.FORWARD_TRAINING, _AUTO, self.x.handle, self.any_w.handle, None,
-                          self.y.handle, *self.window, lib.attr)
+                          p.FORWARD_TRAINING, _AUTO, self.x.handle, self.any_w.handle, bias,
+                          self.y.handle, *self.window, attr or lib.attr)
 
 
-class _Forward:
-    """y = convolution(x, w) for arrays of one shape."""
+class Forward:
+    """y = convolution(x, w), called with the arrays in this order."""
+
+    bias = relu = False
 
     def __init__(self, g: _Geometry) -> None:
-        desc = g.forward_desc()
+        desc = g.forward_desc(g.bias.handle if self.bias else None,
+                              g.lib.relu_attr if self.relu else None)
         w = p.Description.chosen(desc, g.lib, p.WEIGHTS_MD)
         self.bytes = w.bytes
         self.order = p.reorder(g.lib, g.w, w)
-        self.run = p.Primitive(g.lib, desc, [(p.SRC, g.x), (p.WEIGHTS, w), (p.DST, g.y)])
+        more = [(p.BIAS, g.bias)] if self.bias else []
+        self.run = p.Primitive(g.lib, desc, [(p.SRC, g.x), (p.WEIGHTS, w), *more, (p.DST, g.y)])
 
-    def __call__(self, x: Any, w: Any, y: Any) -> None:
-        self.run(x.ctypes.data, _ordered(self.order, w, self.bytes), y.ctypes.data)
+    def __call__(self, x: Any, w: Any, *rest: Any) -> None:
+        """Compute y, the last of the arrays."""
+        self.run(x.ctypes.data, _ordered(self.order, w, self.bytes),
+                 *[a.ctypes.data for a in rest])
 
 
-def _ordered(order: p.Primitive | None, w: Any, size: int) -> int:
-    """The address of the filter in the order that a primitive wants."""
+class WithBias(Forward):
+    """y = convolution(x, w) + bias, called with x, w, bias, y."""
+
+    bias = True
+
+
+class WithRelu(WithBias):
+    """y = max(convolution(x, w) + bias, 0), called with x, w, bias, y."""
+
+    relu = True
+
+
+def _ordered(order: p.Primitive | None, array: Any, size: int, name: str = "filter") -> int:
+    """The address of an array in the order that a primitive wants."""
     if order is None:
-        return w.ctypes.data
-    buffer = p.thread.buffer("filter", size)
-    order(w.ctypes.data, buffer)
+        return array.ctypes.data
+    buffer = p.thread.buffer(name, size)
+    order(array.ctypes.data, buffer)
     return buffer
 
 
@@ -102,31 +127,40 @@ class _ByInput:
 
 
 class _ByFilter:
-    """The gradient by w, from x and dy."""
+    """The gradient by w, from x and dy.
+
+    For small batches the library is slower in the op's own layout than in the one that it prefers,
+    by up to a third, which pays for copies of x and dy.
+    """
 
     def __init__(self, g: _Geometry) -> None:
         lib, hint = g.lib, g.forward_desc()
+        x, y = (g.x, g.y) if not g.small_batch else (p.Description(lib, d) for d in g.image_dims)
         desc = lib.create("convolution_backward_weights_primitive_desc_create", lib.engine, _AUTO,
-                          g.x.handle, g.any_w.handle, None, g.y.handle, *g.window, hint, lib.attr)
+                          x.handle, g.any_w.handle, None, y.handle, *g.window, hint, lib.attr)
         lib.call("primitive_desc_destroy", hint)
-        w = p.Description.chosen(desc, lib, p.DIFF_WEIGHTS_MD)
-        self.bytes = w.bytes
+        x, y, w = (p.Description.chosen(desc, lib, query)
+                   for query in (p.SRC_MD, p.DIFF_DST_MD, p.DIFF_WEIGHTS_MD))
+        self.bytes = {"image": x.bytes, "gradient": y.bytes, "filter": w.bytes}
+        self.image_order, self.gradient_order = p.reorder(lib, g.x, x), p.reorder(lib, g.y, y)
         self.order = p.reorder(lib, w, g.w)
-        self.run = p.Primitive(lib, desc,
-                               [(p.SRC, g.x), (p.DIFF_DST, g.y), (p.DIFF_WEIGHTS, w)])
+        self.run = p.Primitive(lib, desc, [(p.SRC, x), (p.DIFF_DST, y), (p.DIFF_WEIGHTS, w)])
 
     def __call__(self, x: Any, dy: Any, dw: Any) -> None:
+        """Compute dw."""
+        image = _ordered(self.image_order, x, self.bytes["image"], "image")
+        gradient = _ordered(self.gradient_order, dy, self.bytes["gradient"], "gradient")
         if self.order is None:
-            self.run(x.ctypes.data, dy.ctypes.data, dw.ctypes.data)
+            self.run(image, gradient, dw.ctypes.data)
             return
-        buffer = p.thread.buffer("filter", self.bytes)
-        self.run(x.ctypes.data, dy.ctypes.data, buffer)
+        buffer = p.thread.buffer("filter", self.bytes["filter"])
+        self.run(image, gradient, buffer)
         self.order(buffer, dw.ctypes.data)
 
 
 @functools.lru_cache(maxsize=1024)
-def _primitive(kind: type, lib: Library, x_dims: tuple, w_dims: tuple, over: tuple, first: bool,
-               grouped: bool) -> Any:
+def primitive(kind: type, lib: Library, x_dims: tuple, w_dims: tuple, over: tuple, first: bool,
+              grouped: bool) -> Any:
     """The primitive for one shape; None if the library has none."""
     try:
         return kind(_Geometry(lib, x_dims, w_dims, over, first, grouped))
@@ -136,8 +170,9 @@ def _primitive(kind: type, lib: Library, x_dims: tuple, w_dims: tuple, over: tup
 
 # ---------------------------------------------------------------- kernels
 
-_OPTIONS: dict[str, Any] = {"device": "CPU", "types": {"T": ["float32"]}, "priority": 10,
-                            "fresh": True}
+# Halves are computed in single precision.
+TYPES = ["float32", "float16"]
+_OPTIONS: dict[str, Any] = {"device": "CPU", "types": {"T": TYPES}, "priority": 10, "fresh": True}
 
 
 def numpy_kernel(node: KernelNode) -> Callable:
@@ -152,8 +187,9 @@ def _checked_spans(node: KernelNode) -> Callable:
     return module.checked_spans
 
 
-def _output_shape(x_dims: Sequence[int], channels: int, over: Sequence[Span],
-                  first: bool) -> tuple[int, ...]:
+def output_shape(x_dims: Sequence[int], channels: int, over: Sequence[Span],
+                 first: bool) -> tuple[int, ...]:
+    """The shape of a convolution's result."""
     space = tuple(s.out for s in over)
     return (x_dims[0], channels, *space) if first else (x_dims[0], *space, channels)
 
@@ -172,16 +208,16 @@ def _forward(node: KernelNode) -> Callable:
         dims = channels_last(x.shape, first)
         over = checked(window, dims, w.shape)
         channels = w.shape[-1] * (w.shape[-2] if grouped else 1)
-        y = np.empty(_output_shape(dims, channels, over, first), np.float32)
+        y = np.empty(output_shape(dims, channels, over, first), np.float32)
         if not (y.size and x.size and w.size):
             return fallback(x, w)
-        primitive = _primitive(_Forward, lib, dims, w.shape, over, first, grouped)
-        if primitive is None:
+        made = primitive(Forward, lib, dims, w.shape, over, first, grouped)
+        if made is None:
             return fallback(x, w)
-        primitive(np.ascontiguousarray(x), np.ascontiguousarray(w), y)
+        made(np.ascontiguousarray(x), np.ascontiguousarray(w), y)
         return y
 
-    return run
+    return in_float32(node, run)
 
 
 def _grouped(node: KernelNode) -> bool:
@@ -206,13 +242,13 @@ def _by_input(node: KernelNode) -> Callable:
         dx = np.empty(shape, np.float32)
         if not (dy.size and dx.size and w.size):
             return fallback(sizes, w, dy)
-        primitive = _primitive(_ByInput, lib, dims, w.shape, over, first, grouped)
-        if primitive is None:
+        made = primitive(_ByInput, lib, dims, w.shape, over, first, grouped)
+        if made is None:
             return fallback(sizes, w, dy)
-        primitive(np.ascontiguousarray(dy), np.ascontiguousarray(w), dx)
+        made(np.ascontiguousarray(dy), np.ascontiguousarray(w), dx)
         return dx
 
-    return run
+    return in_float32(node, run)
 
 
 @kernel("Conv2DBackpropFilter", "Conv3DBackpropFilterV2", "DepthwiseConv2dNativeBackpropFilter",
@@ -233,10 +269,10 @@ def _by_filter(node: KernelNode) -> Callable:
         dw = np.empty(w_dims, np.float32)
         if not (dy.size and x.size and dw.size):
             return fallback(x, sizes, dy)
-        primitive = _primitive(_ByFilter, lib, dims, w_dims, over, first, grouped)
-        if primitive is None:
+        made = primitive(_ByFilter, lib, dims, w_dims, over, first, grouped)
+        if made is None:
             return fallback(x, sizes, dy)
-        primitive(np.ascontiguousarray(x), np.ascontiguousarray(dy), dw)
+        made(np.ascontiguousarray(x), np.ascontiguousarray(dy), dw)
         return dw
 
-    return run
+    return in_float32(node, run)

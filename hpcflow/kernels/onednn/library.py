@@ -6,19 +6,23 @@ it, and on the library path. Source: the C API of oneDNN 3.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import ctypes.util
 import functools
+import importlib.metadata
+import os
 import sys
 import warnings
 from collections.abc import Iterator
-from ctypes import POINTER, byref, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
+from ctypes import POINTER, byref, c_char, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
 
 from hpcflow import config
 
-_MAJOR = 3
+MAJOR = 3
+OFF = ("0", "off", "no", "false")  # values of the flag
 _NAMES = ("libdnnl.so.3", "libdnnl.so", "libdnnl.3.dylib", "dnnl.dll")
 
 _OUT, _DIMS, _MD, _PD = POINTER(c_void_p), POINTER(c_int64), c_void_p, c_void_p
@@ -41,6 +45,9 @@ _SIGNATURES: dict[str, list] = {
     "primitive_attr_create": [_OUT],
     "set_primitive_cache_capacity": [c_int],
     "primitive_attr_set_scratchpad_mode": [_ATTR, c_int],
+    "primitive_attr_set_post_ops": [_ATTR, c_void_p],
+    "post_ops_create": [_OUT],
+    "post_ops_append_eltwise": [c_void_p, _KIND, c_float, c_float],
     "primitive_desc_destroy": [_PD],
     "primitive_create": [_OUT, _PD],
     "primitive_execute": [c_void_p, c_void_p, c_int, c_void_p],
@@ -66,7 +73,12 @@ _SIGNATURES: dict[str, list] = {
         [_OUT, _ENGINE, _KIND, _MD, _MD, _MD, c_float, c_uint, _PD, _ATTR],
 }  # fmt: skip
 
+_SIZE = c_int64
+_SGEMM = [c_char, c_char, _SIZE, _SIZE, _SIZE, c_float, c_void_p, _SIZE, c_void_p, _SIZE, c_float,
+          c_void_p, _SIZE]
+
 _CPU, _SCRATCHPAD_OF_USER = 1, 1
+RELU = 0x20  # the algorithm
 
 
 class OneDNNError(RuntimeError):
@@ -74,10 +86,12 @@ class OneDNNError(RuntimeError):
 
 
 class Library:
-    """The loaded library, with one engine and the attributes that all primitives have."""
+    """The loaded library, with one engine, and the attributes of primitives without
+    and with a relu after them (``attr``, ``relu_attr``)."""
 
-    def __init__(self, handle: Any, path: str) -> None:
+    def __init__(self, handle: Any, path: str, version: tuple[int, int, int]) -> None:
         self.path = path
+        self.version = version
         for name, types in _SIGNATURES.items():
             function = getattr(handle, f"dnnl_{name}")
             function.argtypes, function.restype = types, c_int
@@ -88,14 +102,24 @@ class Library:
         self.desc_size.argtypes, self.desc_size.restype = [_MD], c_size_t
         self.desc_equal = handle.dnnl_memory_desc_equal
         self.desc_equal.argtypes, self.desc_equal.restype = [_MD, _MD], c_int
+        self.sgemm = handle.dnnl_sgemm
+        self.sgemm.argtypes, self.sgemm.restype = _SGEMM, c_int
         self.execute = self._primitive_execute  # type: ignore[attr-defined]
         self.set_handle = self._memory_set_data_handle  # type: ignore[attr-defined]
         # Its own cache takes layouts that differ only along dimensions of one for the same, and so
         # returns primitives that expect another order of the filter. Ours is by shape and format.
         self.call("set_primitive_cache_capacity", 0)
         self.engine = self.create("engine_create", _CPU, 0)
-        self.attr = self.create("primitive_attr_create")
-        self.call("primitive_attr_set_scratchpad_mode", self.attr, _SCRATCHPAD_OF_USER)
+        self.attr = self._attributes()
+        self.relu_attr = self._attributes()
+        then = self.create("post_ops_create")
+        self.call("post_ops_append_eltwise", then, RELU, 0.0, 0.0)
+        self.call("primitive_attr_set_post_ops", self.relu_attr, then)
+
+    def _attributes(self) -> c_void_p:
+        attributes = self.create("primitive_attr_create")
+        self.call("primitive_attr_set_scratchpad_mode", attributes, _SCRATCHPAD_OF_USER)
+        return attributes
 
     def call(self, name: str, *args: Any) -> None:
         """Call ``dnnl_<name>``; OneDNNError unless it succeeds."""
@@ -110,38 +134,77 @@ class Library:
         return made
 
 
-def _candidates() -> Iterator[str]:
+def candidates() -> Iterator[tuple[str, str]]:
+    """(where from, path) of every library that may be oneDNN, the preferred first."""
+    if config.flags.onednn:
+        yield "HPCFLOW_ONEDNN", config.flags.onednn
+        return
+    yield from (("wheel", path) for path in _of_wheel())
     for name in _NAMES:
         path = Path(sys.prefix) / "lib" / name
         if path.exists():
-            yield str(path)
+            yield "environment", str(path)
     found = ctypes.util.find_library("dnnl")
     if found:
-        yield found
-    yield from _NAMES[:1]
+        yield "library path", found
+    yield "library path", _NAMES[0]
+
+
+def _of_wheel() -> list[str]:
+    try:
+        files = importlib.metadata.files("onednn-cpu-gomp") or []
+    except importlib.metadata.PackageNotFoundError:
+        return []
+    return [str(Path(str(f.locate())).resolve()) for f in files if f.name in _NAMES]
+
+
+# How often a thread of GNU's OpenMP looks for work before it sleeps: about a tenth of a
+# millisecond, long enough to be awake when the next primitive of a step comes. By default it is
+# several milliseconds, in which the thread that it waits for may not run if cores are shared.
+_SPINS = "5000"
+
+
+@contextlib.contextmanager
+def _short_spins() -> Iterator[None]:
+    """Set the environment that GNU's OpenMP reads when it is loaded, unless the user has."""
+    if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
+        yield
+        return
+    os.environ["GOMP_SPINCOUNT"] = _SPINS
+    try:
+        yield
+    finally:
+        del os.environ["GOMP_SPINCOUNT"]
 
 
 def _open(path: str) -> Library | None:
     try:
-        handle = ctypes.CDLL(path)
-        handle.dnnl_version.restype = POINTER(c_int * 3)
-        major = handle.dnnl_version().contents[0]
-        return Library(handle, path) if major == _MAJOR else None
+        with _short_spins():
+            handle = ctypes.CDLL(path)
+        version = library_version(handle)
+        return Library(handle, path, version) if version[0] == MAJOR else None
     except (OSError, AttributeError, OneDNNError):
         return None
 
 
+def library_version(handle: Any) -> tuple[int, int, int]:
+    """Major, minor and patch number of a loaded oneDNN; AttributeError if it is none."""
+    handle.dnnl_version.restype = POINTER(c_int * 3)
+    major, minor, patch = handle.dnnl_version().contents
+    return major, minor, patch
+
+
 @functools.lru_cache(maxsize=8)
 def _load(chosen: str) -> Library | None:
-    if chosen.lower() in ("0", "off", "no", "false"):
+    if chosen.lower() in OFF:
         return None
     if chosen:
         library = _open(chosen)
         if library is None:
-            warnings.warn(f"HPCFLOW_ONEDNN={chosen!r} is no oneDNN {_MAJOR} library; NumPy kernels "
+            warnings.warn(f"HPCFLOW_ONEDNN={chosen!r} is no oneDNN {MAJOR} library; NumPy kernels "
                           "are used", RuntimeWarning, stacklevel=3)
         return library
-    return next((lib for lib in map(_open, _candidates()) if lib is not None), None)
+    return next((lib for _, path in candidates() if (lib := _open(path)) is not None), None)
 
 
 def load() -> Library | None:

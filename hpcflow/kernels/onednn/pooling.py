@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels import fused
 from hpcflow.kernels.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
-from hpcflow.kernels.onednn.convolution import numpy_kernel
+from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
-from hpcflow.kernels.windows import Window, window_of
+from hpcflow.kernels.windows import Window, in_float32, window_of
 from hpcflow.windows import Span
 
 _MAX, _MEAN_WITHOUT_PADDING = 511, 1023
-_OPTIONS: dict[str, Any] = {"device": "CPU", "types": {"T": ["float32"]}, "priority": 10,
-                            "fresh": True}
+_OPTIONS: dict[str, Any] = {"device": "CPU", "types": {"T": TYPES}, "priority": 10, "fresh": True}
 
 
 class _Pooling:
@@ -75,6 +75,16 @@ class _Pooling:
         self.run(x.ctypes.data, y, places)
         self.back(dy.ctypes.data, dx.ctypes.data, places)
 
+    def forward_with_places(self, x: Any, y: Any) -> Any:
+        """Pool `x` into `y`; returns where the maxima are, for :meth:`gradient_at`."""
+        places = np.empty(self.places, np.uint8)
+        self.run(x.ctypes.data, y.ctypes.data, places.ctypes.data)
+        return places
+
+    def gradient_at(self, places: Any, dy: Any, dx: Any) -> None:
+        """The gradient by `x` of a pooling whose maxima are known."""
+        self.back(dy.ctypes.data, dx.ctypes.data, places.ctypes.data)
+
     def mean_gradient(self, dy: Any, dx: Any) -> None:
         """The gradient of means does not depend on the input."""
         self.back(dy.ctypes.data, dx.ctypes.data)
@@ -99,7 +109,7 @@ def _chosen(node: KernelNode) -> tuple:
     """(library or None, NumPy kernel, window, algorithm) for an op."""
     window = window_of(node)
     lib = None if _over_channels(node, window) else load()
-    algorithm = _MAX if node.op_type.startswith("Max") else _MEAN_WITHOUT_PADDING
+    algorithm = _MAX if "Max" in node.op_type else _MEAN_WITHOUT_PADDING
     return lib, numpy_kernel(node), window, algorithm
 
 
@@ -127,11 +137,11 @@ def _forward(node: KernelNode) -> Callable:
         pooling.forward(np.ascontiguousarray(x), y)
         return y
 
-    return run
+    return in_float32(node, run)
 
 
 @kernel("MaxPoolGrad", **_OPTIONS)
-@kernel("MaxPool3DGrad", **{**_OPTIONS, "types": {"T": ["float32"], "TInput": ["float32"]}})
+@kernel("MaxPool3DGrad", **{**_OPTIONS, "types": {"T": TYPES, "TInput": TYPES}})
 def _max_gradient(node: KernelNode) -> Callable:
     lib, fallback, window, algorithm = _chosen(node)
     if lib is None:
@@ -151,7 +161,7 @@ def _max_gradient(node: KernelNode) -> Callable:
         pooling.max_gradient(np.ascontiguousarray(x), np.ascontiguousarray(dy), dx)
         return dx
 
-    return run
+    return in_float32(node, run)
 
 
 @kernel("AvgPoolGrad", "AvgPool3DGrad", **_OPTIONS)
@@ -176,4 +186,59 @@ def _mean_gradient(node: KernelNode) -> Callable:
         pooling.mean_gradient(np.ascontiguousarray(dy), dx)
         return dx
 
+    return in_float32(node, run)
+
+
+# ---------------------------------------------------------------- with the places of the maxima
+
+
+@kernel("_MaxPool", device="CPU", priority=10, fresh=True)
+def _forward_with_places(node: KernelNode) -> Callable:
+    plain, pooling_of = fused.max_pool(node), _with_places(node)
+
+    def run(x: Any) -> tuple:
+        found = pooling_of(x)
+        if found is None:
+            return plain(x)
+        pooling, dims = found
+        y = np.empty(dims, np.float32)
+        return y, pooling.forward_with_places(np.ascontiguousarray(x), y)
+
     return run
+
+
+@kernel("_MaxPoolGrad", device="CPU", priority=10, fresh=True)
+def _gradient_at_places(node: KernelNode) -> Callable:
+    plain, pooling_of = fused.max_pool_grad(node), _with_places(node)
+
+    def run(x: Any, y: Any, dy: Any, places: Any) -> Any:
+        found = pooling_of(x)
+        if found is None or not y.shape == dy.shape == found[1]:
+            return plain(x, y, dy, places)
+        dx = np.empty(x.shape, np.float32)
+        found[0].gradient_at(places, np.ascontiguousarray(dy), dx)
+        return dx
+
+    return run
+
+
+def _with_places(node: KernelNode) -> Callable:
+    """A function of the input: (its pooling, the shape of the output), or None without one.
+
+    Forward and backward ask alike, so the places are the library's wherever both find a pooling.
+    """
+    window = window_of(node)
+    lib = None if _over_channels(node, window) else load()
+    first = window.channels_first
+
+    def find(x: Any) -> tuple | None:
+        if lib is None or x.ndim != 4 or not x.size:
+            return None
+        dims = channels_last(x.shape, first)
+        over = window.over(dims[1:-1])
+        pooling = _pooling(lib, _MAX, dims, over, first, True)
+        if pooling is None or not pooling.places:
+            return None
+        return pooling, _out_shape(dims, over, first)
+
+    return find

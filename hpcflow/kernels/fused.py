@@ -1,0 +1,82 @@
+"""Kernels of the fused op types by NumPy: the ops one after the other, in place where they may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels import convolution, pooling
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.resources.variables import VariableState
+
+
+def check_bias(bias: Any, channels: int) -> None:
+    """InvalidArgumentError unless `bias` is a vector with one number per channel."""
+    if bias.shape != (channels,):
+        raise invalid(f"bias of shape {list(bias.shape)} does not fit {channels} channels")
+
+
+@kernel("_ConvBias", device="CPU", fresh=True)
+def conv_bias(node: KernelNode) -> Callable:
+    """A convolution, plus a bias, without what is negative."""
+    convolve, relu = convolution.forward(node), node.attr("relu")
+    first = node.attr("data_format") == b"NCHW"
+
+    def run(x: Any, w: Any, bias: Any) -> Any:
+        check_bias(bias, w.shape[-1])
+        y = convolve(x, w)
+        y += bias[:, None, None] if first else bias
+        return np.maximum(y, np.float32(0), out=y) if relu else y
+
+    return run
+
+
+@kernel("_MaxPool", device="CPU", fresh=True)
+def max_pool(node: KernelNode) -> Callable:
+    """The largest of each window, without saying where it is."""
+    plain = pooling.max_pool(node)
+    return lambda x: (plain(x), np.zeros(0, np.uint8))
+
+
+@kernel("_MaxPoolGrad", device="CPU", fresh=True)
+def max_pool_grad(node: KernelNode) -> Callable:
+    """The gradient, from the input and the output."""
+    plain = pooling.max_pool_grad(node)
+    return lambda x, y, dy, _: plain(x, y, dy)
+
+
+def factors(node: KernelNode) -> Callable:
+    """A function of two matrices: the two as they are multiplied; checks that they fit."""
+    flip_a, flip_b = node.attr("transpose_a"), node.attr("transpose_b")
+
+    def oriented(a: Any, b: Any, target: Any) -> tuple:
+        if a.ndim != 2 or b.ndim != 2:
+            raise invalid(f"the factors must be matrices: {list(a.shape)} x {list(b.shape)}")
+        left, right = a.T if flip_a else a, b.T if flip_b else b
+        if left.shape[1] != right.shape[0]:
+            raise invalid(f"inner dimensions differ: {list(left.shape)} x {list(right.shape)}")
+        if target.shape != (left.shape[0], right.shape[1]):
+            raise invalid(f"the variable {list(target.shape)} and its gradient "
+                          f"{[left.shape[0], right.shape[1]]} must have the same shape")
+        return left, right
+
+    return oriented
+
+
+@kernel("_MatMulGradientDescent", device="CPU")
+def descend(node: KernelNode) -> Callable:
+    """var -= alpha * a @ b."""
+    oriented = factors(node)
+
+    def run(state: VariableState, alpha: Any, a: Any, b: Any) -> VariableState:
+        with state.lock:
+            left, right = oriented(a, b, state.read())
+            step = left @ right
+            step *= alpha
+            target = state.writable()
+            np.subtract(target, step, out=target)
+        return state
+
+    return run

@@ -1,0 +1,109 @@
+"""Kernels of element-wise op types that the format got after its first version."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, ufunc
+
+for _op_type, _name in (
+        ("Sinh", "sinh"), ("Cosh", "cosh"), ("Asinh", "arcsinh"), ("Acosh", "arccosh"),
+        ("Atanh", "arctanh"), ("Invert", "invert"), ("BitwiseAnd", "bitwise_and"),
+        ("BitwiseOr", "bitwise_or"), ("BitwiseXor", "bitwise_xor"), ("Atan2", "arctan2")):
+    ufunc(_op_type, _name)
+
+
+@kernel("LeftShift", "RightShift", fresh=True)
+def _shift(node: KernelNode) -> Any:
+    """By at most the width less one, as shifts by more are not defined."""
+    xp, dtype = node.xp, node.np_dtype()
+    shift = xp.left_shift if node.op_type == "LeftShift" else xp.right_shift
+    largest = dtype.type(dtype.itemsize * 8 - 1)
+    return lambda x, y: shift(x, xp.clip(y, dtype.type(0), largest))
+
+
+def _safe(op_type: str, function: Any) -> None:
+    """Where the factor (of a quotient: the divisor) is 0 the result is 0, whatever the other is."""
+
+    @kernel(op_type, fresh=True)
+    def factory(node: KernelNode) -> Any:
+        xp, zero = node.xp, node.np_dtype().type(0)
+
+        def run(x: Any, y: Any) -> Any:
+            keep = (y if op_type in ("DivNoNan", "MulNoNan") else x) != zero
+            with np.errstate(all="ignore"):
+                return xp.where(keep, function(xp, x, y), zero)[()]
+
+        return run
+
+
+_safe("DivNoNan", lambda xp, x, y: xp.true_divide(x, y))
+_safe("MulNoNan", lambda xp, x, y: x * y)
+_safe("Xdivy", lambda xp, x, y: xp.true_divide(x, y))
+_safe("Xlogy", lambda xp, x, y: x * xp.log(y))
+_safe("Xlog1py", lambda xp, x, y: x * xp.log1p(y))
+
+# ---------------------------------------------------------------- activations
+
+# Of "Self-normalizing neural networks" (Klambauer et al., 2017).
+_SCALE, _SCALE_ALPHA = 1.0507009873554804934193349852946, 1.7580993408473768599402175208123
+
+
+def _alpha(node: KernelNode) -> Any:
+    """The slope below zero; attributes are float32, whatever the op computes in."""
+    return node.np_dtype().type(np.float32(node.attr("alpha")))
+
+
+@kernel("LeakyRelu", fresh=True)
+def _leaky_relu(node: KernelNode) -> Any:
+    xp, zero, alpha = node.xp, node.np_dtype().type(0), _alpha(node)
+    return lambda x: xp.where(x > zero, x, x * alpha)[()]
+
+
+@kernel("LeakyReluGrad", fresh=True)
+def _leaky_relu_grad(node: KernelNode) -> Any:
+    xp, zero, alpha = node.xp, node.np_dtype().type(0), _alpha(node)
+    return lambda grad, x: xp.where(x > zero, grad, grad * alpha)[()]
+
+
+@kernel("Selu", fresh=True)
+def _selu(node: KernelNode) -> Any:
+    xp, number = node.xp, node.np_dtype().type
+    zero, scale, below = number(0), number(_SCALE), number(_SCALE_ALPHA)
+
+    def run(x: Any) -> Any:
+        return xp.where(x < zero, below * xp.expm1(xp.minimum(x, zero)), scale * x)[()]
+
+    return run
+
+
+@kernel("SeluGrad", fresh=True)
+def _selu_grad(node: KernelNode) -> Any:
+    xp, number = node.xp, node.np_dtype().type
+    zero, scale, below = number(0), number(_SCALE), number(_SCALE_ALPHA)
+    return lambda grad, y: xp.where(y < zero, grad * (y + below), grad * scale)[()]
+
+
+@kernel("SelectV2", fresh=True)
+def _select(node: KernelNode) -> Any:
+    where = node.xp.where
+
+    def run(condition: Any, t: Any, e: Any) -> Any:
+        try:
+            return where(condition, t, e)[()]
+        except ValueError:
+            raise invalid("the condition and the values do not broadcast: "
+                          f"{list(condition.shape)}, {list(t.shape)}, {list(e.shape)}") from None
+
+    return run
+
+
+@kernel("SelectV2", device="CPU", types={"T": ["string"]})
+def _select_strings(node: KernelNode) -> Any:
+    def run(condition: Any, t: Any, e: Any) -> Any:
+        values = [v if isinstance(v, np.ndarray) else np.array(v, object) for v in (t, e)]
+        return np.where(condition, *values)[()]
+
+    return run

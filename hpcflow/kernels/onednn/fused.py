@@ -1,0 +1,63 @@
+"""The fused op types by oneDNN: bias and relu inside the convolution, products added in place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels import fused
+from hpcflow.kernels.convolution import channels_last, checked_spans
+from hpcflow.kernels.fused import check_bias, factors
+from hpcflow.kernels.onednn import convolution as c
+from hpcflow.kernels.onednn.library import load
+from hpcflow.kernels.onednn.products import is_large, multiply
+from hpcflow.kernels.registry import KernelNode, kernel
+from hpcflow.kernels.windows import check_rank, window_of
+from hpcflow.resources.variables import VariableState
+
+_OPTIONS: dict[str, Any] = {"device": "CPU", "priority": 10}
+
+
+@kernel("_ConvBias", fresh=True, **_OPTIONS)
+def _conv_bias(node: KernelNode) -> Callable:
+    lib, plain = load(), fused.conv_bias(node)
+    if lib is None:
+        return plain
+    window, kind = window_of(node), c.WithRelu if node.attr("relu") else c.WithBias
+    first = window.channels_first
+
+    def run(x: Any, w: Any, bias: Any) -> Any:
+        check_rank("input", x, 4)
+        check_rank("filter", w, 4)
+        check_bias(bias, w.shape[-1])
+        dims = channels_last(x.shape, first)
+        over = checked_spans(window, dims, w.shape)
+        y = np.empty(c.output_shape(dims, w.shape[-1], over, first), np.float32)
+        primitive = None
+        if y.size and x.size and w.size:
+            primitive = c.primitive(kind, lib, dims, w.shape, over, first, False)
+        if primitive is None:
+            return plain(x, w, bias)
+        primitive(*map(np.ascontiguousarray, (x, w, bias)), y)
+        return y
+
+    return run
+
+
+@kernel("_MatMulGradientDescent", **_OPTIONS)
+def _descend(node: KernelNode) -> Callable:
+    lib, plain, oriented = load(), fused.descend(node), factors(node)
+    if lib is None:
+        return plain
+
+    def run(state: VariableState, alpha: Any, a: Any, b: Any) -> VariableState:
+        with state.lock:
+            left, right = oriented(a, b, state.read())
+            if not is_large(left.shape[0], left.shape[1], right.shape[1]):
+                return plain(state, alpha, a, b)
+            multiply(lib, left, right, False, False, state.writable(), -float(alpha), 1.0)
+        return state
+
+    return run

@@ -1,0 +1,80 @@
+"""Products of large matrices by oneDNN's sgemm, which needs no primitive; small ones by BLAS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
+from hpcflow.kernels.onednn.library import Library, OneDNNError, load
+from hpcflow.kernels.registry import KernelNode, kernel
+from hpcflow.kernels.windows import in_float32
+
+# Multiplications below which BLAS is as fast: the call of the library costs some microseconds.
+_LARGE = 1 << 20
+
+_Operand = tuple[Any, bytes, int]  # the array whose memory is read, "N" or "T", its row length
+
+
+def is_large(m: int, k: int, n: int) -> bool:
+    """True if the library multiplies (m, k) by (k, n) faster than BLAS does.
+
+    A product with a vector reads the matrix once, which BLAS does as fast as memory allows.
+    """
+    return m * k * n >= _LARGE and m > 1 and n > 1 and k > 1
+
+
+def _operand(x: Any, flip: bool) -> _Operand:
+    """How sgemm reads `x` (its transpose with `flip`): views that lie in order are not copied."""
+    rows, columns = x.strides
+    if columns == 4 and rows >= 4 * x.shape[1] and rows % 4 == 0:
+        return x, b"T" if flip else b"N", rows // 4
+    if rows == 4 and columns >= 4 * x.shape[0] and columns % 4 == 0:
+        return x, b"N" if flip else b"T", columns // 4
+    x = np.ascontiguousarray(x)
+    return x, b"T" if flip else b"N", x.shape[1]
+
+
+def multiply(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
+             factor: float = 1.0, keep: float = 0.0) -> None:
+    """``out = keep * out + factor * a @ b``, factors transposed as asked; `out` lies in C order."""
+    m, n = out.shape
+    k = a.shape[0] if flip_a else a.shape[1]
+    a, form_a, step_a = _operand(a, flip_a)
+    b, form_b, step_b = _operand(b, flip_b)
+    status = lib.sgemm(form_a, form_b, m, n, k, factor, a.ctypes.data, step_a, b.ctypes.data,
+                       step_b, keep, out.ctypes.data, n)
+    if status:
+        raise OneDNNError(f"dnnl_sgemm failed with status {status}")
+
+
+@kernel("MatMul", device="CPU", types={"T": TYPES}, priority=10, fresh=True)
+def _matmul(node: KernelNode) -> Callable:
+    lib, plain = load(), numpy_kernel(node)
+    flip_a, flip_b = node.attr("transpose_a"), node.attr("transpose_b")
+    if lib is None or _is_small(node, flip_a, flip_b):
+        return plain
+
+    def run(a: Any, b: Any) -> Any:
+        if a.ndim != 2 or b.ndim != 2:
+            return plain(a, b)  # which says what is wrong
+        k, m = a.shape if flip_a else a.shape[::-1]
+        n, inner = b.shape if flip_b else b.shape[::-1]
+        if k != inner or not is_large(m, k, n):
+            return plain(a, b)
+        out = np.empty((m, n), np.float32)
+        multiply(lib, a, b, flip_a, flip_b, out)
+        return out
+
+    return in_float32(node, run)
+
+
+def _is_small(node: KernelNode, flip_a: bool, flip_b: bool) -> bool:
+    """True if the shapes are known and BLAS is the better choice."""
+    a, b = node.static_dims(0), node.static_dims(1)
+    if a is None or b is None:
+        return False
+    k, m = a if flip_a else a[::-1]
+    return not is_large(m, k, b[0] if flip_b else b[1])

@@ -1,0 +1,67 @@
+"""Work on the rows of large arrays: in blocks that stay in cache, over the cores of the process.
+
+NumPy computes one ufunc after the other over whole arrays, with one core. Here a kernel's ufuncs
+run on a block of rows, then on the next, and every core takes the next block when it is done with
+one: a thread that the machine lets wait holds up nobody for longer than a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow import threads
+
+# About half of what the second-level cache of a core holds.
+_BLOCK_BYTES = 1 << 19
+# Below this a second thread costs more than it brings.
+_ALONE_BYTES = 1 << 20
+
+
+def over_rows(rows: int, row_bytes: int, work: Callable[[slice], object]) -> None:
+    """Call ``work(slice)`` for blocks that cover `rows` rows; returns when all are done.
+
+    Args:
+        rows: how many there are.
+        row_bytes: what `work` reads and writes per row, which decides the size of a block.
+        work: computes the rows of a slice. Several run at once, so they must write to different
+            places. What it raises is raised here.
+    """
+    step = max(1, _BLOCK_BYTES // max(row_bytes, 1))
+    if rows <= step:
+        work(slice(0, rows))
+        return
+    starts = range(0, rows, step)
+
+    def block(number: int) -> None:
+        start = starts[number]
+        work(slice(start, min(start + step, rows)))
+
+    if rows * row_bytes >= _ALONE_BYTES:
+        threads.pool().run(block, len(starts))
+    else:
+        for number in range(len(starts)):
+            block(number)
+
+
+def in_blocks(run: Callable) -> Callable:
+    """An element-wise function ``run(a, b, out=None)`` of arrays, large ones block by block."""
+
+    def blocked(a: Any, b: Any, out: Any = None) -> Any:
+        if getattr(a, "nbytes", 0) < _ALONE_BYTES or not _lie_alike(a, b):
+            return run(a, b, out=out)
+        result = np.empty(a.shape, a.dtype) if out is None else out
+        if not result.flags.c_contiguous:
+            return run(a, b, out=out)
+        flat_a, flat_b, flat = a.reshape(-1), b.reshape(-1), result.reshape(-1)
+        over_rows(flat.size, 3 * flat.itemsize,
+                  lambda part: run(flat_a[part], flat_b[part], out=flat[part]))
+        return result
+
+    return blocked
+
+
+def _lie_alike(a: Any, b: Any) -> bool:
+    return a.shape == b.shape and a.flags.c_contiguous and b.flags.c_contiguous

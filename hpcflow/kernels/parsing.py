@@ -1,0 +1,289 @@
+"""Kernels that parse strings: raw bytes, CSV, JSON, tensors, examples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.array_protos import make_ndarray
+from hpcflow.kernels.feature_columns import Column, NameOf, parse_message
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.string_ops import each, numbers
+from hpcflow.kernels.text import as_bytes, flat, string_array
+from hpcflow.protos import message_class
+from hpcflow.shapes import format_shape
+
+
+def _outputs(values: list) -> Any:
+    """`values` as a kernel returns them: the only one as it is."""
+    return values[0] if len(values) == 1 else tuple(values)
+
+
+# ---------------------------------------------------------------- raw bytes and tensors
+
+
+@kernel("DecodeRaw", device="CPU", fresh=True)
+def _decode_raw(node: KernelNode) -> Callable:
+    dtype = node.np_dtype()
+    stored = dtype.newbyteorder("<" if node.attr("little_endian") else ">")
+
+    def decode(texts: Any) -> np.ndarray:
+        items = flat(texts)
+        sizes = set(map(len, items))
+        if len(sizes) > 1:
+            raise invalid("DecodeRaw requires input strings to all be the same size, but there "
+                          f"are strings of {min(sizes)} and {max(sizes)} bytes")
+        size = sizes.pop() if sizes else 0
+        if size % dtype.itemsize:
+            raise invalid(f"Input to DecodeRaw has length {size} that is not a multiple of "
+                          f"{dtype.itemsize}, the size of {dtype.name}")
+        values = np.frombuffer(b"".join(items), stored).astype(dtype)
+        return values.reshape(*np.shape(texts), size // dtype.itemsize)
+
+    return decode
+
+
+@kernel("ParseTensor", device="CPU", fresh=True)
+def _parse_tensor(node: KernelNode) -> Callable:
+    dtype = node.output_dtypes[0].base_dtype
+
+    def parse(serialized: Any) -> Any:
+        from google.protobuf.message import DecodeError
+        from tensorboard.compat.proto.tensor_pb2 import TensorProto
+
+        if np.ndim(serialized):
+            raise invalid("Expected `serialized` to be a scalar, got shape: "
+                          f"{format_shape(np.shape(serialized))}")
+        try:
+            proto = TensorProto.FromString(as_bytes(serialized))
+        except DecodeError:
+            raise invalid("Could not parse `serialized` as TensorProto") from None
+        if proto.dtype != dtype.enum:
+            raise invalid(f"Type mismatch between parsed tensor (DataType {proto.dtype}) and dtype "
+                          f"({dtype.name})")
+        try:
+            return make_ndarray(proto)[()]
+        except (ValueError, TypeError) as e:
+            raise invalid(f"Cannot parse tensor from proto: {e}") from None
+
+    return parse
+
+
+@kernel("DecodeJSONExample", device="CPU", fresh=True)
+def _decode_json(node: KernelNode) -> Callable:
+    def convert(text: bytes) -> bytes:
+        from google.protobuf import json_format
+
+        example = message_class("Example")()
+        try:
+            value = json.loads(text)
+            if not isinstance(value, dict):
+                raise json_format.ParseError("expected an object")
+            json_format.ParseDict(value, example)
+        except (json_format.ParseError, ValueError) as e:  # JSON's and Unicode's are ValueErrors
+            raise invalid(f"Error while parsing JSON: {e}") from None
+        return example.SerializeToString(deterministic=True)
+
+    return lambda texts: each(convert, texts)
+
+
+# ---------------------------------------------------------------- CSV
+
+
+@kernel("DecodeCSV", device="CPU", fresh=True)
+def _decode_csv(node: KernelNode) -> Callable:
+    delimiter, types = node.attr("field_delim"), node.attr("OUT_TYPE")
+    if len(delimiter) != 1:
+        raise invalid("field_delim should be only 1 char")
+
+    def decode(records: Any, *defaults: Any) -> Any:
+        for index, default in enumerate(defaults):
+            if np.size(default) > 1:
+                raise invalid(f"There should only be 1 default per field but field {index} has "
+                              f"{np.size(default)}")
+        shape = np.shape(records)
+        rows = [_fields(record, delimiter) for record in flat(records)]
+        for number, row in enumerate(rows):
+            if len(row) != len(types):
+                raise invalid(f"Expect {len(types)} fields but have {len(row)} in record {number}")
+        columns = zip(*rows, strict=True) if rows else [()] * len(types)
+        return _outputs([_column(i, column, dtype, default).reshape(shape)[()]
+                         for i, (column, dtype, default) in
+                         enumerate(zip(columns, types, defaults, strict=True))])
+
+    return decode
+
+
+def _column(index: int, texts: tuple[bytes, ...], dtype: Any, default: Any) -> np.ndarray:
+    """The values of one field of all records."""
+    empty = [number for number, text in enumerate(texts) if not text]
+    if empty and not np.size(default):
+        raise invalid(f"Field {index} is required but missing in record {empty[0]}!")
+    fill: Any = np.reshape(default, -1)[0] if empty else None
+    if dtype.name == "string":
+        return string_array([text or fill for text in texts] if empty else list(texts))
+
+    def complain(number: int, text: bytes) -> Exception:
+        return invalid(f"Field {index} in record {number} is not a valid {dtype.name}: "
+                       f"{text.decode(errors='replace')}")
+
+    values = numbers([text or b"0" for text in texts] if empty else texts, dtype, complain)
+    if empty:
+        values[empty] = fill
+    return values
+
+
+def _fields(record: bytes, delimiter: bytes) -> list[bytes]:
+    """The fields of one record (RFC 4180); an empty record has none."""
+    if not record:
+        return []
+    if b'"' in record:
+        return _quoted_fields(record, delimiter)
+    if b"\n" in record or b"\r" in record:
+        raise invalid("Unquoted fields cannot have quotes/CRLFs inside")
+    return record.split(delimiter)
+
+
+def _quoted_fields(record: bytes, delimiter: bytes) -> list[bytes]:
+    fields, at = [], 0
+    while at <= len(record):
+        if record[at:at + 1] == b'"':
+            field, at = _quoted_field(record, at + 1, delimiter)
+        else:
+            end = record.find(delimiter, at)
+            end = len(record) if end < 0 else end
+            field, at = record[at:end], end
+            if any(mark in field for mark in (b'"', b"\n", b"\r")):
+                raise invalid("Unquoted fields cannot have quotes/CRLFs inside")
+        fields.append(field)
+        at += 1  # the delimiter
+    return fields
+
+
+def _quoted_field(record: bytes, at: int, delimiter: bytes) -> tuple[bytes, int]:
+    """The field whose text starts at `at`, and where it ends; two quotes stand for one."""
+    parts = []
+    while True:
+        end = record.find(b'"', at)
+        if end < 0:
+            raise invalid("Quoted field has to end with quote followed by delim or end")
+        parts.append(record[at:end])
+        following = record[end + 1:end + 2]
+        if following in (b"", delimiter):
+            return b"".join(parts), end + 1
+        if following != b'"':
+            raise invalid("Quote inside a string has to be escaped by another quote")
+        parts.append(b'"')
+        at = end + 2
+
+
+# ---------------------------------------------------------------- examples
+
+
+def _texts(values: Any) -> list[str]:
+    return [as_bytes(v).decode(errors="replace") for v in values]
+
+
+def _dense(column: Column, shape: Any, default: Any, names: NameOf) -> np.ndarray:
+    dims = tuple(shape.as_list())
+    if dims and dims[0] is None:
+        return column.padded(dims[1:], default, names)
+    return column.dense(dims, default, names)
+
+
+@kernel("ParseExample", device="CPU", fresh=True)
+def _parse_example(node: KernelNode) -> Callable:
+    sparse_types, dense_types = node.attr("sparse_types"), node.attr("Tdense")
+    shapes, sparse_count, dense_count = node.attr("dense_shapes"), len(sparse_types), len(
+        dense_types)
+
+    def parse(serialized: Any, names: Any, *rest: Any) -> Any:
+        keys = _texts(rest[:sparse_count + dense_count])
+        defaults = rest[sparse_count + dense_count:]
+        if np.ndim(serialized) != 1 or np.ndim(names) != 1:
+            raise invalid("The serialized examples and their names must be vectors, got shapes "
+                          f"{format_shape(np.shape(serialized))} and "
+                          f"{format_shape(np.shape(names))}")
+        items = flat(serialized)
+        if np.size(names) not in (0, len(items)):
+            raise invalid(f"Expected {len(items)} names, got {np.size(names)}")
+        called = _texts(flat(names)) if np.size(names) else ["<unknown>"] * len(items)
+        columns = list(map(Column, keys, [*sparse_types, *dense_types]))
+        for name, item in zip(called, items, strict=True):
+            features = parse_message("EncodedExample", item,
+                                     f"the example (name: {name})").features.feature
+            for column in columns:
+                column.add(features.get(column.key), name)
+        sparse = [column.sparse() for column in columns[:sparse_count]]
+        dense = [_dense(column, shape, default, called.__getitem__) for column, shape, default in
+                 zip(columns[sparse_count:], shapes, defaults, strict=True)]
+        return _outputs([*_transposed(sparse), *dense])
+
+    return parse
+
+
+def _transposed(sparse: list[tuple]) -> list[np.ndarray]:
+    """All indices, then all values, then all shapes."""
+    return [part for parts in zip(*sparse, strict=True) for part in parts]
+
+
+@kernel("ParseSingleSequenceExample", device="CPU", fresh=True)
+def _parse_sequence_example(node: KernelNode) -> Callable:
+    kinds = [node.attr(name) for name in (
+        "context_sparse_types", "Tcontext_dense", "feature_list_sparse_types",
+        "feature_list_dense_types")]
+    context_shapes = node.attr("context_dense_shapes")
+    list_shapes = node.attr("feature_list_dense_shapes")
+
+    def parse(serialized: Any, may_miss: Any, *rest: Any) -> Any:
+        if np.ndim(serialized):
+            raise invalid("The serialized example must be a scalar, got shape "
+                          f"{format_shape(np.shape(serialized))}")
+        inputs = iter(rest)
+        keys = [[as_bytes(next(inputs)).decode(errors="replace") for _ in types]
+                for types in kinds]
+        defaults = [next(inputs) for _ in kinds[1]]
+        named = next(inputs)
+        name = as_bytes(named).decode(errors="replace") if np.size(named) == 1 else ""
+        name = name or "<unknown>"
+        example = parse_message("EncodedSequenceExample", as_bytes(serialized),
+                                f"the sequence example (name: {name})")
+        context, lists = example.context.feature, example.feature_lists.feature_list
+        empty = set(_texts(flat(may_miss)))
+
+        def of_context(key: str, dtype: Any) -> Column:
+            column = Column(key, dtype, "Context feature")
+            column.add(context.get(key), name)
+            return column
+
+        def of_list(key: str, dtype: Any, required: bool) -> Column:
+            column, steps = Column(key, dtype, "Feature list"), lists.get(key)
+            if steps is None and required and key not in empty:
+                raise invalid(f"Name: {name}, Feature list '{key}' is required but could not be "
+                              "found.  Did you mean to include it in "
+                              "feature_list_dense_missing_assumed_empty?")
+            for step in steps.feature if steps is not None else ():
+                column.add(step, name)
+            return column
+
+        sparse = [of_context(*pair).sparse() for pair in zip(keys[0], kinds[0], strict=True)]
+        dense = [of_context(key, dtype).dense(tuple(shape.as_list()), default, lambda _: name)[0]
+                 for key, dtype, shape, default in
+                 zip(keys[1], kinds[1], context_shapes, defaults, strict=True)]
+        list_sparse = [of_list(key, dtype, False).sparse()
+                       for key, dtype in zip(keys[2], kinds[2], strict=True)]
+        list_dense = [_steps(of_list(key, dtype, True), shape, name)
+                      for key, dtype, shape in zip(keys[3], kinds[3], list_shapes, strict=True)]
+        vectors = [(indices[:, 1:], values, shape[1:]) for indices, values, shape in sparse]
+        return _outputs([*_transposed(vectors), *dense, *_transposed(list_sparse), *list_dense])
+
+    return parse
+
+
+def _steps(column: Column, shape: Any, name: str) -> np.ndarray:
+    """The steps of a list as rows; one without values has as many as it should, or is wrong."""
+    column.missing.clear()
+    return column.dense(tuple(shape.as_list()), None, lambda _: name)

@@ -1,0 +1,103 @@
+"""How quantized integers stand for real numbers: the arithmetic that all quantized kernels share.
+
+A tensor of a quantized type comes with the range [low, high] of the floats that its integers stand
+for. Two schemes exist: *linear* steps between the lowest and the highest integer, as the quantized
+ops on networks use them, and that of fake quantization, whose range is nudged so that 0 is exact.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow.kernels.registry import invalid
+
+
+class Bounds(NamedTuple):
+    """The integers of a quantized type."""
+
+    lowest: int
+    highest: int
+
+    @property
+    def steps(self) -> int:
+        """How many integers there are."""
+        return self.highest - self.lowest + 1
+
+
+def bounds_of(dtype: Any) -> Bounds:
+    """The integers of a NumPy dtype."""
+    info = np.iinfo(dtype)
+    return Bounds(int(info.min), int(info.max))
+
+
+def number(value: Any, what: str) -> float:
+    """A scalar input, as a Python float."""
+    array = np.asarray(value)
+    if array.size != 1:
+        raise invalid(f"{what} must be a scalar, but has shape {list(array.shape)}")
+    return float(array.reshape(()))
+
+
+def one_level(bounds: Bounds, low: float, high: float) -> float:
+    """The difference that one step of the integers makes."""
+    return (high - low) / (bounds.highest - bounds.lowest)
+
+
+def _scale(bounds: Bounds, low: float, high: float) -> float:
+    """Integers per unit."""
+    steps = bounds.steps
+    return steps / ((high - low) * (steps / (steps - 1.0)))
+
+
+def _round(x: Any) -> Any:
+    """To the nearest integer, halves away from zero."""
+    return np.trunc(x + np.copysign(0.5, x))
+
+
+def to_quantized(values: Any, low: float, high: float, dtype: Any) -> Any:
+    """The integers for float `values`, kept within those of `dtype`."""
+    bounds = bounds_of(dtype)
+    values = np.asarray(values, np.float64)
+    if low == high:
+        return np.full(values.shape, bounds.lowest, dtype)
+    found = _unclamped(values, low, high, bounds)
+    return np.clip(found, bounds.lowest, bounds.highest).astype(dtype)
+
+
+def zero_point(low: float, high: float, dtype: Any) -> int:
+    """The integer that stands for 0, which may lie outside those of the type."""
+    bounds = bounds_of(dtype)
+    return bounds.lowest if low == high else int(_unclamped(np.float64(0.0), low, high, bounds))
+
+
+def _unclamped(values: Any, low: float, high: float, bounds: Bounds) -> Any:
+    scale = _scale(bounds, low, high)
+    return _round(values * scale) - _round(np.float64(low) * scale) + bounds.lowest
+
+
+def to_float(values: Any, low: float, high: float) -> Any:
+    """The float64 numbers that the integers `values` stand for."""
+    bounds = bounds_of(values.dtype)
+    if low == high:
+        return np.full(np.shape(values), low, np.float64)
+    step = 1.0 / _scale(bounds, low, high)
+    first = _round(np.float64(low) / step) * step
+    return first + (values.astype(np.float64) - bounds.lowest) * step
+
+
+def product_range(a: tuple[Any, float, float], b: tuple[Any, float, float],
+                  out: Any) -> tuple[np.float32, np.float32]:
+    """The range of integers of type `out` whose step is the product of the steps of two inputs,
+    each given as (dtype, low, high)."""
+    step = one_level(bounds_of(a[0]), *a[1:]) * one_level(bounds_of(b[0]), *b[1:])
+    bounds = bounds_of(out)
+    return np.float32(step * bounds.lowest), np.float32(step * bounds.highest)
+
+
+def widened(low: float, high: float) -> tuple[float, float]:
+    """A range that contains 0 and is not empty, for quantizing to it."""
+    least = min(0.0, low)
+    margin = max(1.0, abs(low), abs(high)) / 100.0
+    return least, max(0.0, high, least + margin)
