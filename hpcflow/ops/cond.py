@@ -8,6 +8,7 @@ from typing import Any
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, control_dependencies, name_scope
+from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.cond_context import CondContext
@@ -54,6 +55,8 @@ def cond(pred: Any, fn1: Callable | None = None, fn2: Callable | None = None,
                     for pivot, branch, what in zip(pivots, (1, 0), ("fn1", "fn2"), strict=True)]
         for branch, function in zip(branches, (fn1, fn2), strict=True):
             branch.build(function, strict)
+            if branch.context.outer_context is None:  # it stands for those inside of it, too
+                graph.add_to_collection(GraphKeys.COND_CONTEXT, branch.context)
         return _merged(*branches)
 
 
@@ -148,9 +151,12 @@ def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = 
     with name_scope(name, "case", preds):
         checks = []
         if exclusive:
-            checks.append(_assert_count(preds, "at most one", raw_ops.LessEqual))
+            checks.append(_assert_count(
+                preds, "More than one condition evaluated as True but exclusive=True.",
+                raw_ops.LessEqual))
         if default is None:
-            checks.append(_assert_count(preds, "one", raw_ops.GreaterEqual))
+            checks.append(_assert_count(
+                preds, "None of the conditions evaluated as True.", raw_ops.GreaterEqual))
         with control_dependencies(checks):
             return _chosen(pairs, default)
 
@@ -178,7 +184,7 @@ def _assert_count(preds: Iterable[Tensor], what: str, compare: Any) -> Operation
     packed = raw_ops.Pack(preds, name="preds_c")
     count = raw_ops.Sum(raw_ops.Cast(packed, DstT="int32"), [0], name="num_true_conds")
     names = ", ".join(p.name for p in preds)
-    message = f"case: {what} of these predicates must be true: {names}; their values:"
+    message = f"{what}  Conditions: ({names}), Values:"
     return raw_ops.Assert(compare(count, 1), [message, packed], summarize=len(preds))
 
 

@@ -41,6 +41,10 @@ class CondContext(ControlFlowContext):
         """A tensor that is alive exactly when the branch is taken."""
         return self._pivot
 
+    def set_pivot(self, pivot: Tensor) -> None:
+        """Let operations of the branch without inputs wait for `pivot`."""
+        self._pivot = self._captured[pivot] = pivot
+
     def bring_control(self, op: Operation) -> Operation | None:
         """What is in the same loop can be waited for as it is, also from inside a branch."""
         if loop_of(output_context(op)) is loop_of(self) or self.outer_context is None:

@@ -23,7 +23,7 @@ from hpcflow.ops.window_shapes import (
 )
 
 
-def _output(op: Operation, x: Any, filter_dims: Any) -> Dims:
+def conv_output(op: Operation, x: Any, filter_dims: Any) -> Dims:
     """The shape of a convolution's output from the shapes of input and filter."""
     rank = len(x)
     strides = in_space(op, "strides", rank)
@@ -45,7 +45,7 @@ def _rank(op: Operation) -> int:
 
 def _conv_shape(op: Operation) -> list[Dims]:
     rank = _rank(op)
-    return [_output(op, with_rank(op.input_dims(0), rank, "input"),
+    return [conv_output(op, with_rank(op.input_dims(0), rank, "input"),
                     with_rank(op.input_dims(1), rank, "filter"))]
 
 
@@ -60,7 +60,7 @@ def _sizes(op: Operation, index: int, rank: int) -> Dims:
 def _input_backprop_shape(op: Operation) -> list[Dims]:
     rank = _rank(op)
     x = _sizes(op, 0, rank)
-    agreeing(op, _output(op, x, with_rank(op.input_dims(1), rank, "filter")), 2, "out_backprop")
+    agreeing(op, conv_output(op, x, with_rank(op.input_dims(1), rank, "filter")), 2, "out_backprop")
     return [x]
 
 
@@ -68,7 +68,7 @@ def _filter_backprop_shape(op: Operation) -> list[Dims]:
     rank = _rank(op)
     filter_dims = _sizes(op, 1, rank)
     x = with_rank(op.input_dims(0), rank, "input")
-    agreeing(op, _output(op, x, filter_dims), 2, "out_backprop")
+    agreeing(op, conv_output(op, x, filter_dims), 2, "out_backprop")
     return [filter_dims]
 
 

@@ -81,7 +81,7 @@ for _op_type in ("IsNan", "IsInf", "IsFinite"):
 
 # ---------------------------------------------------------------- gradients
 
-not_differentiable("Floor", "Ceil", "Round", "Rint", "Sign", "IsNan", "IsInf", "IsFinite")
+not_differentiable("Floor", "Ceil", "Round", "Rint", "IsNan", "IsInf", "IsFinite")
 
 
 def _conj(x: Any) -> Any:
@@ -126,6 +126,13 @@ for _op_type, _grad_op in (("Tanh", "TanhGrad"), ("Sigmoid", "SigmoidGrad"), ("S
 @RegisterGradient("Abs")
 def _abs_grad(op: Operation, grad: Any) -> Tensor:
     return raw_ops.Mul(grad, raw_ops.Sign(op.inputs[0]))
+
+
+@RegisterGradient("Sign")
+def _sign_grad(op: Operation, grad: Any) -> Tensor:
+    """Zeros, not None: programs add it to other gradients."""
+    del grad
+    return raw_ops.ZerosLike(op.inputs[0])
 
 
 @RegisterGradient("Neg")

@@ -43,4 +43,4 @@ def _along(vector: Tensor, axis: int, rank: int, shape: Any) -> Tensor:
     row = np.ones(rank, np.int32)
     row[axis] = -1
     ones = raw_ops.Fill(shape, np.ones((), vector.dtype.base_dtype.np))
-    return raw_ops.Mul(raw_ops.Reshape(vector, row), ones)
+    return raw_ops.Reshape(vector, row) * ones

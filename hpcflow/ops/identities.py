@@ -10,6 +10,7 @@ from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_o
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import no_outputs, unchanged
+from hpcflow.graph.sparse_tensor import SparseTensor
 
 __all__ = ["check_numerics", "identity", "no_op", "stop_gradient", "verify_tensor_all_finite"]
 
@@ -28,6 +29,8 @@ def no_op(name: str | None = None) -> Operation:
 # ---------------------------------------------------------------- values unchanged
 
 register_op("Identity", "input: T", "output: T", "T: type", shape=unchanged)
+register_op("IdentityN", "input: T", "output: T", "T: list(type) >= 1",
+            shape=lambda op: [t._dims for t in op.inputs])
 register_op("StopGradient", "input: T", "output: T", "T: type", shape=unchanged)
 register_op("PreventGradient", "input: T", "output: T", 'T: type; message: string = ""',
             shape=unchanged)
@@ -49,6 +52,11 @@ for _op_type in ("Identity", "Copy", "CopyHost", "DebugIdentity"):
     RegisterGradient(_op_type)(_same)
 
 
+@RegisterGradient("IdentityN")
+def _same_each(op: Operation, *grads: Any) -> list:
+    return list(grads)
+
+
 @RegisterGradient("PreventGradient")
 def _prevent_gradient_grad(op: Operation, grad: Any) -> Any:
     message = op.attr("message", b"").decode()
@@ -62,8 +70,12 @@ def _check_numerics_grad(op: Operation, grad: Tensor) -> Tensor:
                                                "detected in gradient.")
 
 
-def identity(input: Any, name: str | None = None) -> Tensor:
-    """Return a tensor with the value of `input`."""
+def identity(input: Any, name: str | None = None) -> Any:
+    """Return a tensor with the value of `input`; a sparse one for a sparse one."""
+    if isinstance(input, SparseTensor):
+        with name_scope(name, "Identity", [input]):
+            return SparseTensor(raw_ops.Identity(input.indices), raw_ops.Identity(input.values),
+                                raw_ops.Identity(input.dense_shape))
     return raw_ops.Identity(input=input, name=name)
 
 

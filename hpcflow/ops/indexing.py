@@ -293,6 +293,9 @@ def _one_hot_dtype(dtype: Any, on_value: Any, off_value: Any) -> dtypes.DType:
     if wanted is not None:
         return wanted
     numbers = [v for v in (on_value, off_value) if v is not None]
+    if len({type(v) for v in numbers}) > 1:
+        raise TypeError(f"dtype of on_value {on_value!r} does not match dtype of off_value "
+                        f"{off_value!r}")
     return convert_to_tensor(numbers).dtype if numbers else dtypes.float32
 
 

@@ -206,7 +206,8 @@ class Orthogonal(Initializer):
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         dims = _known_dims(shape)
         if len(dims) < 2:
-            raise ValueError(f"orthogonal_initializer needs at least two dimensions, got {dims}")
+            raise ValueError("The tensor to initialize must be at least two-dimensional, got "
+                             f"{dims}")
         wanted = self.dtype if dtype is None else dtypes.as_dtype(dtype)
         rows, columns = math.prod(dims[:-1]), dims[-1]
         longer = [max(rows, columns), min(rows, columns)]
@@ -256,7 +257,7 @@ def _fans(shape: Sequence[int]) -> tuple[float, float]:
 def _float_dtype(dtype: Any) -> DType:
     dtype = dtypes.as_dtype(dtype)
     if not dtype.is_floating:
-        raise ValueError(f"expected a floating point type, got {dtype.name}")
+        raise ValueError(f"Expected floating point type, got {dtype.name}")
     return dtype
 
 

@@ -126,18 +126,22 @@ def _concat_args(op: Operation) -> tuple[Tensor, list[Tensor]]:
 
 
 def _concat_shape(op: Operation) -> list[Dims]:
-    axis_tensor, values = _concat_args(op)
+    return [joined_dims(*_concat_args(op))]
+
+
+def joined_dims(axis_tensor: Tensor, values: list[Tensor]) -> Dims:
+    """The shape of `values` joined along an axis, as far as they are known."""
     if axis_tensor._dims:
         raise ValueError(f"the axis must be a scalar, but has shape {show(axis_tensor._dims)}")
     rank = _common_rank(values)
     axis = constant_value(axis_tensor)
     if rank is None:
-        return [None]
+        return None
     if rank == 0:
         raise ValueError("can't concatenate scalars (use stack instead)")
     if axis is None:
-        return [(None,) * rank]
-    return [_joined_dims(values, rank, normalize_axis(axis.item(), rank))]
+        return (None,) * rank
+    return _joined_dims(values, rank, normalize_axis(axis.item(), rank))
 
 
 def _common_rank(values: list[Tensor]) -> int | None:

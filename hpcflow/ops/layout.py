@@ -77,7 +77,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose") -> Tensor:
 
     Raises ``ValueError`` for a smaller rank.
     """
-    with name_scope(name, "matrix_transpose", [a]) as scope:
+    with name_scope(name, "matrix_transpose", [a]):
         a = convert_to_tensor(a, name="a")
         if a._dims is not None:
             rank = len(a._dims)
@@ -89,7 +89,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose") -> Tensor:
             rank = raw_ops.Rank(a)
             last = raw_ops.Pack([raw_ops.Sub(rank, 1), raw_ops.Sub(rank, 2)])
             perm = raw_ops.ConcatV2([raw_ops.Range(0, raw_ops.Sub(rank, 2), 1), last], 0)
-        return raw_ops.Transpose(a, perm, name=scope)
+        return raw_ops.Transpose(a, perm, name="transpose")
 
 
 # ---------------------------------------------------------------- Tile

@@ -22,19 +22,20 @@ _TYPES = "{half, float, double, int32, complex64, complex128}"
 # ---------------------------------------------------------------- signatures
 
 
-def _product_dims(a: Dims, b: Dims, flip_a: bool, flip_b: bool) -> tuple:
+def product_dims(a: Dims, b: Dims, flip_a: bool, flip_b: bool) -> tuple:
     """The last two dims of a product of (flipped) matrices."""
     rows, inner_a = with_rank(a, 2)[::-1] if flip_a else with_rank(a, 2)
     inner_b, columns = with_rank(b, 2)[::-1] if flip_b else with_rank(b, 2)
     if inner_a is not None and inner_b is not None and inner_a != inner_b:
         flips = f", transpose {'a' * flip_a}{' and ' * (flip_a and flip_b)}{'b' * flip_b}"
-        raise ValueError(f"inner dimensions differ: {show(a)} x {show(b)}"
+        raise ValueError(f"Dimensions must be equal, but are {inner_a} and {inner_b}: inner "
+                         f"dimensions differ: {show(a)} x {show(b)}"
                          f"{flips if flip_a or flip_b else ''}")
     return rows, columns
 
 
 def _matmul_shape(op: Operation) -> list[Dims]:
-    return [_product_dims(op.input_dims(0), op.input_dims(1), op.attr("transpose_a"),
+    return [product_dims(op.input_dims(0), op.input_dims(1), op.attr("transpose_a"),
                           op.attr("transpose_b"))]
 
 
@@ -54,7 +55,7 @@ def _batch_matmul_shape(op: Operation) -> list[Dims]:
             raise ValueError(f"inputs must be at least rank 2: {show(x)} x {show(y)}")
     if x is None or y is None:
         return [None]
-    last = _product_dims(x[-2:], y[-2:], op.attr("adj_x"), op.attr("adj_y"))
+    last = product_dims(x[-2:], y[-2:], op.attr("adj_x"), op.attr("adj_y"))
     return [(*(merge_dims(x[:-2], y[:-2]) or ()), *last)]
 
 
@@ -78,7 +79,7 @@ def _conj(x: Tensor) -> Tensor:
     return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
-def _product_grads(multiply: Any, a: Any, b: Any, grad: Any, flip_a: bool, flip_b: bool) -> tuple:
+def product_grads(multiply: Any, a: Any, b: Any, grad: Any, flip_a: bool, flip_b: bool) -> tuple:
     """Gradients of a·b with either factor transposed; ``multiply(x, y, flip_x, flip_y)``."""
     if not flip_a and not flip_b:
         return multiply(grad, b, False, True), multiply(a, grad, True, False)
@@ -96,7 +97,7 @@ def _matmul_grad(op: Operation, grad: Any) -> tuple:
     def multiply(x: Any, y: Any, flip_x: bool, flip_y: bool) -> Tensor:
         return raw_ops.MatMul(x, y, transpose_a=flip_x, transpose_b=flip_y)
 
-    return _product_grads(multiply, a, b, grad, op.attr("transpose_a"), op.attr("transpose_b"))
+    return product_grads(multiply, a, b, grad, op.attr("transpose_a"), op.attr("transpose_b"))
 
 
 @RegisterGradient("BatchMatMul")
@@ -107,7 +108,7 @@ def _batch_matmul_grad(op: Operation, grad: Any) -> tuple:
         return raw_ops.BatchMatMul(x, y, adj_x=adj_x, adj_y=adj_y)
 
     x, y = op.inputs
-    return _product_grads(multiply, x, y, grad, op.attr("adj_x"), op.attr("adj_y"))
+    return product_grads(multiply, x, y, grad, op.attr("adj_x"), op.attr("adj_y"))
 
 
 @RegisterGradient("SparseMatMul")
@@ -121,7 +122,7 @@ def _sparse_matmul_grad(op: Operation, grad: Any) -> tuple:
         return raw_ops.SparseMatMul(x, y, transpose_a=flip_x, transpose_b=flip_y,
                                     a_is_sparse=sparse[x], b_is_sparse=sparse[y])
 
-    grads = _product_grads(multiply, a, b, grad, op.attr("transpose_a"), op.attr("transpose_b"))
+    grads = product_grads(multiply, a, b, grad, op.attr("transpose_a"), op.attr("transpose_b"))
     return tuple(g if g.dtype is t.dtype.base_dtype else
                  raw_ops.Cast(g, DstT=t.dtype.base_dtype)
                  for g, t in zip(grads, op.inputs, strict=True))

@@ -93,7 +93,7 @@ def install() -> None:
         _define_comparison(operator, op_type)
     _define("truediv", truediv, "truediv")
     _define("div", div, "div")
-    _define("xor", logical_xor, "logical_xor")
+    _define("xor", logical_xor, "xor")
     _define("matmul", _matmul, "matmul")
     Tensor._override_operator("__abs__", _abs)
     Tensor._override_operator("__neg__", _neg)

@@ -21,7 +21,7 @@ def _rank(op: Operation) -> int:
     return 5 if "3D" in op.type else 4
 
 
-def _pooled(op: Operation, dims: Any) -> Dims:
+def pooled_dims(op: Operation, dims: Any) -> Dims:
     """The shape of the output; windows may also reach over channels."""
     rank = _rank(op)
     in_space(op, "ksize", rank, depth=True)
@@ -36,7 +36,7 @@ def _pooled(op: Operation, dims: Any) -> Dims:
 
 def _pool_shape(op: Operation) -> list[Dims]:
     dims = with_rank(op.input_dims(0), _rank(op), op.op_def.inputs[0].name)
-    return [_pooled(op, dims)] * len(op.outputs)
+    return [pooled_dims(op, dims)] * len(op.outputs)
 
 
 def _merged(op: Operation, index: int, dims: Dims) -> Dims:
@@ -49,7 +49,7 @@ def _merged(op: Operation, index: int, dims: Dims) -> Dims:
 
 def _max_pool_grad_shape(op: Operation) -> list[Dims]:
     dims = with_rank(op.input_dims(0), _rank(op), op.op_def.inputs[0].name)
-    pooled = _pooled(op, dims)
+    pooled = pooled_dims(op, dims)
     for index in (1, 2):
         _merged(op, index, pooled)
     return [dims]
@@ -58,18 +58,18 @@ def _max_pool_grad_shape(op: Operation) -> list[Dims]:
 def _max_pool_grad_grad_shape(op: Operation) -> list[Dims]:
     rank = _rank(op)
     dims = _merged(op, 2, with_rank(op.input_dims(0), rank, "orig_input"))
-    return [_merged(op, 1, _pooled(op, dims))]
+    return [_merged(op, 1, pooled_dims(op, dims))]
 
 
 def _argmax_grad_grad_shape(op: Operation) -> list[Dims]:
     dims = _merged(op, 1, with_rank(op.input_dims(0), 4, "input"))
-    return [_merged(op, 2, _pooled(op, dims))]
+    return [_merged(op, 2, pooled_dims(op, dims))]
 
 
 def _avg_pool_grad_shape(op: Operation) -> list[Dims]:
     rank = _rank(op)
     dims = with_rank(constant_value_as_dims(op.inputs[0]), rank, "orig_input_shape")
-    _merged(op, 1, _pooled(op, dims))
+    _merged(op, 1, pooled_dims(op, dims))
     return [dims]
 
 

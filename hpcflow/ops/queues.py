@@ -6,16 +6,18 @@ shared by name.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import get_default_graph, name_scope
+from hpcflow.graph.graph import control_dependencies, get_default_graph, name_scope
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, scalar, unknown
+from hpcflow.ops.cond import cond
 from hpcflow.ops.random_ops import get_seed
 from hpcflow.shapes import TensorShape, as_shape
 
@@ -126,10 +128,9 @@ class QueueBase:
             raise TypeError("Queues do not have matching component dtypes.")
         if not all(q.names == first.names for q in queues):
             raise TypeError("Queues do not have matching component names.")
-        handles = [q.queue_ref for q in queues]
         shapes = [_most_specific(column) for column in zip(*[q.shapes for q in queues],
                                                            strict=True)]
-        selected = raw_ops.RefSelect(index, handles)
+        selected = _selected(index, [q.queue_ref for q in queues])
         return QueueBase(first.dtypes, shapes, first.names, selected)
 
     @property
@@ -243,6 +244,20 @@ class QueueBase:
         if self._names:
             return dict(zip(self._names, outputs, strict=True))
         return outputs[0] if len(outputs) == 1 else outputs
+
+
+def _selected(index: Any, handles: list[Tensor]) -> Tensor:
+    """``handles[index]``; an index that is out of range is an error of the step."""
+    index = convert_to_tensor(index, dtypes_lib.int32, name="index")
+    inside = raw_ops.LogicalAnd(raw_ops.GreaterEqual(index, 0),
+                                raw_ops.Less(index, len(handles)))
+    check = raw_ops.Assert(inside, ["QueueBase.from_list: there is no queue of index", index])
+    selected = handles[0]
+    with control_dependencies([check]):
+        for i, handle in enumerate(handles[1:], 1):
+            selected = cond(raw_ops.Equal(index, i), partial(raw_ops.Identity, handle),
+                            partial(raw_ops.Identity, selected))
+        return raw_ops.Identity(selected)
 
 
 def _most_specific(shapes: tuple[TensorShape, ...]) -> TensorShape:

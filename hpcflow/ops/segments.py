@@ -72,8 +72,9 @@ def _unsorted_shape(op: Operation) -> list[Dims]:
 
 
 for _op_type, _types in (("UnsortedSegmentSum", NUMBER), ("UnsortedSegmentMax", REAL)):
-    register_op(_op_type, "data: T; segment_ids: Tindices; num_segments: int32", "output: T",
-                f"T: {_types}; Tindices: {INDEX}", shape=_unsorted_shape)
+    register_op(_op_type, "data: T; segment_ids: Tindices; num_segments: Tnumsegments", "output: T",
+                f"T: {_types}; Tindices: {INDEX}; Tnumsegments: {INDEX} = int32",
+                shape=_unsorted_shape)
 
 
 def _sparse_shape(op: Operation) -> list[Dims]:

@@ -132,6 +132,11 @@ def _sparse_shape(value: Any) -> Any:
 
 
 def _reshape_shape(op: Operation) -> list[Dims]:
+    return [reshaped_dims(op)]
+
+
+def reshaped_dims(op: Operation) -> Dims:
+    """The shape that input 1 of `op` asks for input 0."""
     with_rank(op.input_dims(1), 1, "shape")
     value = constant_value(op.inputs[1])
     if value is not None:
@@ -139,8 +144,8 @@ def _reshape_shape(op: Operation) -> list[Dims]:
     target = constant_value_as_dims(op.inputs[1])
     total = element_count(op.input_dims(0))
     if target is None or total is None:
-        return [target]
-    return [_complete(target, total, op.input_dims(0))]
+        return target
+    return _complete(target, total, op.input_dims(0))
 
 
 def _check_requested(value: np.ndarray) -> None:

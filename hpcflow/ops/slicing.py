@@ -309,6 +309,7 @@ class VariableSlice(Tensor):
         ref = self._variable
         ref = ref if isinstance(ref, Tensor) else ref._ref()
         _, begin, end, strides = self.op.inputs
+        name = name or f"{self.op.name}/_assign"
         return raw_ops.StridedSliceAssign(ref=ref, begin=begin, end=end, strides=strides,
                                           value=value, name=name, **_masks(self.op))
 

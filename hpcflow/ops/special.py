@@ -123,4 +123,4 @@ def lbeta(x: Any, name: str = "lbeta") -> Tensor:
         last = np.array([-1], np.int32)
         logs = raw_ops.Sum(raw_ops.Lgamma(x), last)
         total = raw_ops.Lgamma(raw_ops.Sum(x, last))
-        return raw_ops.Sub(logs, total)
+        return logs - total

@@ -28,6 +28,11 @@ register_op("_Recv", outputs="tensor: tensor_type", attrs=f"tensor_type: type; {
 # Control edges between devices: an empty message.
 register_op("_SendControl", attrs=_EDGE, stateful=True)
 register_op("_RecvControl", attrs=_EDGE, stateful=True)
+# On each task of a loop that is spread over several: begins the next iteration there. `loop` is
+# its number in the step; the owner, which has the LoopCond, knows the followers.
+register_op("_LoopGate", inputs="pred: bool",
+            attrs="loop: int; frame_name: string; owner: string; followers: list(string)",
+            stateful=True, shape=no_outputs)
 
 
 def _switch_shape(op: Operation) -> list[Dims]:
@@ -96,4 +101,4 @@ def _switch_value(op: Operation) -> Any:
 
 
 not_differentiable("_Feed", "_Fetch", "_FetchOp", "_Send", "_Recv", "_SendControl",
-                   "_RecvControl", "LoopCond", "RefSelect", "Abort")
+                   "_RecvControl", "_LoopGate", "LoopCond", "RefSelect", "Abort")

@@ -24,8 +24,8 @@ def _merged_shape(op: Operation) -> list[Dims]:
     return [dims]
 
 
-register_op("AddN", "inputs: N * T", "sum: T", f"N: int >= 1; T: {NUMBER}", shape=_merged_shape,
-            commutative=True, aggregate=True)
+register_op("AddN", "inputs: N * T", "sum: T", f"N: int >= 1; T: {NUMBER[:-1]}, variant}}",
+            shape=_merged_shape, commutative=True, aggregate=True)
 
 
 @RegisterGradient("AddN")

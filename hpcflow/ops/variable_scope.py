@@ -293,7 +293,8 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None,
     if name_or_scope is None and default_name is None:
         raise TypeError("variable_scope: without name_or_scope a default_name is required")
     if name_or_scope is not None and not isinstance(name_or_scope, (str, VariableScope)):
-        raise TypeError(f"variable_scope takes a string or a VariableScope, got {name_or_scope!r}")
+        raise TypeError("VariableScope: name_or_scope must be a string or VariableScope, got "
+                        f"{name_or_scope!r}")
     with graph_of(values or []).as_default():
         if name_or_scope is None:
             if reuse:

@@ -103,7 +103,8 @@ class VariableStore:
                     partition: PartitionInfo | None, options: dict) -> Variable:
         from_value = initializer is not None and not callable(initializer)
         if from_value and shape is not None and partition is None:
-            raise ValueError(f"Variable {name}: if initializer is a constant, do not specify shape")
+            raise ValueError("If initializer is a constant, do not specify shape. (Variable "
+                             f"{name})")
         dtype, shape = dtypes.as_dtype(dtype), as_shape(shape)
         if name in self.variables:
             if reuse is False:
@@ -208,7 +209,7 @@ def default_initializer(name: str, dtype: DType) -> Any:
 
 def _exists(variable: Variable) -> str:
     site = variable.op.creation_site
-    where = f" It was created at {site[0]}:{site[1]} in {site[2]}." if site else ""
+    where = f" Originally defined at {site[0]}:{site[1]} in {site[2]}." if site else ""
     return (f"Variable {variable.op.name} already exists, disallowed. Did you mean to set "
             f"reuse=True in VarScope?{where}")
 

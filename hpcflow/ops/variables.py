@@ -67,7 +67,7 @@ class Variable:
             self._init_from_proto(variable_def, import_scope)
             return
         if initial_value is None:
-            raise ValueError("Variable: an initial_value must be given")
+            raise ValueError("initial_value must be specified.")
         collections = _checked_collections(collections, trainable)
         with control_dependencies(None):
             self._build(initial_value, validate_shape, caching_device, name, dtype, expected_shape)
@@ -168,7 +168,7 @@ class Variable:
         return self._initial_value
 
     def __repr__(self) -> str:
-        return (f"<hf.Variable '{self.name}' shape={self.shape} "
+        return (f"<tf.Variable '{self.name}' shape={self.shape} "
                 f"dtype={self.dtype.name}>")
 
     # ------------------------------------------------------------ reading
@@ -283,14 +283,15 @@ class Variable:
         return slice_tensor(self._snapshot, index, var=self)
 
     def __iter__(self) -> Any:
-        raise TypeError(f"'Variable' object is not iterable ({self!r}); use hf.unstack")
+        raise TypeError(f"'Variable' object is not iterable ({self!r}); use tf.unstack")
 
 
 def _checked_collections(collections: Any, trainable: bool) -> list:
     if collections is None:
         collections = [GraphKeys.GLOBAL_VARIABLES]
     if not isinstance(collections, (list, tuple, set)):
-        raise TypeError(f"collections must be a list, tuple or set, got {collections!r}")
+        raise ValueError("collections argument to Variable constructor must be a list, tuple, or "
+                         f"set. Got {collections!r} of type {type(collections)}")
     collections = list(collections)
     if trainable and GraphKeys.TRAINABLE_VARIABLES not in collections:
         collections.append(GraphKeys.TRAINABLE_VARIABLES)
@@ -308,7 +309,7 @@ def _initial_tensor(initial_value: Callable, scope: str, dtype: DType | None) ->
 def _check_shape(shape: TensorShape, scope: str, expected: Any) -> None:
     name = scope.rstrip("/")
     if not shape.is_fully_defined():
-        raise ValueError(f"Variable '{name}': the initial value must have a fully known shape, "
+        raise ValueError(f"Variable '{name}': initial_value must have a shape specified, "
                          f"got {shape}; pass validate_shape=False for a variable of any shape")
     if expected is not None and not as_shape(expected).is_compatible_with(shape):
         raise ValueError(f"Variable '{name}': the initial value has shape {shape}, expected "

@@ -55,15 +55,20 @@ class WhileContext(ControlFlowContext):
         parallel_iterations: how many iterations may be under way at a time.
         back_prop: whether gradients can be taken through the loop.
         swap_memory: whether values kept for gradients may go from the device to the host.
+        frame: the name of the frame, where the loop exists already.
+
+    Attributes:
+        is_gradient: True for the backward loop of another one.
     """
 
     is_loop = True
+    is_gradient = False
 
     def __init__(self, graph: Graph, outer: ControlFlowContext | None, name: str = "while_context",
                  parallel_iterations: int = 10, back_prop: bool = True,
-                 swap_memory: bool = False) -> None:
+                 swap_memory: bool = False, frame: str | None = None) -> None:
         super().__init__(graph, outer)
-        self._name = graph.unique_name(name)
+        self._name = frame or graph.unique_name(name)
         self.parallel_iterations = parallel_iterations
         self.back_prop = back_prop
         self.swap_memory = swap_memory
@@ -90,6 +95,10 @@ class WhileContext(ControlFlowContext):
         if self._pivot is None:
             raise ValueError(f"The loop '{self.name}' has no variables yet")
         return self._pivot
+
+    def set_pivot(self, pivot: Tensor) -> None:
+        """Let operations of the body without inputs wait for `pivot`."""
+        self._pivot = pivot
 
     @property
     def invariants(self) -> dict[Tensor, Tensor]:
@@ -161,7 +170,7 @@ class WhileContext(ControlFlowContext):
         self.graph._control_flow_context = self.outer_context
         try:
             if tensor.dtype.base_dtype.name == "resource":  # a handle stays where it is
-                with self.graph.colocate_with(tensor.op):
+                with self.graph.colocate_with(tensor.op, ignore_existing=True):
                     entered = op_type(tensor, **options)
             else:
                 entered = op_type(tensor, **options)

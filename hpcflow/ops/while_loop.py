@@ -9,6 +9,7 @@ from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import show
@@ -65,6 +66,8 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
         context = WhileContext(graph, graph._control_flow_context,
                                parallel_iterations=parallel_iterations, back_prop=back_prop,
                                swap_memory=swap_memory)
+        if context.outer_context is None:  # it stands for those inside of it, too
+            graph.add_to_collection(GraphKeys.WHILE_CONTEXT, context)
         loop = _Loop(context, loop_vars, leaves)
         loop.build(cond, body, initial, dims)
         return loop.result()
@@ -78,7 +81,7 @@ def _check_arguments(cond: Any, body: Any, loop_vars: Any, parallel_iterations: 
     if not isinstance(loop_vars, (list, tuple)):
         raise TypeError(f"while_loop: 'loop_vars' must be a list or a tuple, got {loop_vars!r}")
     if not nest.flatten(loop_vars):
-        raise ValueError("while_loop: no loop variables were given")
+        raise ValueError("while_loop: No loop variables provided")
     if not isinstance(parallel_iterations, int) or parallel_iterations < 1:
         raise TypeError("while_loop: 'parallel_iterations' must be a positive integer, got "
                         f"{parallel_iterations!r}")
@@ -144,7 +147,7 @@ class _Loop:
 
     def __init__(self, context: WhileContext, structure: Any, leaves: list) -> None:
         self.context = context
-        self.structure = structure
+        self.structure = self.returned = structure
         self.leaves = leaves
         self.exits: list[Tensor] = []
 
@@ -169,7 +172,7 @@ class _Loop:
 
     def result(self) -> Any:
         """The values after the loop."""
-        packed = self._packed(self.exits)
+        packed = nest.pack_as(self.returned, nest.rebuild_all(self.leaves, self.exits))
         return packed[0] if len(self.exits) == 1 else packed
 
     def _packed(self, tensors: list[Tensor]) -> Any:
@@ -178,17 +181,24 @@ class _Loop:
     def _following(self, result: Any) -> list[Tensor]:
         """The tensors of what the body returned, checked against the variables."""
         structure = list(self.structure)
-        result = _as_sequence(result, structure)
+        returned, result = result, _as_sequence(result, structure)
         if len(result) != len(structure):
             raise ValueError(f"while_loop: there are {len(structure)} loop variables, but the body "
-                             f"returned {len(result)} values")
+                             f"returned {len(result)} values, not the same number of elements")
         nest.check_same(structure, result, "while_loop: the loop variables and the body's result")
+        # As the body returned them: a tuple, mostly, where the variables were given as a list.
+        self.returned = returned if _is_one_of_each(returned, structure) else result
         tensors: list[Tensor] = []
         for leaf, value in zip(self.leaves, nest.flatten(result), strict=True):
             tensors.extend(_next_tensors(leaf, value))
         for variable, tensor in zip(self.context.variables, tensors, strict=True):
             _check_invariant(variable.enter, variable.merge._dims, tensor)
         return tensors
+
+
+def _is_one_of_each(result: Any, structure: list) -> bool:
+    """Whether the body returned a container with an entry per loop variable."""
+    return isinstance(result, (list, tuple)) and _matches(structure, result)
 
 
 def _as_sequence(result: Any, structure: list) -> list:

@@ -1,0 +1,89 @@
+"""Counts: the confusion matrix of a classifier, histograms of equal bins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.dtypes import as_dtype
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+
+__all__ = ["confusion_matrix", "histogram_fixed_width"]
+
+
+def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None,
+                     dtype: Any = dtypes.int32, name: str | None = None,
+                     weights: Any = None) -> Tensor:
+    """Count how often each class was predicted where each was right.
+
+    Args:
+        labels: right classes, a vector of integers.
+        predictions: predicted classes, as many.
+        num_classes: number of classes; by default the largest of both plus one.
+        dtype: of the result.
+        name: name scope.
+        weights: how much each prediction counts; one by default.
+
+    Returns:
+        A matrix ``[num_classes, num_classes]``: rows are labels, columns predictions.
+
+    Raises ``ValueError`` for shapes that differ; when run ``InvalidArgumentError`` for a class out
+    of range.
+    """
+    with name_scope(name, "confusion_matrix", [labels, predictions, num_classes, weights]):
+        rows, columns = _classes(labels, "labels"), _classes(predictions, "predictions")
+        rows.get_shape().assert_is_compatible_with(columns.get_shape())
+        kind = as_dtype(dtype)
+        if num_classes is None:
+            largest = raw_ops.Maximum(_max(rows), _max(columns))
+            count = raw_ops.Add(largest, convert_to_tensor(1, dtypes.int64))
+        else:
+            count = raw_ops.Cast(convert_to_tensor(num_classes), DstT=dtypes.int64)
+        if weights is None:
+            amounts = raw_ops.Cast(raw_ops.OnesLike(columns), DstT=kind)
+        else:
+            amounts = raw_ops.Cast(convert_to_tensor(weights), DstT=kind)
+            amounts.get_shape().assert_is_compatible_with(columns.get_shape())
+        places = raw_ops.Pack([rows, columns], axis=1)
+        return raw_ops.ScatterNd(indices=places, updates=amounts,
+                                 shape=raw_ops.Pack([count, count], axis=0))
+
+
+def _classes(values: Any, what: str) -> Tensor:
+    tensor = convert_to_tensor(values, name=what)
+    if not tensor.dtype.is_integer and not tensor.dtype.is_floating:
+        raise TypeError(f"{what} must be numbers of classes, got {tensor.dtype.name}")
+    rank = tensor.get_shape().ndims
+    if rank == 2:
+        tensor = raw_ops.Squeeze(tensor, squeeze_dims=[1])
+    elif rank is not None and rank != 1:
+        raise ValueError(f"{what} must be a vector, got shape {tensor.get_shape()}")
+    return raw_ops.Cast(tensor, DstT=dtypes.int64)
+
+
+def _max(classes: Tensor) -> Tensor:
+    return raw_ops.Max(classes, convert_to_tensor([0], dtypes.int32))
+
+
+def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100,
+                          dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
+    """Count how many of `values` fall into each of `nbins` bins of one width.
+
+    `value_range` is ``[low, high]``, of the dtype of `values`; what lies outside counts in the
+    first or last bin. The result is a vector of `dtype`.
+    """
+    with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]):
+        flat = raw_ops.Reshape(convert_to_tensor(values, name="values"), [-1])
+        limits = raw_ops.Cast(convert_to_tensor(value_range, flat.dtype), DstT=dtypes.float64)
+        count = convert_to_tensor(nbins, dtypes.int32)
+        low, high = raw_ops.Unpack(limits, num=2)
+        scaled = (raw_ops.Cast(flat, DstT=dtypes.float64) - low) / (high - low)
+        bins = raw_ops.Floor(scaled * raw_ops.Cast(count, DstT=dtypes.float64))
+        last = raw_ops.Cast(count, DstT=dtypes.float64) - 1.0
+        places = raw_ops.Cast(raw_ops.Minimum(raw_ops.Maximum(bins, 0.0), last),
+                              DstT=dtypes.int32)
+        ones = raw_ops.Cast(raw_ops.OnesLike(places), DstT=as_dtype(dtype))
+        return raw_ops.UnsortedSegmentSum(ones, places, count)

@@ -1,0 +1,23 @@
+"""Op types that stand for several ops of a user's graph; only passes of the compiler make them."""
+
+from __future__ import annotations
+
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.shape_inference import unchanged, unknown
+from hpcflow.ops.window_shapes import FORMAT_2D, PADDING
+
+_POOL = f"ksize: list(int); strides: list(int); {PADDING}; {FORMAT_2D}"
+
+# relu(BiasAdd(Conv2D(input, filter), bias)), or without the relu.
+register_op("_ConvBias", "input: T; filter: T; bias: T", "output: T",
+            f"T: {{float}}; relu: bool; strides: list(int); {PADDING}; {FORMAT_2D}", shape=unknown)
+# MaxPool that also says, in a form of its kernel's own, where the maxima are; empty if it does not.
+register_op("_MaxPool", "input: T", "output: T; places: uint8", f"T: {{float}}; {_POOL}",
+            shape=unknown)
+register_op("_MaxPoolGrad", "orig_input: T; orig_output: T; grad: T; places: uint8", "output: T",
+            f"T: {{float}}; {_POOL}", shape=unchanged)
+# var -= alpha * MatMul(a, b)
+register_op("_MatMulGradientDescent", "var: Ref(T); alpha: T; a: T; b: T", "out: Ref(T)",
+            "T: {float}; transpose_a: bool; transpose_b: bool", shape=unchanged)
+
+not_differentiable("_ConvBias", "_MaxPool", "_MaxPoolGrad", "_MatMulGradientDescent")

@@ -1,0 +1,56 @@
+"""Boxes in images: DrawBoundingBoxes, NonMaxSuppression, SampleDistortedBoundingBox; glimpses."""
+
+from __future__ import annotations
+
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation
+from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank
+from hpcflow.ops.image_resizing import new_size
+
+
+def _drawn_shape(op: Operation) -> list[Dims]:
+    images = with_rank(op.input_dims(0), 4, "images")
+    boxes = with_rank(op.input_dims(1), 3, "boxes")
+    merge_dims(boxes[2:], (4,))
+    merge_dim(images[0], boxes[0])
+    return [images]
+
+
+def _glimpse_shape(op: Operation) -> list[Dims]:
+    images = with_rank(op.input_dims(0), 4, "input")
+    offsets = with_rank(op.input_dims(2), 2, "offsets")
+    merge_dims(offsets[1:], (2,))
+    return [(merge_dim(images[0], offsets[0]), *new_size(op, 1), images[3])]
+
+
+def _selected_shape(op: Operation) -> list[Dims]:
+    boxes = with_rank(op.input_dims(0), 2, "boxes")
+    merge_dims(boxes[1:], (4,))
+    merge_dims(with_rank(op.input_dims(1), 1, "scores"), boxes[:1])
+    if op.input_dims(2):
+        raise ValueError(f"max_output_size must be a scalar but has shape "
+                         f"{show(op.input_dims(2))}")
+    return [(None,)]
+
+
+def _sampled_shape(op: Operation) -> list[Dims]:
+    merge_dims(with_rank(op.input_dims(0), 1, "image_size"), (3,))
+    merge_dims(with_rank(op.input_dims(1), 3, "bounding_boxes"), (None, None, 4))
+    return [(3,), (3,), (1, 1, 4)]
+
+
+register_op("DrawBoundingBoxes", "images: T; boxes: float", "output: T",
+            "T: {float, half} = float", shape=_drawn_shape)
+# Not stateful by its definition, but random: its noise must not be computed once and for all.
+register_op("ExtractGlimpse", "input: float; size: int32; offsets: float", "glimpse: float",
+            "centered: bool = true; normalized: bool = true; uniform_noise: bool = true",
+            shape=_glimpse_shape, stateful=True)
+register_op("NonMaxSuppression", "boxes: float; scores: float; max_output_size: int32",
+            "selected_indices: int32", "iou_threshold: float = 0.5", shape=_selected_shape)
+register_op("SampleDistortedBoundingBox", "image_size: T; bounding_boxes: float",
+            "begin: T; size: T; bboxes: float",
+            "T: {uint8, int8, int16, int32, int64}; seed: int = 0; seed2: int = 0; "
+            "min_object_covered: float = 0.1; aspect_ratio_range: list(float) = [0.75, 1.33]; "
+            "area_range: list(float) = [0.05, 1.0]; max_attempts: int = 100; "
+            "use_image_if_no_bounding_boxes: bool = false", shape=_sampled_shape, stateful=True)
+not_differentiable("ExtractGlimpse", "NonMaxSuppression", "SampleDistortedBoundingBox")

@@ -1,0 +1,60 @@
+"""What shape functions and gradients of sparse ops share: checks of the three parts, and places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value_as_dims, merge_dim, with_rank
+
+
+def sparse_parts(op: Operation, first: int = 0) -> tuple[int | None, int | None]:
+    """Check the shapes of a sparse tensor's three inputs from position `first` on.
+
+    Returns (number of elements, rank), None for what is unknown.
+    """
+    indices = with_rank(op.input_dims(first), 2, "indices")
+    values = with_rank(op.input_dims(first + 1), 1, "values")
+    shape = with_rank(op.input_dims(first + 2), 1, "shape")
+    return merge_dim(indices[0], values[0]), merge_dim(indices[1], shape[0])
+
+
+def new_sparse(rank: int | None) -> list[Dims]:
+    """The shapes of a result of which only the rank is known."""
+    return [(None, rank), (None,), (rank,)]
+
+
+def dense_dims(op: Operation, index: int) -> Dims:
+    """The dense shape that input `index` holds, as far as it is known."""
+    return constant_value_as_dims(op.inputs[index])
+
+
+def column(places: Any, index: int) -> Tensor:
+    """One column of a matrix of places."""
+    return raw_ops.StridedSlice(places, [0, index], [0, index + 1], [1, 1], begin_mask=1,
+                                end_mask=1, shrink_axis_mask=2)
+
+
+def int64(value: Any) -> Any:
+    """`value` as int64: arrays and lists at once, tensors by a Cast if needed."""
+    if isinstance(value, Tensor):
+        if value.dtype.base_dtype is dtypes.int64:
+            return value
+        return raw_ops.Cast(value, DstT=dtypes.int64)
+    return np.asarray(value, np.int64)
+
+
+def only_one(name: str, value: Any, old_name: str, old_value: Any) -> Any:
+    """The argument that is given under its name or its older name.
+
+    Raises ``ValueError`` if both are, or none.
+    """
+    if value is not None and old_value is not None:
+        raise ValueError(f"Cannot specify both '{name}' and '{old_name}'")
+    if value is None and old_value is None:
+        raise ValueError(f"'{name}' must be specified")
+    return old_value if value is None else value
