@@ -9,19 +9,23 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow import config
+from hpcflow import config, threads
 from hpcflow.compiler.bind import instantiate
+from hpcflow.compiler.compress import Rule
 from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
 from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.place import DeviceInfo, Placer
-from hpcflow.errors import DeadlineExceededError, OpError
+from hpcflow.compiler.placement_file import Placement
+from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.kernels.registry import find_kernel
+from hpcflow.runtime.deadline import DirectRun
 from hpcflow.runtime.executor import Step, check_results
 from hpcflow.runtime.float_errors import restore, silence
-from hpcflow.runtime.loop import EventLoop, event_loop
+from hpcflow.runtime.loop import event_loop
 from hpcflow.runtime.task import KernelContext, Task
+from hpcflow.runtime.tracing import step_stats
 
 
 class StepOptions:
@@ -34,22 +38,45 @@ class StepOptions:
                         and proto.operation_timeout_in_ms else None)
         self.optimize = not (proto is not None and
                              proto.graph_options.optimizer_options.opt_level == -1)
+        self.pinned = None
+        if config.flags.placement:
+            self.pinned = Placement.load(config.flags.placement).choice()
+        self.recompute = _recomputation(proto)
+        halved = proto is not None and proto.graph_options.enable_bfloat16_sendrecv
+        self.compress = (Rule("bfloat16"),) if halved else ()
         self.device_counts = dict(proto.device_count) if proto is not None else {}
+        if proto is not None and proto.intra_op_parallelism_threads > 0:
+            threads.limit(proto.intra_op_parallelism_threads)  # one pool serves the process
+
+
+def _recomputation(proto: Any) -> str:
+    """What of the forward pass is computed again in the backward pass: "", "hinted", "all"."""
+    if config.flags.recompute:
+        return "all"
+    if proto is None:
+        return ""
+    options = proto.graph_options.rewrite_options
+    wanted = options.MemOptType.Name(options.memory_optimization)
+    return {"MANUAL": "hinted", "RECOMPUTATION_HEURISTICS": "all", "HEURISTICS": "all"}.get(
+        wanted, "")
 
 
 def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Task,
                devices: list[DeviceInfo], context: KernelContext, remembered: dict[str, str],
-               options: StepOptions) -> dict[str, list[Node]]:
-    """Compile fetches and feeds to task -> nodes, for a master at `task`."""
-    placer = Placer(devices, task.name, options.soft_placement, options.log_placement)
+               options: StepOptions, incremental: bool = False) -> dict[str, list[Node]]:
+    """Compile fetches and feeds to task -> nodes, for a master at `task`; `incremental` if the
+    feeds of a step arrive one by one."""
+    placer = Placer(devices, task.name, options.soft_placement, options.log_placement,
+                    options.pinned)
 
     def cpu_kernel(node: Node, values: list) -> Any:
         kernel = find_kernel(node.type, "CPU", node.attrs)
         assert kernel is not None  # folding looked it up
         return instantiate(node, kernel, task.cpu, context, values)
 
-    passes = PassContext(placer, remembered, cpu_kernel)
-    return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize)
+    rules = (*options.compress, *(fetches[0].graph._compression if fetches else ()))
+    passes = PassContext(placer, remembered, cpu_kernel, options.recompute, rules)
+    return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
 
 
 # Seconds that a cancelled step may take to drain.
@@ -62,11 +89,13 @@ class LocalStep:
     """A step that runs in this process alone."""
 
     def __init__(self, executable: Executable, names: list[str], feed_count: int,
-                 timeout: float | None = None) -> None:
+                 timeout: float | None = None, running: set[Any] | None = None) -> None:
         self.executable = executable
+        self.running: set[Any] = set() if running is None else running
         self.names = names
         self.feed_count = feed_count
         self.timeout = timeout
+        self.partition_graphs: list = []  # of a traced step: its GraphDefs
         self.run = self._direct() if executable.direct is not None else self._executed
 
     def _direct(self) -> Callable[[tuple], list]:
@@ -77,43 +106,102 @@ class LocalStep:
         item: Any = next(i for i in self.executable.items if i.region is not None)
         in_order = order == tuple(range(self.feed_count))
 
-        def run(feeds: tuple, timeout: float | None = None) -> Any:
+        def run(feeds: tuple, timeout: float | None = None, step: DirectRun | None = None) -> Any:
             quiet = silence()
             try:
-                return function(None, *feeds) if in_order else function(
-                    None, *[feeds[i] for i in order])
+                return function(step, *feeds) if in_order else function(
+                    step, *[feeds[i] for i in order])
             except BaseException as e:  # noqa: BLE001  (raised again, explained)
                 error = item.region.explain(e, item.nodes[0].device, None)
                 raise error from error.__cause__
             finally:
                 restore(quiet)
 
-        return run
+        def run_loops(feeds: tuple, timeout: float | None = None) -> Any:
+            step = DirectRun(timeout or self.timeout)
+            self.running.add(step)
+            try:
+                return run(feeds, None, step)
+            finally:
+                self.running.discard(step)
+
+        return run_loops if item.region.has_loops else run
 
     def _nothing(self, feeds: tuple, timeout: float | None = None) -> list:
         return [None] * len(self.names)
 
     def _executed(self, feeds: tuple, timeout: float | None = None) -> list:
         """Through the executor; while the step is parked, this thread drives the event loop."""
-        loop = event_loop()
-        step = Step(self.executable, step_id=next(_step_ids),
-                    wake=lambda s: loop.soon(s.advance))
-        step.start(feeds)
-        if not step.finished:
-            self._wait(step, loop, timeout or self.timeout)
+        run = self.open()
+        step = run.step
+        timeout = timeout or self.timeout
+        step.deadline = None if timeout is None else time.monotonic() + timeout
+        self.running.add(run)
+        try:
+            step.start(feeds)
+            if not step.finished:
+                run.wait(run.finished, timeout)
+        finally:
+            self.running.discard(run)
         check_results(step, self.names)
         return step.results
 
-    def _wait(self, step: Step, loop: EventLoop, timeout: float | None) -> None:
+    def open(self) -> LocalRun:
+        """A run that its user drives (a partial run)."""
+        return LocalRun(self.executable, self.running)
+
+
+class LocalRun:
+    """One run of a :class:`LocalStep` through the executor; it is in `running` while its thread
+    waits."""
+
+    __slots__ = ("step", "start", "_loop", "_running")
+
+    def __init__(self, executable: Executable, running: set[Any]) -> None:
+        self._running = running
+        loop = self._loop = event_loop()
+        self.step = Step(executable, step_id=next(_step_ids), wake=lambda s: loop.soon(s.advance))
+        self.start = self.step.start
+
+    def finished(self) -> bool:
+        """True when nothing is outstanding."""
+        return self.step.finished
+
+    def wait(self, until: Callable[[], Any], timeout: float | None) -> None:
+        """Drive until ``until()`` is true; the step is cancelled and drained if that fails."""
         deadline = None if timeout is None else time.monotonic() + timeout
+        self._running.add(self)
         try:
-            loop.run_until(lambda: step.finished, deadline, "a step",
-                           lambda seconds: report_stall(step, seconds))
+            self._loop.run_until(until, deadline, "a step",
+                                 lambda seconds: report_stall(self.step, seconds))
+        except DeadlineExceededError as e:
+            late = timed_out(e, [self.step.describe_waiting()])
+            self.cancel(late)
+            raise late from None
         except BaseException as e:
-            step.cancel(e if isinstance(e, OpError) else None)
-            with contextlib.suppress(DeadlineExceededError):
-                loop.run_until(lambda: step.finished, time.monotonic() + DRAIN_SECONDS)
+            self.cancel(e if isinstance(e, OpError) else None)
             raise
+        finally:
+            self._running.discard(self)
+
+    def cancel(self, error: BaseException | None) -> None:
+        """Stop the step, and wait a while for what it had started."""
+        self.step.cancel(error)
+        with contextlib.suppress(DeadlineExceededError):
+            self._loop.run_until(self.finished, time.monotonic() + DRAIN_SECONDS)
+
+    def end(self) -> None:
+        """Nothing is kept between runs."""
+
+    def stats(self) -> list[Any]:
+        """The ``StepStats`` of a traced run."""
+        return [step_stats(self.step)]
+
+
+def cancel_all(running: set[Any]) -> None:
+    """The session of these runs is closed: stop them, and wait a while for what they started."""
+    for run in list(running):
+        run.cancel(CancelledError(None, None, "The session of this step was closed"))
 
 
 def compiled_form() -> bool:
@@ -122,9 +210,16 @@ def compiled_form() -> bool:
 
 
 def run_with_options(run: Callable, values: list, options: Any) -> list:
-    """Call a step's ``run`` with what a ``RunOptions`` protobuf says."""
+    """Call a step's ``run`` with what a ``RunOptions`` says: its timeout goes before the
+    session's."""
     timeout = options.timeout_in_ms / 1000 if options is not None else 0
     return run(values, timeout) if timeout else run(values)
+
+
+def timed_out(error: DeadlineExceededError, waits: list[str]) -> DeadlineExceededError:
+    """`error` of a step with what its parts wait for."""
+    return DeadlineExceededError(None, None, "\n".join([f"{error.message}, which waits for:",
+                                                        *waits]))
 
 
 def report_stall(step: Step, seconds: float, more: str = "") -> None:

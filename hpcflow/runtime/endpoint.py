@@ -6,39 +6,52 @@ task, the edges between them, and one done message from each.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+
+import numpy as np
 
 from hpcflow import config, kernels
 from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.place import DeviceInfo
 from hpcflow.errors import (
-    FailedPreconditionError,
+    DeadlineExceededError,
     InternalError,
     OpError,
     UnavailableError,
     from_wire,
 )
 from hpcflow.runtime import wire
+from hpcflow.runtime.agreement import check_settings, digests
+from hpcflow.runtime.collectives import Collectives
 from hpcflow.runtime.compiled import compiled_form, report_stall
 from hpcflow.runtime.executor import Step
+from hpcflow.runtime.health import Health
 from hpcflow.runtime.lane import Lane, TagSpace
 from hpcflow.runtime.loop import EventLoop, event_loop
 from hpcflow.runtime.meeting import Meetings
+from hpcflow.runtime.offload import Masters, Pace
+from hpcflow.runtime.tagged import LaneAddress, inline_bytes, read_value
 from hpcflow.runtime.task import KernelContext, StepContext, Task
+from hpcflow.runtime.tracing import instrument, step_stats
 from hpcflow.version import __version__
+
+# How long a rank that has finished gives the others to notice, before it ends the job.
+_LAST_WORDS_SECONDS = 3.0
 
 
 class Reply:
     """The answer to a request, once it is there."""
 
-    __slots__ = ("body", "blob", "error", "done")
+    __slots__ = ("rank", "body", "blob", "error", "done")
 
-    def __init__(self) -> None:
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
         self.body: Any = None
         self.blob = b""
         self.error: BaseException | None = None
@@ -48,18 +61,23 @@ class Reply:
 class Plan:
     """A partition that a master registered here, with its lanes."""
 
-    def __init__(self, endpoint: Endpoint, nodes: list, ranks: dict[str, int],
-                 context: StepContext) -> None:
+    def __init__(self, endpoint: Endpoint, key: tuple[int, int], nodes: list,
+                 ranks: dict[str, int], context: StepContext, traced: bool) -> None:
         self.endpoint = endpoint
+        self.key = key
+        self.traced = traced
         self.nodes = nodes
         self.ranks = ranks
         self.context = context
         self.lanes: dict[int, Lane] = {}
+        self.pace = Pace(endpoint.masters)
         self.executable = self._build()
 
     def _build(self) -> Executable:
         task = self.endpoint.task
-        return Executable(self.nodes, task.name, task.by_name, self.context, compiled_form())
+        executable = Executable(self.nodes, task.name, task.by_name, self.context,
+                                compiled_form() and not self.traced)
+        return instrument(executable) if self.traced else executable
 
     def refresh(self) -> None:
         """Build again if the resources that the kernels hold were cleared."""
@@ -67,8 +85,10 @@ class Plan:
         if self.executable.resources_version == version:
             return
         fresh = self._build()
-        for edges, others in ((fresh.sends, self.executable.sends),
-                              (fresh.recvs, self.executable.recvs)):
+        last = self.executable
+        for edges, others in ((fresh.sends, last.sends), (fresh.recvs, last.recvs),
+                              (fresh.loop_sends, last.loop_sends),
+                              (fresh.loop_recvs, last.loop_recvs)):
             if [e.key for e in edges] != [e.key for e in others]:
                 raise InternalError(None, None, "A rebuilt partition has other edges than before")
         self.executable = fresh
@@ -77,15 +97,9 @@ class Plan:
 
     def add_lane(self, number: int) -> Lane:
         """Make a lane: its receive tags are taken now, its send tags come from the receivers."""
-        lane = Lane(self.endpoint.transport, self.executable, self.ranks, self.endpoint.tags,
-                    self.endpoint.task.by_name)
+        lane = self.endpoint.make_lane(self.executable, self.ranks, LaneAddress(*self.key, number))
         self.lanes[number] = lane
         return lane
-
-    def tags_of(self, lane: Lane) -> dict[str, int]:
-        """Edge name -> tag of everything that `lane` receives."""
-        return {e.key.decode(): t for e, t in zip(self.executable.recvs, lane.recv_tags,
-                                                  strict=True)}
 
     def close(self) -> None:
         """Give back what the lanes own."""
@@ -105,10 +119,16 @@ class Endpoint:
         self.rank = transport.rank
         self.size = transport.size
         self.loop = loop or event_loop()
-        self.tags = TagSpace(transport.tag_limit)
+        # The upper half of the tags is for collective operations.
+        self.tags = TagSpace(transport.tag_limit // 2)
         self.meetings = Meetings(transport)
+        self.collectives = Collectives(self)
+        self.masters = Masters()
+        self.health = Health(transport, self._on_lost)
         self.plans: dict[tuple[int, int], Plan] = {}
         self.runs: dict[tuple[int, int], Any] = {}  # (plan, lane) of own steps under way
+        self.tagged_lanes: dict[tuple[int, int, int], Lane] = {}  # those with loops over tasks
+        self._pairing = threading.Lock()
         self._contexts: dict[tuple[int, str], KernelContext] = {}
         self._plan_ids = itertools.count(1)
         self._request_ids = itertools.count(1)
@@ -125,11 +145,15 @@ class Endpoint:
             wire.DEREGISTER: self._on_deregister, wire.FINISHED: self._on_finished,
             wire.ALL_FINISHED: self._on_all_finished, wire.ANNOUNCE: self._on_announce,
             wire.MEETING: self.meetings.on_message, wire.REPORT: self._on_report,
+            wire.LOOP_VALUE: self._on_loop_value, wire.LOOP_DONE: self._on_loop_done,
+            wire.COLLECTIVE: self.collectives.on_message, wire.HEALTH: self.health.on_message,
         }
         self._answers = {"describe": self._describe, "register": self._register,
                          "lane": self._lane, "reset": self._reset, "resolve": self._resolve}
         transport.set_handler(self._on_message)
         self.loop.add(transport, oversubscribed)
+        self.loop.every_while(self.collectives.tick)
+        self.loop.every_while(self._look_after)
 
     def _on_message(self, source: int, payload: bytes) -> None:
         self._handlers[payload[0]](source, payload)
@@ -138,7 +162,10 @@ class Endpoint:
 
     def request(self, rank: int, what: str, body: Any = None, blob: bytes = b"") -> Reply:
         """Ask `rank`; the reply fills in while the loop runs."""
-        reply = Reply()
+        reply = Reply(rank)
+        if rank in self.health.lost:
+            reply.error, reply.done = self.lost_error(rank), True
+            return reply
         number = next(self._request_ids)
         self._requests[number] = reply
         self.transport.send_message(rank, wire.pack(wire.REQUEST, step=number,
@@ -196,22 +223,22 @@ class Endpoint:
     # ------------------------------------------------------------ serving steps of masters
 
     def _register(self, source: int, body: Any, blob: bytes) -> dict:
-        if body["version"] != __version__:
-            raise FailedPreconditionError(
-                None, None, f"Rank {source} runs hpcflow {body['version']}, but rank {self.rank} "
-                f"runs {__version__}: install the same version on every rank")
+        check_settings(body["settings"], source, self.rank)
         key = (source, body["session"])
         context = self._contexts.setdefault(
-            key, KernelContext(self.task, body["session"], self.meetings))
+            key, KernelContext(self.task, body["session"], self.meetings,
+                               lambda: self.collectives))
         nodes = wire.decode_nodes(blob)
-        step_context = context.for_step(body["together"], f"{source}:{body['plan']}")
-        self.plans[(source, body["plan"])] = Plan(self, nodes, body["ranks"], step_context)
-        return {}
+        step_context = context.for_step(body["together"], f"{source}:{body['plan']}",
+                                        body["ranks"])
+        key = (source, body["plan"])
+        plan = Plan(self, key, nodes, body["ranks"], step_context, body["traced"])
+        self.plans[key] = plan
+        return digests(plan.executable)
 
     def _lane(self, source: int, body: Any, blob: bytes) -> dict:
         plan = self._plan(source, body["plan"])
-        lane = plan.add_lane(body["lane"])
-        return plan.tags_of(lane)
+        return plan.add_lane(body["lane"]).open_recvs()
 
     def _plan(self, source: int, number: int) -> Plan:
         plan = self.plans.get((source, number))
@@ -223,31 +250,74 @@ class Endpoint:
     def _on_lane_open(self, source: int, payload: bytes) -> None:
         _, _, plan, lane, _ = wire.unpack(payload)
         body, _ = wire.parts_of(payload)
+        # At once: where threads help each other, what is done soon may be done in any order.
+        self._plan(source, plan).lanes[lane].open_sends(body)
 
-        def open_lane() -> None:
-            self._plan(source, plan).lanes[lane].open_sends(body)
+    def make_lane(self, executable: Executable, ranks: dict[str, int],
+                  address: LaneAddress) -> Lane:
+        """A new lane, known by its address to the messages inside loops."""
+        lane = Lane(self.transport, executable, ranks, self.tags, self.task.by_name, address,
+                    self._pairing)
+        if lane.tagged is not None:
+            self.tagged_lanes[address] = lane
+            lane.on_close = lambda: self.tagged_lanes.pop(address, None)
+        return lane
 
-        self.loop.soon(open_lane)
+    def _on_loop_value(self, source: int, payload: bytes) -> None:
+        _, flags, plan, number, master, step_id = wire.HEADER.unpack_from(payload)
+        value = read_value(payload, flags)
+
+        def take(data: Any) -> None:
+            lane = self.tagged_lanes.get((master, plan, number))
+            if lane is not None:  # otherwise its session has been closed
+                lane.tagged.take_value(step_id, value, data)  # type: ignore[union-attr]
+
+        if not value.follows:
+            take(inline_bytes(payload, value))
+            return
+        buffer = np.empty(value.nbytes, np.uint8)
+        self.transport.post_recv(buffer, source, self.tags.shared(source), lambda n: take(buffer))
+
+    def _on_loop_done(self, source: int, payload: bytes) -> None:
+        _, _, plan, number, master, step_id = wire.HEADER.unpack_from(payload)
+        lane = self.tagged_lanes.get((master, plan, number))
+        if lane is not None:
+            lane.tagged.take_done(step_id, source, payload)  # type: ignore[union-attr]
 
     def _on_start(self, source: int, payload: bytes) -> None:
-        self.loop.soon(partial(self._start, source, *wire.unpack(payload)[2:]))
+        deadline = None
+        if len(payload) > wire.HEADER.size:  # a step with a time limit says so
+            deadline = time.monotonic() + wire.parts_of(payload)[0]["timeout"]
+        self.loop.soon(partial(self._start, source, *wire.unpack(payload)[2:], deadline))
 
-    def _start(self, source: int, number: int, lane_number: int, step_id: int) -> None:
+    def _start(self, source: int, number: int, lane_number: int, step_id: int,
+               deadline: float | None) -> None:
         plan = self.plans[(source, number)]
         plan.refresh()
         lane = plan.lanes[lane_number]
-        step = Step(plan.executable, lane, step_id, wake=self._wake, rank=self.rank)
+        self.masters.came(source)
+        pace, soon = plan.pace, self.loop.soon
+        step = Step(plan.executable, lane, step_id, rank=self.rank,
+                    wake=lambda step: soon(partial(pace.run, step.advance)))
+        step.deadline = deadline
         step.on_done = partial(self._served, source, number, lane_number)
         lane.on_failure = partial(self._tell_failure, source, number, lane_number)
         lane.begin(step)
-        step.start()
+        if lane.stop is not None and lane.stop[0] == step_id:  # its end came before its beginning
+            step.cancel(from_wire(lane.stop[1]))
+        pace.run(step.start)
 
     def _wake(self, step: Step) -> None:
         self.loop.soon(step.advance)
 
     def _served(self, source: int, plan: int, lane: int, step: Step) -> None:
-        blob = b"" if step.error is None else _error_bytes(step.error)
-        message = wire.pack(wire.DONE, plan, lane, step.step_id, flags=1 if blob else 0, blob=blob)
+        if step.error is None and step.trace is None:
+            message = wire.HEADER.pack(wire.DONE, 0, plan, lane, 0, step.step_id)
+        else:
+            failed = step.error is not None
+            blob = _error_bytes(step.error) if failed else step_stats(step).SerializeToString()
+            message = wire.pack(wire.DONE, plan, lane, step.step_id, flags=int(failed),
+                                body=step.lane.stopped_at, blob=blob)
         step.lane.end()
         self.transport.send_message(source, message)
 
@@ -262,8 +332,14 @@ class Endpoint:
         def abort() -> None:
             plan = self.plans.get((source, number))
             lane = plan.lanes.get(lane_number) if plan is not None else None
-            step = lane.step if lane is not None else None
+            if lane is None:
+                return
+            lane.stop = (step_id, blob)
+            step = lane.step
             if step is not None and step.step_id == step_id and not step.finished:
+                if step.waiting or step.loops is not None:
+                    lane.stopped_at = (f"on {self.task.name} (rank {self.rank}):\n"
+                                       f"{step.describe_waiting()}")
                 step.cancel(from_wire(blob))
 
         self.loop.soon(abort)
@@ -295,11 +371,16 @@ class Endpoint:
         return next(self._plan_ids)
 
     def _on_done(self, source: int, payload: bytes) -> None:
-        _, failed, plan, lane, step_id = wire.unpack(payload)
+        _, failed, plan, lane, _, step_id = wire.HEADER.unpack_from(payload)
         run = self.runs.get((plan, lane))
-        if run is not None and run.step_id == step_id:
-            error = from_wire(wire.parts_of(payload)[1]) if failed else None
-            run.part_done(source, error)
+        if run is None or run.step_id != step_id:
+            return
+        if len(payload) == wire.HEADER.size:
+            run.part_done(source)
+        else:
+            waits, blob = wire.parts_of(payload)
+            run.part_done(source, from_wire(blob) if failed else None, b"" if failed else blob,
+                          waits)
 
     def _on_failed(self, source: int, payload: bytes) -> None:
         _, _, plan, lane, step_id = wire.unpack(payload)
@@ -320,7 +401,15 @@ class Endpoint:
     def serve_until_all_finished(self) -> None:
         """Serve the others' steps until every rank has finished."""
         self.finish()
-        self.loop.run_until(lambda: self.all_finished or self.closed)
+        lost = self.health.lost
+        self.loop.run_until(lambda: self.all_finished or self.closed or lost)
+        if lost and not (self.all_finished or self.closed):
+            # The others come to know it too; then the first that is left ends the job for all.
+            first = next(r for r in range(self.size) if r not in lost)
+            patience = _LAST_WORDS_SECONDS * (1 if first == self.rank else 3)
+            with contextlib.suppress(DeadlineExceededError):
+                self.loop.run_until(lambda: False, time.monotonic() + patience)
+            raise self.lost_error(min(lost))
 
     def _on_finished(self, source: int, payload: bytes) -> None:
         self._finished_ranks.add(source)
@@ -331,6 +420,50 @@ class Endpoint:
     def _on_all_finished(self, source: int, payload: bytes) -> None:
         self.all_finished = True
 
+    @property
+    def is_finished(self) -> bool:
+        """True if this rank begins no steps of its own any more."""
+        return self._finished_here or self.closed
+
+    def nodes_of(self, ranks: Sequence[int]) -> list[list[int]]:
+        """The positions in `ranks` of those that share a node, node by node."""
+        numbers = getattr(getattr(self.transport, "comms", None), "nodes", None)
+        nodes: dict[int, list[int]] = {}
+        for i, rank in enumerate(ranks):
+            nodes.setdefault(numbers[rank] if numbers else 0, []).append(i)
+        return list(nodes.values())
+
+    # ------------------------------------------------------------ ranks that are lost
+
+    def _look_after(self) -> None:
+        """Called a few times a second."""
+        if not (self.all_finished or self.closed):
+            self.health.tick()
+
+    def lost_error(self, rank: int) -> UnavailableError:
+        """The error of whatever needs a rank that is lost."""
+        return UnavailableError(None, None, f"Rank {rank} is lost: {self.health.lost[rank]}")
+
+    def _on_lost(self, rank: int, why: str) -> None:
+        """Nothing may wait for `rank` any more: own steps, answers, steps that it began here, and
+        collective operations end with an error."""
+        error = self.lost_error(rank)
+        self.loop.soon(partial(self._give_up, rank, error))
+
+    def _give_up(self, rank: int, error: UnavailableError) -> None:
+        for number, reply in list(self._requests.items()):
+            if reply.rank == rank:
+                del self._requests[number]
+                reply.error, reply.done = error, True
+        for run in list(self.runs.values()):
+            run.rank_lost(rank, error)
+        for (master, _), plan in list(self.plans.items()):
+            for lane in plan.lanes.values():
+                step = lane.step
+                if master == rank and step is not None and not step.finished:
+                    step.cancel(error)
+        self.collectives.rank_lost(rank, error)
+
     # ------------------------------------------------------------ directory
 
     def announce(self, address: str) -> None:
@@ -340,11 +473,27 @@ class Endpoint:
     def _on_announce(self, source: int, payload: bytes) -> None:
         self.directory[wire.parts_of(payload)[0]] = source
 
+    def replace(self, other: Endpoint) -> None:
+        """Go on in the place of another endpoint of the same transport, which served no task."""
+        self.loop.stop_ticking(self.collectives.tick)
+        self.loop.stop_ticking(other._look_after)
+        self.collectives = other.collectives
+        self.collectives.endpoint = self
+        self._handlers[wire.COLLECTIVE] = self.collectives.on_message
+        other.closed = True
+        self.loop.remove(self.transport)
+        self.loop.add(self.transport, self.transport.comms.oversubscribed)
+
     def close(self) -> None:
         """Stop serving."""
         if not self.closed:
             self.closed = True
             self.loop.remove(self.transport)
+            plans, self.plans = self.plans, {}
+            for plan in plans.values():
+                plan.close()
+            self.loop.stop_ticking(self.collectives.tick)
+            self.loop.stop_ticking(self._look_after)
             self.transport.close()
 
 
@@ -408,8 +557,6 @@ class Peers:
                 self._drive(waiting, pause)
 
     def _drive(self, waiting: list[Peer], seconds: float) -> None:
-        from hpcflow.errors import DeadlineExceededError
-
         try:
             self.endpoint.loop.run_until(
                 lambda: any(self._answered(p) for p in waiting), time.monotonic() + seconds)

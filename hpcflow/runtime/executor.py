@@ -21,18 +21,23 @@ from hpcflow.compiler.executable import (
     CALL_ASYNC,
     ENTER,
     EXIT,
+    GATE,
     MERGE,
     MISSING,
     NEXT,
+    RECEIVE,
     SWITCH,
     Executable,
     Item,
 )
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, op_error
+from hpcflow.runtime.deadline import check_deadline
 from hpcflow.runtime.float_errors import restore, silence
 from hpcflow.runtime.iterations import DEAD, Frame, Iteration
+from hpcflow.runtime.spread import SpreadLoops
 
+_LOOK_ITERATIONS = 64  # between two looks at whether a loop has to stop
 _POSITIONS = [np.int32(i) for i in range(16)]  # what a Merge says about which input came
 
 
@@ -49,9 +54,10 @@ class Step:
     """
 
     __slots__ = ("executable", "lane", "results", "error", "finished", "on_done", "resources",
-                 "step_id", "wake", "rank", "on_finish_hooks", "waiting", "_ready", "_inbox",
-                 "_lock", "_outstanding", "_root", "_iterations", "_next_serial", "_frames",
-                 "_cancel_hooks", "__weakref__")  # fmt: skip
+                 "step_id", "wake", "rank", "on_finish_hooks", "describers", "waiting", "trace",
+                 "_ready", "_inbox", "_lock", "_outstanding", "_root", "_iterations",
+                 "_next_serial", "_frames", "_cancel_hooks", "_unfed", "_begun", "loops",
+                 "_sending", "deadline", "_reason", "__weakref__")  # fmt: skip
 
     def __init__(self, executable: Executable, lane: Any = None, step_id: int = 0,
                  on_done: Callable[[Step], None] | None = None,
@@ -67,11 +73,17 @@ class Step:
         self.rank = rank
         self.resources: dict[Any, Any] | None = None
         self.on_finish_hooks: list[Callable[[], None]] = []
-        self.waiting: dict[int, Item] = {}  # parked: kernels and edges, by index
+        # What ran, and when: in traced steps only.
+        self.trace = executable.tracer() if executable.tracer is not None else None
+        # What knows more about waiting than that an op does.
+        self.describers: list[Callable[[], str]] = []
+        # Parked kernels and edges, by (serial of the iteration, index of the item).
+        self.waiting: dict[tuple[int, int], tuple[Item, Iteration]] = {}
         self._inbox: deque[Callable[[], None]] = deque()
         self._lock = threading.Lock()
-        # What the step waits for that is not in the ready queue: kernels, edges, messages.
-        self._outstanding = 0
+        # What the step waits for that is not in the ready queue: kernels, edges, messages; and at
+        # first its own beginning, for it may be cancelled before.
+        self._outstanding = 1
         # Keys: serial of the iteration * number of items + index of the item.
         self._ready: list[int] = []
         self._frames: dict[Any, Frame] = {}
@@ -79,32 +91,57 @@ class Step:
         self._next_serial = 1
         self._cancel_hooks: dict[object, Callable[[], None]] = {}
         self._root = Iteration(executable.root)
+        self._sending = self._root  # the iteration of the Send that runs
+        self.loops: SpreadLoops | None = SpreadLoops(self) if executable.spread else None
+        self._unfed: set[int] = set()
+        self._begun = False
+        self.deadline: float | None = None  # by time.monotonic()
+        self._reason: BaseException | None = None  # why it was cancelled
 
     # ------------------------------------------------------------ driving
 
-    def start(self, feeds: list[Any] | tuple = ()) -> None:
-        """Deposit the fed values, open the edges from other tasks and run what is ready."""
-        self._advance(lambda: self._begin(feeds))
+    def start(self, feeds: list[Any] | tuple | None = ()) -> None:
+        """Deposit the fed values, open the edges from other tasks and run what is ready.
+
+        With None the values come later, each by ``feed``.
+        """
+        self._advance(True, feeds)
+
+    def feed(self, index: int, value: Any) -> None:
+        """Give a step that was started without feeds one of them."""
+        if index in self.executable.feeds:  # otherwise nothing reads it
+            self.post(lambda: self._fed(index, value))
+
+    def _fed(self, index: int, value: Any) -> None:
+        if index in self._unfed:
+            self._unfed.remove(index)
+            self._outstanding -= 1
+            self._pass_on(self.executable.feeds[index], self._root, (value,))
 
     def advance(self) -> None:
         """Take in what completed since, and run what became ready; any thread may call it."""
-        self._advance(None)
+        self._advance()
 
-    def _advance(self, first: Callable[[], None] | None) -> None:
+    def _advance(self, begin: bool = False, feeds: list[Any] | tuple | None = ()) -> None:
         inbox, lock = self._inbox, self._lock
         while True:
-            # Whoever holds the lock will look into the inbox after it has released it.
-            if not lock.acquire(blocking=first is not None):
+            # Whoever holds the lock will look into the inbox after it has released it, and so
+            # will the thread that has yet to start the step.
+            if not (begin or self._begun) or not lock.acquire(begin):
                 return
             quiet = silence()
             try:
-                if first is not None:
-                    self._guarded(first)
-                    first = None
-                while inbox:
-                    self._guarded(inbox.popleft())
-                while self._ready:
-                    self._guarded(self._run_ready)
+                while begin or inbox or self._ready:
+                    try:
+                        if begin:
+                            begin, self._begun = False, True
+                            self._begin(feeds)
+                        while inbox:
+                            inbox.popleft()()
+                        self._run_ready()
+                    except BaseException as e:  # noqa: BLE001
+                        # Whatever goes wrong fails the step, so that it still drains and ends.
+                        self.fail(e)
                 done = not (self._outstanding or self.finished or inbox)
                 if done:
                     self.finished = True
@@ -116,23 +153,31 @@ class Step:
             if not inbox:
                 return
 
-    def _guarded(self, action: Callable[[], None]) -> None:
-        """Whatever goes wrong fails the step, so that it still drains and ends."""
+    def _begin(self, feeds: list[Any] | tuple | None) -> None:
         try:
-            action()
-        except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
-            self.fail(e)
+            self._open(feeds)
+        finally:
+            self._outstanding -= 1
 
-    def _begin(self, feeds: list[Any] | tuple) -> None:
+    def _open(self, feeds: list[Any] | tuple | None) -> None:
         executable = self.executable
         root = self._root
-        for index, item in executable.feeds.items():
-            self._pass_on(item, root, (feeds[index],))
+        if executable.collectives is not None:
+            executable.collectives.begin(self)
+        if feeds is None:
+            if self.error is None:
+                self._unfed.update(executable.feeds)
+                self._outstanding += len(self._unfed)
+        else:
+            for index, item in executable.feeds.items():
+                self._pass_on(item, root, (feeds[index],))
         if self.lane is not None:
             for item in executable.receives:
                 self._outstanding += 1
-                self.waiting[item.index] = item
+                self.waiting[0, item.index] = (item, root)
                 self.lane.receive(self, item.edge.index, item)  # type: ignore[union-attr]
+        if self.loops is not None:
+            self.loops.begin()
         for item in executable.root.sources:
             self._push(item, root)
 
@@ -141,11 +186,17 @@ class Step:
             hook()
         # Frames and iterations refer to each other; the values in them must not wait for the
         # collector of cycles.
-        for frame in self._frames.values():
-            frame.iterations.clear()
-        self._frames.clear()
-        self._iterations.clear()
-        self._root.slots.clear()
+        if self._frames or self._iterations:
+            for frame in self._frames.values():
+                frame.iterations.clear()
+            self._frames.clear()
+            self._iterations.clear()
+        if self.waiting:
+            self.waiting.clear()
+        if self.loops is not None:
+            self.loops.end()
+            self.loops = None
+        self._root = self._sending = None  # type: ignore[assignment]
         if self.on_done is not None:
             self.on_done(self)
 
@@ -164,6 +215,10 @@ class Step:
         if self.error is not None or self.finished:
             return
         self.error = error
+        self._outstanding -= len(self._unfed)
+        self._unfed.clear()
+        if self.loops is not None:
+            self.loops.abandon()
         if self.lane is not None:
             self.lane.aborted(self)
         hooks, self._cancel_hooks = self._cancel_hooks, {}
@@ -171,21 +226,34 @@ class Step:
             hook()
 
     def cancel(self, reason: BaseException | None = None) -> None:
-        """Stop the step: nothing new starts, and parked kernels are told."""
-        self.post(lambda: self.fail(reason or CancelledError(None, None, "Step was cancelled")))
+        """Stop the step: nothing new starts, parked kernels are told, loops look at `check`."""
+        error = reason or CancelledError(None, None, "Step was cancelled")
+        self._reason = error
+        self.post(lambda: self.fail(error))
+
+    def check(self) -> None:
+        """Raise why the step has to stop, if it has: called by loops that never wait."""
+        if self._reason is not None:
+            raise self._reason
+        if self.deadline is not None:
+            check_deadline(self.deadline)
 
     def describe_waiting(self) -> str:
         """What is parked, a line each: the ops, and the edges from other tasks."""
         lines = []
-        for item in list(self.waiting.values()):
+        for item, iteration in list(self.waiting.values()):
             node = item.nodes[0]
             site = node.creation_site
-            where = f", created at {site[0]}:{site[1]}" if site else ""
+            where = f", in {iteration}" if iteration.frame is not None else ""
+            where += f", created at {site[0]}:{site[1]}" if site else ""
             if item.edge is not None:
                 tensor = node.attrs["tensor_name"].decode().split(";")[0]
                 lines.append(f"  value of '{tensor}' from {item.edge.peer}{where}")
             else:
                 lines.append(f"  op '{node.name}' of type {node.type}{where}")
+        lines += [text for describe in self.describers if (text := describe())]
+        if self.loops is not None:
+            lines += self.loops.describe_held()
         return "\n".join(lines) or "  nothing on this task"
 
     def when_cancelled(self, hook: Callable[[], None]) -> Callable[[], None]:
@@ -208,13 +276,15 @@ class Step:
     def received(self, item: Item, value: Any) -> None:
         """A value (or DEAD) arrived over an edge; called inside the running step."""
         self._outstanding -= 1
-        self.waiting.pop(item.index, None)
+        self.waiting.pop((0, item.index), None)
+        if self.trace is not None:
+            self.trace.received(item, value)
         self._complete(item, self._root, (value,), value is DEAD)
 
     def control_received(self, item: Item, dead: bool) -> None:
         """An empty message arrived over a control edge; called inside the running step."""
         self._outstanding -= 1
-        self.waiting.pop(item.index, None)
+        self.waiting.pop((0, item.index), None)
         self._complete(item, self._root, (), dead)
 
     def hold(self) -> None:
@@ -228,6 +298,10 @@ class Step:
     def send(self, index: int, value: Any) -> None:
         """Send over edge `index`; generated code calls this."""
         self.lane.send(self, index, value)
+
+    def send_in_loop(self, index: int, value: Any) -> None:
+        """Send over edge `index` of those inside loops; generated code calls this."""
+        self.lane.tagged.send(self, index, self._sending.path, value)
 
     # ------------------------------------------------------------ running
 
@@ -292,12 +366,16 @@ class Step:
             self._call(item, iteration)
         elif item.kind == CALL_ASYNC:
             self._call_async(item, iteration)
+        elif item.kind == RECEIVE:
+            self.loops.receive(item, iteration)  # type: ignore[union-attr]
         else:
             self._primitive(item, iteration)
 
     def _call(self, item: Item, iteration: Iteration) -> None:
         slots, start = iteration.slots, item.slot
         end = start + item.count
+        if item.sends:
+            self._sending = iteration
         try:
             outputs = item.function(self, *slots[start:end])
         except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
@@ -314,6 +392,7 @@ class Step:
         self._send_dead(item)
 
     def _run_dead(self, item: Item, iteration: Iteration) -> None:
+        self._sending = iteration
         self._send_dead(item)
         for _, fetch in item.results:
             self.results[fetch] = DEAD
@@ -323,14 +402,17 @@ class Step:
         """The edges that `item` does not reach carry dead values: every Send runs."""
         if self.lane is not None:
             for node in item.sends:
-                self.lane.send_dead(self, node)
+                if "depth" not in node.attrs:
+                    self.lane.send_dead(self, node)
+                elif self.error is None:  # a step that failed leaves its loops as they are
+                    self.lane.tagged.send_dead(self, node, self._sending.path)
 
     def _call_async(self, item: Item, iteration: Iteration) -> None:
         values = iteration.slots[item.slot : item.slot + item.count]
         iteration.slots[item.slot : item.slot + item.count] = [None] * item.count
         shapes = [summary(v) for v in values]
         self._outstanding += 1
-        self.waiting[item.index] = item
+        self.waiting[iteration.serial, item.index] = (item, iteration)
         pending = [True]
 
         def done(outcome: Any) -> None:
@@ -347,7 +429,7 @@ class Step:
 
     def _async_done(self, item: Item, iteration: Iteration, outcome: Any, shapes: list) -> None:
         self._outstanding -= 1
-        self.waiting.pop(item.index, None)
+        self.waiting.pop((iteration.serial, item.index), None)
         if self.error is not None:
             return
         count = len(item.outputs)
@@ -382,6 +464,11 @@ class Step:
                 self._fail_switch(item, values)
                 return
             self._complete(item, iteration, (DEAD, value) if taken else (value, DEAD), False)
+        elif item.kind == GATE:
+            pred = values[0] if item.function is None else item.function(values[0])
+            if not pred.ndim and pred:  # of another shape, the Switch nodes say so
+                self._next_iteration(item, iteration, None)
+            self._complete(item, iteration, (), False)
         else:
             self._complete(item, iteration, (values[0],), False)
 
@@ -537,11 +624,17 @@ class Step:
             return frame.iterations[iteration.index + 1]
         if frame.is_full():
             frame.held_back.append((item, value))
+            if frame.confirmed:
+                self.loops.hold(frame)  # type: ignore[union-attr]
             return None
         return self._open_iteration(frame)
 
     def _open_iteration(self, frame: Frame) -> Iteration:
+        if not frame.newest % _LOOK_ITERATIONS:
+            self.check()
         frame.dead_exits.clear()
+        if frame.confirmed:
+            self.loops.release(frame)  # type: ignore[union-attr]
         iteration = self._add_iteration(frame)
         for item, value in frame.constants:
             self._give(item, iteration, value)
@@ -554,9 +647,11 @@ class Step:
         """Drop the iterations that are complete, and the frame when its last one is."""
         while frame.oldest_is_complete():
             del self._iterations[frame.drop_oldest().serial]
-            if frame.held_back:
+            if frame.held_back and not frame.is_full():
                 self._open_iteration(frame)
-        if not frame.iterations and not frame.is_done:
+            if frame.layout.gate is not None:
+                self.loops.completed(frame)  # type: ignore[union-attr]
+        if not (frame.iterations or frame.held_back or frame.is_done):
             frame.is_done = True
             self._leave(frame)
 
@@ -587,11 +682,11 @@ def _position(index: int) -> np.int32:
     return _POSITIONS[index] if index < len(_POSITIONS) else np.int32(index)
 
 
-def check_results(step: Step, names: list[str]) -> None:
-    """Raise what the step failed with, or that a fetched value is dead."""
+def check_results(step: Step, names: list[str], values: list[Any] | None = None) -> None:
+    """Raise what the step failed with, or that a fetched value (of some `values`) is dead."""
     if step.error is not None:
         raise step.error
-    for value, name in zip(step.results, names, strict=True):
+    for value, name in zip(step.results if values is None else values, names, strict=True):
         if value is DEAD:
             raise op_error(InvalidArgumentError,
                            f"Retval: the fetched value '{name}' is dead: it belongs to a branch "

@@ -12,6 +12,7 @@ from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
 from hpcflow.runtime.session_tensors import handle_result
 
 Rebuild = Callable[[list], Any]
@@ -41,7 +42,21 @@ def _feed_slices(key: IndexedSlices, value: Any) -> list[tuple[Any, Any]]:
     return pairs if key.dense_shape is None else [*pairs, (key.dense_shape, value[2])]
 
 
+def _fetch_sparse(value: SparseTensor) -> tuple[list, Rebuild]:
+    return [value.indices, value.values, value.dense_shape], lambda v: SparseTensorValue(*v)
+
+
+def _feed_sparse(key: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
+    try:
+        parts = [value[0], value[1], value[2]]
+    except (TypeError, IndexError):
+        raise TypeError("A SparseTensor is fed by a SparseTensorValue, or by a tuple (indices, "
+                        f"values, dense_shape), not by {_short(value)}") from None
+    return list(zip([key.indices, key.values, key.dense_shape], parts))
+
+
 register_composite(IndexedSlices, _fetch_slices, _feed_slices)
+register_composite(SparseTensor, _fetch_sparse, _feed_sparse)
 
 
 class FetchMap:
@@ -235,7 +250,7 @@ def _object_converter(tensor: Tensor, dtype: DType) -> Callable[[Any], Any]:
 
 def _as_array(tensor: Tensor, dtype: DType, value: Any) -> np.ndarray:
     if isinstance(value, Tensor):
-        raise TypeError("The value of a feed cannot be a hf.Tensor object. Acceptable feed values "
+        raise TypeError("The value of a feed cannot be a tf.Tensor object. Acceptable feed values "
                         "include Python scalars, strings, lists, or numpy ndarrays. "
                         f"(feed of '{tensor.name}')")
     if type(value) is int and dtype.is_integer and not dtype.min <= value <= dtype.max:

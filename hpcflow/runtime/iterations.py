@@ -21,16 +21,18 @@ class Iteration:
     """One iteration of a frame: what its items still wait for, and the values that have arrived.
 
     ``outstanding`` counts the items that were made ready and are not finished; ``base + index``
-    is the key of an item of this iteration in the ready queue.
+    is the key of an item of this iteration in the ready queue. ``path`` are the indices of the
+    iterations that it lies in, from the outermost loop down to its own: the same on every task.
     """
 
-    __slots__ = ("frame", "index", "serial", "base", "pending", "slots", "dead", "outstanding",
-                 "child_frames")  # fmt: skip
+    __slots__ = ("frame", "index", "path", "serial", "base", "pending", "slots", "dead",
+                 "outstanding", "child_frames")  # fmt: skip
 
     def __init__(self, layout: Layout, frame: Frame | None = None, index: int = 0,
                  serial: int = 0, base: int = 0) -> None:
         self.frame = frame
         self.index = index
+        self.path: tuple[int, ...] = () if frame is None else (*frame.parent.path, index)
         self.serial = serial
         self.base = base
         self.pending = layout.initial.copy()
@@ -39,15 +41,20 @@ class Iteration:
         self.outstanding = 0
         self.child_frames = 0
 
+    def __repr__(self) -> str:
+        return f"iteration {self.index} of {self.frame}" if self.frame is not None else "the step"
+
 
 class Frame:
     """One activation of a loop: its iterations, and what is the same in all of them.
 
-    Iterations are dropped in order; `parallel_iterations` of them exist at most.
+    Iterations are dropped in order; `parallel_iterations` of them exist at most. Where other tasks
+    follow, ``confirmed`` tells how many iterations each of them has completed, and the oldest that
+    counts is that of the slowest; a follower keeps in ``reported`` what it has told.
     """
 
     __slots__ = ("layout", "parent", "iterations", "oldest", "newest", "constants", "held_back",
-                 "dead_exits", "pending_enters", "is_done")  # fmt: skip
+                 "dead_exits", "pending_enters", "is_done", "confirmed", "reported")  # fmt: skip
 
     def __init__(self, layout: Layout, parent: Iteration) -> None:
         self.layout = layout
@@ -60,6 +67,10 @@ class Frame:
         self.dead_exits: list[Item] = []
         self.pending_enters = layout.enters
         self.is_done = False
+        self.confirmed: dict[str, int] = {}
+        if layout.gate is not None:
+            self.confirmed = dict.fromkeys(layout.gate.followers, 0)
+        self.reported = 0
 
     def add_iteration(self, serial: int, base: int) -> Iteration:
         """Begin the next iteration."""
@@ -70,7 +81,12 @@ class Frame:
 
     def is_full(self) -> bool:
         """True if a new iteration has to wait until the oldest is complete."""
-        return len(self.iterations) >= self.layout.parallel
+        oldest = min(self.oldest, *self.confirmed.values()) if self.confirmed else self.oldest
+        return self.newest - oldest + 1 >= self.layout.parallel
+
+    def __repr__(self) -> str:
+        inside = f" in {self.parent}" if self.parent.frame is not None else ""
+        return f"loop '{self.layout.info.name}'{inside}"
 
     def oldest_is_complete(self) -> bool:
         """True if nothing more can happen in the oldest iteration."""

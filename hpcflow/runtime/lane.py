@@ -16,8 +16,11 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.compiler.executable import Edge, Executable, Item
 from hpcflow.compiler.ir import Node
-from hpcflow.errors import InternalError, InvalidArgumentError, op_error
-from hpcflow.runtime.executor import DEAD, Step
+from hpcflow.errors import InvalidArgumentError, OpError, ResourceExhaustedError, op_error
+from hpcflow.runtime.encoding import decode, encode, length, put_upper_halves, upper_halves
+from hpcflow.runtime.executor import Step
+from hpcflow.runtime.iterations import DEAD
+from hpcflow.runtime.tagged import LaneAddress, TaggedEdges
 
 _HEADER = struct.Struct("<HHIQ")  # dtype, rank, 0, bytes; then the dimensions as int64
 _INLINE = 4096  # bytes of a header message with everything in it
@@ -31,6 +34,7 @@ class TagSpace:
     def __init__(self, limit: int) -> None:
         self.limit = limit
         self._next: dict[int, int] = {}
+        self._shared: dict[int, int] = {}
         self._free: dict[int, list[int]] = {}
 
     def take(self, source: int) -> int:
@@ -40,12 +44,17 @@ class TagSpace:
             return free.pop()
         tag = self._next.get(source, 0)
         if tag >= self.limit:
-            from hpcflow.errors import ResourceExhaustedError
-
             raise ResourceExhaustedError(
                 None, None, f"All {self.limit} message tags between two ranks are in use: close "
                 "sessions that are no longer needed, or run fewer steps at once")
         self._next[source] = tag + 1
+        return tag
+
+    def shared(self, source: int) -> int:
+        """The tag of the messages from rank `source` that all lanes share; it is never released."""
+        tag = self._shared.get(source)
+        if tag is None:
+            tag = self._shared[source] = self.take(source)
         return tag
 
     def release(self, source: int, tag: int) -> None:
@@ -56,12 +65,19 @@ class TagSpace:
 class Lane:
     """The network side of one running step of an :class:`Executable`.
 
-    `ranks` maps task names to ranks. ``on_failure(step)`` is told when the step fails.
+    `ranks` maps task names to ranks, `address` tells the lane from all others, and `pairing` keeps
+    a large value of a loop behind the message that announces it. ``on_failure(step)`` is told when
+    the step fails, ``on_close()`` when the lane is closed.
     """
 
     def __init__(self, transport: Any, executable: Executable, ranks: dict[str, int],
-                 tags: TagSpace, devices: dict[str, Any]) -> None:
+                 tags: TagSpace, devices: dict[str, Any], address: LaneAddress,
+                 pairing: Any) -> None:
         self.transport = transport
+        self.on_close: Any = None
+        # None without loops over tasks, which most steps do not have.
+        self.tagged = TaggedEdges(self, executable, ranks, devices, address, pairing) if (
+            executable.spread) else None
         self.executable = executable
         self.on_failure: Any = None
         self._tags = tags
@@ -72,21 +88,37 @@ class Lane:
         self._send_slots: list[Any] = [None] * len(executable.sends)
         self._send_buffers: list[Any] = [None] * len(executable.sends)
         self._recv_slots: list[Any] = [None] * len(executable.recvs)
-        self._recv_buffers: list[Any] = [None] * len(executable.recvs)
+        self._wide: dict[int, np.ndarray] = {}  # what compressed values are put into
+        # Now: a step that has begun could not say that there is no memory for them.
+        self._recv_buffers: list[Any] = [self._buffer_for(e) for e in executable.recvs]
         self._send_devices = [_own_memory(devices, e.node.device) for e in executable.sends]
         self._recv_devices = [_own_memory(devices, e.node.device) for e in executable.recvs]
         self._sent = [False] * len(executable.sends)
         self._by_node = {e.node: e.index for e in executable.sends}
         self._sent_done = self._send_completed
         self.step: Any = None  # the Step that uses this lane
+        self.stop: tuple[int, bytes] | None = None  # a step that has to stop, and why
+        self.stopped_at: str | None = None  # what the step waited for when it was told to stop
 
-    def open_sends(self, tags: dict[str, int]) -> None:
+    def open_recvs(self) -> dict[str, Any]:
+        """Edge name -> what its sender has to know: its tag, or (in a loop) its place and a tag."""
+        found: dict[str, Any] = {e.key.decode(): t for e, t in zip(
+            self.executable.recvs, self.recv_tags, strict=True)}
+        if self.tagged is not None:
+            found.update(self.tagged.open_recvs(self._tags))
+        return found
+
+    def open_sends(self, tags: dict[str, Any]) -> None:
         """Take the tags that the receivers gave to this lane's edges (by edge name)."""
         for i, edge in enumerate(self.executable.sends):
             self._send_tags[i] = tags[edge.key.decode()]
+        if self.tagged is not None:
+            self.tagged.open_sends(tags)
 
     def close(self) -> None:
         """Give tags and requests back; what is still under way stays with the transport."""
+        if self.on_close is not None:
+            self.on_close()
         for slot in self._send_slots:
             if slot is not None and not slot.busy:
                 slot.close()
@@ -101,6 +133,8 @@ class Lane:
     def rebind(self, executable: Executable) -> None:
         """Use this lane for an executable that was built again, with the same edges."""
         self.executable = executable
+        if self.tagged is not None:
+            self.tagged.rebind(executable)
         self._by_node = {e.node: e.index for e in executable.sends}
         for slot in self._recv_slots:
             if slot is not None:
@@ -110,12 +144,17 @@ class Lane:
     def begin(self, step: Step) -> None:
         """`step` uses this lane from now on."""
         self.step = step
+        self.stopped_at = None
+        if self.tagged is not None:
+            self.tagged.begin(step.step_id)
         if self._sent:
             self._sent = [False] * len(self._sent)
 
     def end(self) -> None:
         """The step is over: nothing of it is kept."""
-        self.step = None
+        if self.tagged is not None:
+            self.tagged.end()
+        self.step = self.on_failure = None
 
     def aborted(self, step: Step) -> None:
         """The step failed: what it has not sent is sent as dead, so that nobody waits for it."""
@@ -138,33 +177,44 @@ class Lane:
     def _make_recv_slot(self, index: int, item: Item) -> Any:
         edge: Edge = self.executable.recvs[index]
         if edge.nbytes:
-            buffer = np.empty(edge.dims, edge.dtype.np)
             arrived = self._static_arrived
-        elif edge.is_control:
-            buffer = np.empty(1, np.uint8)
-            arrived = self._control_arrived
         else:
-            buffer = np.empty(_INLINE, np.uint8)
-            arrived = self._header_arrived
-        self._recv_buffers[index] = buffer
+            arrived = self._control_arrived if edge.is_control else self._header_arrived
+        buffer = self._recv_buffers[index]
         slot = self.transport.recv_slot(buffer.reshape(-1).view(np.uint8), self._recv_ranks[index],
                                         self.recv_tags[index])
         return _Slot(slot, partial(arrived, index, item))
+
+    def _buffer_for(self, edge: Edge) -> np.ndarray:
+        """What the messages of `edge` are received into."""
+        if not edge.nbytes:
+            return np.empty(1 if edge.is_control else _INLINE, np.uint8)
+        try:
+            if edge.compressed:  # the lower halves of the value stay zero
+                self._wide[edge.index] = np.zeros(edge.dims, np.float32)
+            return np.empty(edge.dims, np.uint16 if edge.compressed else edge.dtype.np)
+        except (MemoryError, ValueError) as e:
+            raise _no_memory(edge, e) from None
 
     def _deliver(self, index: int, item: Item, value: Any) -> None:
         step: Step = self.step
         device = self._recv_devices[index]
         if device is not None and value is not DEAD:
             value = device.to_device(value)
-        step.post(lambda: step.received(item, value))
+        step.post(partial(step.received, item, value))
 
     def _static_arrived(self, index: int, item: Item, nbytes: int) -> None:
-        self._deliver(index, item, self._recv_buffers[index] if nbytes else DEAD)
+        if not nbytes:
+            self._deliver(index, item, DEAD)
+        elif index in self._wide:
+            put_upper_halves(self._recv_buffers[index].reshape(-1), self._wide[index])
+            self._deliver(index, item, self._wide[index])
+        else:
+            self._deliver(index, item, self._recv_buffers[index])
 
     def _control_arrived(self, index: int, item: Item, nbytes: int) -> None:
         step = self.step
-        dead = not nbytes
-        step.post(lambda: step.control_received(item, dead))
+        step.post(partial(step.control_received, item, not nbytes))
 
     def _header_arrived(self, index: int, item: Item, nbytes: int) -> None:
         if not nbytes:
@@ -176,13 +226,20 @@ class Lane:
         dims = tuple(buffer[start : start + 8 * rank].view(np.int64).tolist())
         start += 8 * rank
         dtype = dtypes.as_dtype(enum)
+        compressed = self.executable.recvs[index].compressed
         if start + size <= _INLINE:
-            self._deliver(index, item, _decode(buffer[start : start + size].copy(), dtype, dims))
+            self._deliver(index, item, decode(buffer[start : start + size].copy(), dtype, dims,
+                                              compressed))
             return
-        data = np.empty(size, np.uint8)
+        try:
+            data = np.empty(size, np.uint8)
+        except MemoryError as e:  # this edge cannot drain
+            error = _no_memory(self.executable.recvs[index], e)
+            self.step.post(partial(self.step.fail, error))
+            return
         self.transport.post_recv(
             data, self._recv_ranks[index], self.recv_tags[index],
-            lambda n: self._deliver(index, item, _decode(data, dtype, dims)))
+            lambda n: self._deliver(index, item, decode(data, dtype, dims, compressed)))
 
     # ------------------------------------------------------------ sending
 
@@ -207,12 +264,15 @@ class Lane:
                            f"The value has shape {list(value.shape)}, but the graph says "
                            f"{list(edge.dims)}", op=edge.node)
         self._sent[index] = True
+        if edge.compressed:
+            value = upper_halves(value).reshape(edge.dims)
         if edge.nbytes > _COPY:
             self._post(step, index, np.ascontiguousarray(value))
             return
         slot = self._send_slots[index]
         if slot is None:
-            buffer = self._send_buffers[index] = np.empty(edge.dims, edge.dtype.np)
+            buffer = self._send_buffers[index] = np.empty(
+                edge.dims, np.uint16 if edge.compressed else edge.dtype.np)
             slot = self._send_slots[index] = self.transport.send_slot(
                 buffer.reshape(-1).view(np.uint8), self._send_ranks[index], self._send_tags[index])
         if slot.busy:  # the last step's message has left, but nobody has polled since
@@ -222,11 +282,11 @@ class Lane:
         slot.start()
 
     def _send_dynamic(self, step: Step, index: int, edge: Edge, value: Any) -> None:
-        payload, dims = _encode(value, edge)
-        header = _HEADER.pack(edge.dtype.enum, len(dims), 0, _length(payload)) + struct.pack(
+        payload, dims = encode(value, edge)
+        header = _HEADER.pack(edge.dtype.enum, len(dims), 0, length(payload)) + struct.pack(
             f"<{len(dims)}q", *dims)
         self._sent[index] = True
-        if len(header) + _length(payload) <= _INLINE:
+        if len(header) + length(payload) <= _INLINE:
             self._post(step, index, header + bytes(payload))
             return
         self._post(step, index, header)
@@ -266,39 +326,11 @@ class _Slot(tuple):
         self[0].close()
 
 
+def _no_memory(edge: Edge, error: Exception) -> OpError:
+    return op_error(ResourceExhaustedError, f"Out of memory for a value from {edge.peer}: {error}",
+                    op=edge.node)
+
+
 def _own_memory(devices: dict[str, Any], name: str) -> Any:
     device = devices[name]
     return device if device.has_own_memory else None
-
-
-def _length(payload: Any) -> int:
-    return payload.nbytes if isinstance(payload, np.ndarray) else len(payload)
-
-
-def _encode(value: Any, edge: Edge) -> tuple[Any, tuple]:
-    """The bytes and the dims of a value."""
-    if edge.dtype is dtypes.string:
-        array = np.asarray(value, dtype=object)
-        items = [bytes(b) for b in array.reshape(-1)]
-        lengths = np.array([len(b) for b in items], np.int64)
-        return lengths.tobytes() + b"".join(items), array.shape
-    array = np.asarray(value)
-    if array.dtype.kind == "O":
-        raise op_error(InternalError, f"A {edge.dtype.name} value cannot be sent", op=edge.node)
-    array = np.ascontiguousarray(array)
-    shape = np.shape(value)  # ascontiguousarray makes rank 0 rank 1
-    return array.reshape(-1).view(np.uint8), shape
-
-
-def _decode(data: Any, dtype: Any, dims: tuple) -> Any:
-    if dtype is not dtypes.string:
-        return data.view(dtype.np).reshape(dims)
-    count = int(np.prod(dims, dtype=np.int64))
-    lengths = data[: 8 * count].view(np.int64)
-    text = data[8 * count :].tobytes()
-    out = np.empty(count, dtype=object)
-    position = 0
-    for i, length in enumerate(lengths.tolist()):
-        out[i] = text[position : position + length]
-        position += length
-    return out.reshape(dims) if dims else out[0]

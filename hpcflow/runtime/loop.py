@@ -20,6 +20,14 @@ from hpcflow.errors import DeadlineExceededError
 
 # A driver that has been busy with one thing for longer gets help from threads that wait.
 _BUSY_SECONDS = 0.002
+# How often what is to happen every while happens.
+_TICK_SECONDS = 0.25
+# How soon a thread that waits beside the driver looks whether there still is one. The driver wakes
+# it when its condition holds; one that leaves does not, because it will be back soon, and a
+# thread that polls meanwhile would only take the interpreter from it.
+_ASIDE_SECONDS = 0.0005
+# How many polls without a result there are between two looks at the clock.
+_CLOCK_STRIDE = 32
 # How soon the background thread looks when nobody has driven lately, and when all is quiet.
 _COVER_SECONDS = 0.001
 _QUIET_SECONDS = 0.02
@@ -31,9 +39,11 @@ class EventLoop:
     def __init__(self) -> None:
         self._endpoints: tuple[Any, ...] = ()
         self._ready: deque[Callable[[], None]] = deque()
+        self._tickers: tuple[Callable[[], None], ...] = ()
+        self._next_tick = 0.0
         self._driving = threading.Lock()
-        self._changed = threading.Condition()
-        self._waiters = 0
+        # What threads beside the driver wait for, each with the lock on which it sleeps.
+        self._beside: list[tuple[Callable[[], Any], Any]] = []
         self._driver = 0  # the thread that drives
         self._entered = 0.0  # when the driver began what it is doing now; 0 while it polls
         self._last_drive = 0.0
@@ -52,6 +62,21 @@ class EventLoop:
     def remove(self, transport: Any) -> None:
         """Stop polling `transport`."""
         self._endpoints = tuple(t for t in self._endpoints if t is not transport)
+
+    def every_while(self, action: Callable[[], None]) -> None:
+        """Run `action` a few times per second, as long as somebody waits or covers."""
+        self._tickers = (*self._tickers, action)
+
+    def stop_ticking(self, action: Callable[[], None]) -> None:
+        """Take back what :meth:`every_while` began."""
+        self._tickers = tuple(t for t in self._tickers if t != action)
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if now >= self._next_tick:
+            self._next_tick = now + _TICK_SECONDS
+            for action in self._tickers:
+                action()
 
     def soon(self, action: Callable[[], None]) -> None:
         """Run `action` in the thread that drives; callable from any thread."""
@@ -83,13 +108,13 @@ class EventLoop:
                     self._drive(done, deadline, what)
                 finally:
                     self._driving.release()
-                    self._notify()
             else:
                 self._wait_beside(done, deadline, what)
 
     def _drive(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
         backoff, ready = self._backoff, self._ready
         backoff.reset()
+        idle = 0
         self._driver = get_ident()
         try:
             while not done():
@@ -103,10 +128,13 @@ class EventLoop:
                 if came:
                     backoff = self._backoff
                     backoff.reset()
-                    if self._waiters:
-                        self._notify()
-                else:
-                    backoff.wait(0.05)
+                    if self._beside:
+                        self._wake_beside()
+                    continue
+                slept = backoff.wait(0.05)
+                idle += 1
+                if slept or not idle % _CLOCK_STRIDE:
+                    self._tick()
                     if deadline is not None and time.monotonic() > deadline:
                         raise DeadlineExceededError(None, None, f"Timed out waiting for {what}")
         finally:
@@ -127,14 +155,17 @@ class EventLoop:
             self._entered = 0.0
 
     def _wait_beside(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
-        """Another thread drives: sleep until something changed, and help if it is busy."""
-        with self._changed:
-            self._waiters += 1
-            try:
-                if not done():
-                    self._changed.wait(_BUSY_SECONDS)
-            finally:
-                self._waiters -= 1
+        """Another thread drives: sleep until it says that the wait is over, or it may have left;
+        help if it is busy."""
+        gate = threading.Lock()
+        gate.acquire()
+        waiter = (done, gate)
+        self._beside.append(waiter)
+        try:
+            if not done():
+                gate.acquire(timeout=_ASIDE_SECONDS)
+        finally:
+            self._beside.remove(waiter)
         if deadline is not None and time.monotonic() > deadline and not done():
             raise DeadlineExceededError(None, None, f"Timed out waiting for {what}")
         entered = self._entered
@@ -142,18 +173,27 @@ class EventLoop:
             self._help()
 
     def _help(self) -> None:
-        for transport in self._endpoints:
-            transport.poll()
-        if self._ready:
-            try:
-                self._ready.popleft()()
-            except IndexError:
-                pass
+        """Do what came while the driver is busy."""
+        came = True
+        while came and self._entered:
+            came = False
+            for transport in self._endpoints:
+                came |= transport.poll()
+            if self._ready:
+                came = True
+                try:
+                    self._ready.popleft()()
+                except IndexError:
+                    pass
 
-    def _notify(self) -> None:
-        if self._waiters:
-            with self._changed:
-                self._changed.notify_all()
+    def _wake_beside(self) -> None:
+        """Wake the threads whose wait is over."""
+        for done, gate in list(self._beside):
+            if gate.locked() and done():
+                try:
+                    gate.release()
+                except RuntimeError:  # another thread has just done so
+                    pass
 
     # ------------------------------------------------------------ background
 
@@ -165,17 +205,16 @@ class EventLoop:
                 continue
             if not self._driving.acquire(blocking=False):
                 entered = self._entered
-                if entered and time.monotonic() - entered > 5 * _BUSY_SECONDS:
+                if entered and time.monotonic() - entered > _BUSY_SECONDS:
                     self._help()
                 continue
             try:
                 self._driver = get_ident()
-                while self._poll_once() and not self._waiters:
+                while self._poll_once() and not self._beside:
                     pass
             finally:
                 self._driver = 0
                 self._driving.release()
-                self._notify()
 
     def _poll_once(self) -> bool:
         came = False
@@ -186,6 +225,8 @@ class EventLoop:
             self._run_ready()
         if came:
             self._last_drive = time.monotonic()
+        if self._tickers:
+            self._tick()
         return came
 
     def _came_lately(self) -> bool:

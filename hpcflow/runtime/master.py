@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
 from hpcflow.device_spec import DeviceSpec
-from hpcflow.errors import AbortedError, DeadlineExceededError, OpError
+from hpcflow.errors import AbortedError, DeadlineExceededError, InvalidArgumentError, OpError
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.kernels.registry import is_collective
 from hpcflow.runtime import wire
+from hpcflow.runtime.agreement import check_edges, digests, settings
 from hpcflow.runtime.compiled import (
     DRAIN_SECONDS,
     LocalStep,
     StepOptions,
+    cancel_all,
     compiled_form,
     make_parts,
     report_stall,
-    run_with_options,
+    timed_out,
 )
 from hpcflow.runtime.endpoint import Endpoint, Peers
 from hpcflow.runtime.executor import Step, check_results
 from hpcflow.runtime.lane import Lane
+from hpcflow.runtime.tagged import LaneAddress
 from hpcflow.runtime.task import KernelContext
-from hpcflow.version import __version__
+from hpcflow.runtime.tracing import instrument, partition_graphs, step_stats
 
 
 class ClusterEngine:
@@ -40,9 +44,11 @@ class ClusterEngine:
         self.task = endpoint.task
         self.options = options
         self.session_id = session_id
-        self._context = KernelContext(self.task, session_id, endpoint.meetings)
+        self._context = KernelContext(self.task, session_id, endpoint.meetings,
+                                      lambda: endpoint.collectives)
         self._plans: dict[int, set[int]] = {}  # rank -> plans registered there
         self._steps: list[DistributedStep] = []
+        self.running: set[Any] = set()  # runs that somebody waits for
 
     @property
     def version(self) -> int:
@@ -54,28 +60,53 @@ class ClusterEngine:
         return self.peers.infos()
 
     def compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],
-                session_id: str) -> Any:
-        """Compile a step and register its partitions."""
+                session_id: str, incremental: bool = False, traced: bool = False) -> Any:
+        """Compile a step and register its partitions; `incremental` if feeds arrive one by one,
+        `traced` if all tasks keep a record of what ran."""
         wanted = _tasks_in(elements)
         mine = self.task.name
         self.peers.connect(lambda name: name == mine or any(_names(w, name) for w in wanted))
-        parts = make_parts(elements, feeds, self.task, self.peers.infos(), self._context,
-                           remembered, self.options)
+        try:
+            parts = make_parts(elements, feeds, self.task, self.peers.infos(), self._context,
+                               remembered, self.options, incremental)
+        except InvalidArgumentError as e:
+            raise self._with_unknown_tasks(e, wanted) from None
         names = [e.name for e in elements]
         plan = self.endpoint.next_plan()
         together = _together(parts, self.peers.ranks())
-        context = self._context.for_step(together, f"{self.endpoint.rank}:{plan}")
+        self._find_members(parts)
+        context = self._context.for_step(together, f"{self.endpoint.rank}:{plan}",
+                                         self.peers.ranks())
+        graphs = partition_graphs(parts) if traced else []
         executable = Executable(parts.pop(mine, []), mine, self.task.by_name, context,
-                                compiled_form(), len(names))
+                                compiled_form() and not traced, len(names))
+        if traced:
+            instrument(executable)
+        step: Any
         if not parts:
-            return LocalStep(executable, names, len(feeds), self.options.timeout)
-        step = DistributedStep(self, plan, executable, parts, together, names)
-        self._steps.append(step)
+            step = LocalStep(executable, names, len(feeds), self.options.timeout, self.running)
+        else:
+            step = DistributedStep(self, plan, executable, parts, together, names, traced)
+            self._steps.append(step)
+        step.partition_graphs = graphs
         return step
 
-    def run_with(self, run: Any, values: list, options: Any, run_metadata: Any) -> list:
-        """Run a step with ``RunOptions``: its timeout goes before the session's."""
-        return run_with_options(run, values, options)
+    def _with_unknown_tasks(self, error: InvalidArgumentError, wanted: set[str]) -> OpError:
+        """`error`, with the tasks that the graph asks for and the cluster does not have."""
+        missing = sorted(w for w in wanted if w and DeviceSpec.from_string(w).job is not None
+                         and not any(_names(w, name) for name in self.peers.peers))
+        if not missing:
+            return error
+        have = ", ".join(name.replace("/replica:0", "") for name in self.peers.peers)
+        return type(error)(error.node_def, error.op, f"{error.message}\nNot in the cluster: "
+                           f"{', '.join(missing)}; it has {have}")
+
+    def _find_members(self, parts: dict[str, list[Node]]) -> None:
+        """Get to know all tasks of the jobs that have collective operations."""
+        jobs = {task.partition("/replica:")[0] + "/" for task, nodes in parts.items()
+                if any(is_collective(n.type) for n in nodes)}
+        if jobs:
+            self.peers.connect(lambda name: name.partition("/replica:")[0] + "/" in jobs)
 
     def registered(self, rank: int, plan: int) -> None:
         """Remember that `rank` holds a plan of this session."""
@@ -89,7 +120,8 @@ class ClusterEngine:
         self.endpoint.wait_for(replies, "tasks to clear their containers")
 
     def close(self) -> None:
-        """Let the tasks forget this session's partitions; variables stay."""
+        """Cancel what runs, and let the tasks forget this session's partitions; variables stay."""
+        cancel_all(self.running)
         for rank, plans in self._plans.items():
             if not self.endpoint.closed:
                 self.endpoint.transport.send_message(rank, wire.pack(
@@ -145,8 +177,11 @@ class DistributedStep:
 
     def __init__(self, engine: ClusterEngine, plan: int, executable: Executable,
                  parts: dict[str, list[Node]], together: dict[str, list[int]],
-                 names: list[str]) -> None:
+                 names: list[str], traced: bool = False) -> None:
         self.engine = engine
+        self.timeout = engine.options.timeout
+        self.traced = traced
+        self.partition_graphs: list = []  # of a traced step: its GraphDefs
         self.endpoint = engine.endpoint
         self.executable = executable
         self.names = names
@@ -155,7 +190,7 @@ class DistributedStep:
         self.remote = {task: self.ranks[task] for task in parts}
         self._lane_numbers = itertools.count()
         self._free: list[_OpenLane] = []
-        self._lock = threading.Lock()
+        self._closed = False
         self._register(parts, together)
         self._free.append(self._open_lane())
 
@@ -164,19 +199,20 @@ class DistributedStep:
         for task, nodes in parts.items():
             rank = self.remote[task]
             body = {"plan": self.plan, "session": self.engine.session_id, "ranks": self.ranks,
-                    "version": __version__, "together": together}
+                    "settings": settings(), "together": together, "traced": self.traced}
             replies.append(self.endpoint.request(rank, "register", body, wire.encode_nodes(nodes)))
             self.engine.registered(rank, self.plan)
         self.endpoint.wait_for(replies, "tasks to register their part of a step")
+        seen = {task: reply.body for task, reply in zip(parts, replies, strict=True)}
+        check_edges({**seen, self.executable.task: digests(self.executable)}, self.ranks)
 
     def _open_lane(self) -> _OpenLane:
         """A new lane on every task: tags go from each receiver to its senders."""
         number = next(self._lane_numbers)
         endpoint = self.endpoint
-        lane = Lane(endpoint.transport, self.executable, self.ranks, endpoint.tags,
-                    endpoint.task.by_name)
-        tags = {e.key.decode(): t for e, t in zip(self.executable.recvs, lane.recv_tags,
-                                                  strict=True)}
+        lane = endpoint.make_lane(self.executable, self.ranks,
+                                  LaneAddress(endpoint.rank, self.plan, number))
+        tags = lane.open_recvs()
         body = {"plan": self.plan, "lane": number}
         replies = [endpoint.request(rank, "lane", body) for rank in self.remote.values()]
         endpoint.wait_for(replies, "tasks to open a lane")
@@ -192,42 +228,44 @@ class DistributedStep:
 
     def run(self, feeds: Any, timeout: float | None = None) -> list:
         """Run one step and return the fetched values; raises what failed first."""
-        with self._lock:
-            lane = self._free.pop() if self._free else None
-        lane = lane or self._open_lane()
-        execution = Execution(self, lane)
+        execution = self.open()
+        timeout = timeout or self.timeout
+        execution.step.deadline = None if timeout is None else time.monotonic() + timeout
         try:
             execution.start(feeds)
-            self._wait(execution, timeout or self.engine.options.timeout)
+            execution.wait(execution.finished, timeout)
         finally:
-            if execution.remaining == 0:
-                lane.lane.end()
-                with self._lock:
-                    self._free.append(lane)
-            # Otherwise the lane could not be drained: nothing may use it again.
+            execution.end()
         check_results(execution.step, self.names)
         return execution.step.results
 
+    def open(self) -> Execution:
+        """A run on a lane of its own until it ends."""
+        try:
+            lane = self._free.pop()
+        except IndexError:
+            lane = self._open_lane()
+        return Execution(self, lane)
+
+    def give_back(self, lane: _OpenLane) -> None:
+        """Another run may use `lane`: nothing is under way on it."""
+        lane.lane.end()
+        self._free.append(lane)
+        if self._closed:
+            self._close_free()
+
     def close(self) -> None:
         """Give back what the lanes that are not in use own here."""
-        with self._lock:
-            free, self._free = self._free, []
-        for lane in free:
-            lane.lane.close()
+        self._closed = True
+        self._close_free()
 
-    def _wait(self, execution: Execution, timeout: float | None) -> None:
-        loop = self.endpoint.loop
-        deadline = None if timeout is None else time.monotonic() + timeout
-        try:
-            loop.run_until(execution.finished, deadline, "a step", execution.report_stall)
-        except BaseException as e:
-            execution.fail(e if isinstance(e, OpError) else AbortedError(
-                None, None, f"The step was interrupted ({type(e).__name__})"), None)
+    def _close_free(self) -> None:
+        while True:
             try:
-                loop.run_until(execution.finished, time.monotonic() + DRAIN_SECONDS)
-            except DeadlineExceededError:
-                pass
-            raise
+                lane = self._free.pop()
+            except IndexError:  # perhaps another thread closes them too
+                return
+            lane.lane.close()
 
 
 class _OpenLane:
@@ -247,7 +285,8 @@ _step_ids = itertools.count(1)
 class Execution:
     """One run of a :class:`DistributedStep`: counts the parts that are not done."""
 
-    __slots__ = ("owner", "lane", "step", "step_id", "remaining", "failed", "done_ranks")
+    __slots__ = ("owner", "lane", "step", "step_id", "remaining", "failed", "done_ranks",
+                 "_failed_at", "_others_stats", "_others_waits")  # fmt: skip
 
     def __init__(self, owner: DistributedStep, lane: _OpenLane) -> None:
         self.owner = owner
@@ -255,7 +294,10 @@ class Execution:
         self.step_id = next(_step_ids)
         self.remaining = 1 + len(owner.remote)
         self.failed = False
+        self._failed_at = 0.0
         self.done_ranks: set[int] = set()
+        self._others_stats: list[bytes] = []
+        self._others_waits: list[str] = []
         endpoint = owner.endpoint
         self.step = Step(owner.executable, lane.lane, self.step_id, self._local_done,
                          endpoint._wake, endpoint.rank)
@@ -264,17 +306,68 @@ class Execution:
         """Send the start messages, then begin the own part."""
         owner, lane = self.owner, self.lane
         endpoint = owner.endpoint
+        endpoint.masters.came(endpoint.rank)
         endpoint.runs[(owner.plan, lane.number)] = self
-        message = wire.pack(wire.START, owner.plan, lane.number, self.step_id)
+        if self.step.deadline is None:
+            message = wire.HEADER.pack(wire.START, 0, owner.plan, lane.number, 0, self.step_id)
+        else:  # loops that never wait stop by themselves, wherever they run
+            left = self.step.deadline - time.monotonic()
+            message = wire.pack(wire.START, owner.plan, lane.number, self.step_id,
+                                body={"timeout": left})
         for rank in owner.remote.values():
             endpoint.transport.send_message(rank, message)
         lane.lane.on_failure = self._local_failed
         lane.lane.begin(self.step)
         self.step.start(feeds)
+        for rank in list(endpoint.health.lost):
+            self.rank_lost(rank, endpoint.lost_error(rank))
 
     def finished(self) -> bool:
-        """True when every part is done."""
-        return self.remaining == 0
+        """True when every part is done; of a failed step, or when some part cannot drain."""
+        return self.remaining == 0 or (
+            self.failed and time.monotonic() > self._failed_at + DRAIN_SECONDS)
+
+    def rank_lost(self, rank: int, error: OpError) -> None:
+        """Fail if `rank` has a part that is not done. The lane can then never be drained."""
+        if rank in self.owner.remote.values() and rank not in self.done_ranks:
+            self.fail(error, rank)
+            if self.step.error is None:
+                self.step.error = error
+            self._failed_at = -DRAIN_SECONDS  # nothing to wait for
+
+    def wait(self, until: Callable[[], Any], timeout: float | None) -> None:
+        """Drive until ``until()`` is true; every part is stopped and drained if that fails."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        running = self.owner.engine.running
+        running.add(self)
+        try:
+            self.owner.endpoint.loop.run_until(until, deadline, "a step", self.report_stall)
+        except DeadlineExceededError as e:
+            own = self.step.describe_waiting()
+            self.cancel(e)
+            raise timed_out(e, [own, *self._others_waits]) from None
+        except BaseException as e:
+            self.cancel(e if isinstance(e, OpError) else AbortedError(
+                None, None, f"The step was interrupted ({type(e).__name__})"))
+            raise
+        finally:
+            running.discard(self)
+
+    def cancel(self, error: BaseException) -> None:
+        """Stop every part, and wait a while for what they had started."""
+        self.fail(error, None)
+        with contextlib.suppress(DeadlineExceededError):
+            self.owner.endpoint.loop.run_until(self.finished, time.monotonic() + DRAIN_SECONDS)
+
+    def end(self) -> None:
+        """Give the lane back, unless it could not be drained: then nothing may use it again."""
+        if self.remaining == 0:
+            self.owner.give_back(self.lane)
+
+    def stats(self) -> list[Any]:
+        """The ``StepStats`` of a traced run, one per task."""
+        own = step_stats(self.step)
+        return [own, *[type(own).FromString(data) for data in self._others_stats]]
 
     def report_stall(self, seconds: float) -> None:
         """Let every rank that is not done say what it waits for."""
@@ -288,9 +381,15 @@ class Execution:
             if rank not in self.done_ranks:
                 owner.endpoint.transport.send_message(rank, message)
 
-    def part_done(self, source: int, error: BaseException | None) -> None:
-        """The part at rank `source` is done."""
+    def part_done(self, source: int, error: BaseException | None = None, stats: bytes = b"",
+                  waits: str | None = None) -> None:
+        """The part at rank `source` is done; `stats` is its ``StepStats`` if it was traced,
+        `waits` what it waited for when it was stopped."""
         self.done_ranks.add(source)
+        if waits:
+            self._others_waits.append(waits)
+        if stats:
+            self._others_stats.append(stats)
         if error is not None:
             self.fail(error, source)
         self._count()
@@ -320,6 +419,7 @@ class Execution:
         if self.failed:
             return
         self.failed = True
+        self._failed_at = time.monotonic()
         known = error if isinstance(error, OpError) else AbortedError(None, None, str(error))
         owner = self.owner
         message = wire.pack(wire.ABORT, owner.plan, self.lane.number, self.step_id,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import threading
 from typing import Any
 
@@ -82,6 +83,15 @@ def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEng
             None, None, f"No server in this process has the target '{target}' (servers here: "
             f"{have}); make an hpcflow.train.Server first and use its target")
     return ClusterEngine(server.endpoint, server.peers(), session_id, options)
+
+
+def task_of(target: str) -> Task:
+    """The task that this process serves at `target`; ``UnavailableError`` if there is none."""
+    with _lock:
+        server = _servers.get(target)
+    if server is None:
+        raise UnavailableError(None, None, f"No server in this process has the target '{target}'")
+    return server.task
 
 
 def reset_target(target: str, containers: list[str] | None, config: Any) -> None:
@@ -165,8 +175,17 @@ class MpiNetwork:
         self.oversubscribed = comms.oversubscribed
         self.suffix = f"#{len(_mpi_networks)}" if _mpi_networks else ""
         self._attached = False
+        self._endpoint: Endpoint | None = None
         self._asked: dict[str, Any] = {}
         abort.install_abort_hook(world.world().rank)
+
+    def collectives(self) -> Any:
+        """The collective operations of this rank, also where it serves no task of a cluster."""
+        with _lock:
+            if self._endpoint is None:
+                self._endpoint = Endpoint(Task(), self.transport, self.oversubscribed)
+                self.at_exit(self._endpoint)
+            return self._endpoint.collectives
 
     def attach(self, address: str, addresses: dict) -> Any:
         """The transport of this rank, for the task at `address`."""
@@ -185,6 +204,9 @@ class MpiNetwork:
 
     def announce(self, endpoint: Endpoint, address: str) -> None:
         """Tell rank 0 which task this rank serves."""
+        if self._endpoint is not None:
+            endpoint.replace(self._endpoint)
+        self._endpoint = endpoint
         if not address.startswith(MPI_SCHEME):
             endpoint.announce(address)
 
@@ -225,7 +247,17 @@ def _finish_quietly(endpoint: Endpoint) -> None:
     from hpcflow.comm import abort
 
     abort.end_after_failed_exit()
-    endpoint.serve_until_all_finished()
+    _serve_to_the_end(endpoint)
+
+
+def _serve_to_the_end(endpoint: Endpoint) -> None:
+    """At the end of the process nothing reports an exception: end the job if a rank is lost."""
+    from hpcflow.comm import abort
+
+    try:
+        endpoint.serve_until_all_finished()
+    except UnavailableError as error:
+        abort.abort_job(endpoint.rank, abort.FAILURE, f"ending the job: {error}")
 
 
 _process_network: ProcessNetwork | None = None
@@ -250,6 +282,40 @@ def mpi_network(comm: Any = None) -> MpiNetwork:
         return _mpi_networks[key]
 
 
+def world_collectives() -> Any:
+    """The collective operations over all ranks of the job; None in a process of its own.
+
+    The first call needs all ranks; see :func:`mpi_network`.
+    """
+    from hpcflow.comm import world
+
+    if not world.launched_under_mpi() or world.world().size == 1:
+        return None
+    return mpi_network().collectives()
+
+
+_joins_at_end = False
+
+
+def join_at_end() -> None:
+    """This rank is one of a program that all ranks run: should it end without having met the
+    others, they are to learn it, and if it fails, so does the job."""
+    global _joins_at_end
+    from hpcflow.comm import abort, world
+
+    if not _joins_at_end:
+        _joins_at_end = True
+        abort.install_abort_hook(world.world().rank)
+        atexit.register(_meet_at_end)
+
+
+def _meet_at_end() -> None:
+    from hpcflow.comm import abort
+
+    abort.end_after_failed_exit()
+    if not _mpi_networks:
+        with contextlib.suppress(UnavailableError):  # the others do not meet either
+            _serve_to_the_end(mpi_network().collectives().endpoint)
 
 
 def unused_address() -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from hpcflow import kernels
@@ -15,12 +16,15 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.runtime.compiled import (
     LocalStep,
     StepOptions,
+    cancel_all,
     compiled_form,
     make_parts,
     run_with_options,
 )
 from hpcflow.runtime.fetching import FetchMap, cache_key, feed_converter, flat_feeds
+from hpcflow.runtime.partial import PartialRuns
 from hpcflow.runtime.task import KernelContext, Task
+from hpcflow.runtime.tracing import instrument, partition_graphs, run_traced, wants_trace
 
 _session_ids = itertools.count(1)
 
@@ -56,9 +60,9 @@ class BaseSession:
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         if graph is not None and not isinstance(graph, Graph):
-            raise TypeError(f"graph must be a hf.Graph, but got {type(graph)}")
+            raise TypeError(f"graph must be a tf.Graph, but got {type(graph)}")
         if config is not None and not hasattr(config, "allow_soft_placement"):
-            raise TypeError(f"config must be a hf.ConfigProto, but got {type(config)}")
+            raise TypeError(f"config must be a tf.ConfigProto, but got {type(config)}")
         if isinstance(target, bytes):
             target = target.decode()
         if not isinstance(target, str):
@@ -76,6 +80,7 @@ class BaseSession:
         self._remembered: dict[str, str] = {}
         self._id = f"session-{next(_session_ids)}"
         self._engine = self._make_engine()
+        self._partial_runs = PartialRuns(self)
 
     def _make_engine(self) -> Any:
         if not self._target:
@@ -134,24 +139,30 @@ class BaseSession:
 
     def _run_slowly(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         """Look the step up by structure; compile it if it is new."""
-        if self._closed:
-            raise RuntimeError("Attempted to use a closed Session.")
-        if self._graph.version == 0:
-            raise RuntimeError("The Session graph is empty.  Add operations to the graph before "
-                               "calling run().")
+        self._check_usable()
         if feed_dict is not None and not isinstance(feed_dict, Mapping):
             raise TypeError(f"feed_dict must be a dictionary, got {type(feed_dict).__name__}")
         fed = dict(flat_feeds(feed_dict or {}, self._graph))
         # In one order, however the dictionary was written.
         feeds = sorted(fed, key=lambda t: (t.op._id, t.value_index))
-        runner = self._runner(fetches, feeds)
-        self._remember(fetches, feed_dict, feeds, runner)
+        traced = wants_trace(options, run_metadata)
+        runner = self._runner(fetches, feeds, traced)
         values = [convert(fed[t]) for convert, t in zip(runner.converters, feeds, strict=True)]
-        return runner.rebuild(self._engine.run_with(runner.step, values, options, run_metadata))
+        if traced:
+            return runner.rebuild(runner.step(values, options, run_metadata))
+        self._remember(fetches, feed_dict, feeds, runner)
+        return runner.rebuild(run_with_options(runner.step, values, options))
 
-    def _runner(self, fetches: Any, feeds: list[Tensor]) -> _Runner:
+    def _check_usable(self) -> None:
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Session.")
+        if self._graph.version == 0:
+            raise RuntimeError("The Session graph is empty.  Add operations to the graph before "
+                               "calling run().")
+
+    def _runner(self, fetches: Any, feeds: list[Tensor], traced: bool) -> _Runner:
         """The compiled step, found by the structure of its fetches."""
-        key = (cache_key(fetches), tuple(feeds))
+        key = (cache_key(fetches), tuple(feeds), traced)
         with self._lock:
             try:
                 runner = self._steps.get(key)
@@ -159,7 +170,7 @@ class BaseSession:
                 FetchMap(fetches, self._graph)
                 raise
             if runner is None or not self._valid(runner):
-                runner = self._steps[key] = self._compile(fetches, feeds)
+                runner = self._steps[key] = self._compile(fetches, feeds, traced)
         return runner
 
     def _valid(self, runner: _Runner) -> bool:
@@ -180,12 +191,33 @@ class BaseSession:
         except (TypeError, ValueError):  # found by structure next time
             pass
 
-    def _compile(self, fetches: Any, feeds: list[Tensor]) -> _Runner:
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> str:
+        """Start a step whose `feeds` will arrive, and whose `fetches` are asked for, bit by bit.
+
+        Returns a handle for ``partial_run``; every feed can be given once, and every fetch asked
+        for once. Raises ``InvalidArgumentError`` if there is nothing to fetch.
+        """
+        self._check_usable()
+        return self._partial_runs.setup(fetches, feeds)
+
+    def partial_run(self, handle: str, fetches: Any, feed_dict: Mapping | None = None) -> Any:
+        """Continue a partial run: give it more feeds, and return the values of `fetches`.
+
+        What earlier calls computed is not computed again. Raises ``InvalidArgumentError`` for
+        feeds and fetches that were not named in the setup, were given or taken before, or need
+        feeds that are still missing.
+        """
+        self._check_usable()
+        return self._partial_runs.run(handle, fetches, feed_dict)
+
+    def _compile(self, fetches: Any, feeds: list[Tensor], traced: bool) -> _Runner:
         mapped = FetchMap(fetches, self._graph, self)
         mutations, version = self._graph._mutations, self._engine.version
-        step = self._engine.compile(mapped.elements, feeds, self._remembered, self._id)
+        step = self._engine.compile(mapped.elements, feeds, self._remembered, self._id,
+                                    traced=traced)
         converters = [feed_converter(t) for t in feeds]
-        return _Runner(step.run, converters, mapped, mutations, version)
+        run = partial(run_traced, step) if traced else step.run
+        return _Runner(run, converters, mapped, mutations, version)
 
     # ------------------------------------------------------------ life
 
@@ -197,6 +229,7 @@ class BaseSession:
             self._closed = True
             for cache in (self._steps, self._unfed, self._fed):
                 cache.clear()
+        self._partial_runs.close()
         self._engine.close()
 
     def as_default(self) -> Any:
@@ -224,13 +257,21 @@ class BaseSession:
         return call
 
 
+def world_collectives() -> Any:
+    """What a session without a cluster reaches the other ranks of the job by, if there are any."""
+    from hpcflow.runtime import server
+
+    return server.world_collectives()
+
+
 class LocalEngine:
     """Runs steps in this process, on a task of the session's own."""
 
     def __init__(self, options: StepOptions) -> None:
         self.options = options
         self.task = Task(device_counts=options.device_counts)
-        self._context = KernelContext(self.task)
+        self._context = KernelContext(self.task, collectives=world_collectives)
+        self.running: set[Any] = set()  # runs that somebody waits for
 
     @property
     def version(self) -> int:
@@ -242,25 +283,29 @@ class LocalEngine:
         return self.task.device_infos()
 
     def compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],
-                session_id: str) -> LocalStep:
-        """Compile a step."""
+                session_id: str, incremental: bool = False, traced: bool = False) -> LocalStep:
+        """Compile a step; `incremental` if its feeds arrive one by one, `traced` if it keeps a
+        record of what ran."""
         parts = make_parts(elements, feeds, self.task, self.task.device_infos(), self._context,
-                           remembered, self.options)
+                           remembered, self.options, incremental)
+        graphs = partition_graphs(parts) if traced else []
         executable = Executable(parts.get(self.task.name, []), self.task.name, self.task.by_name,
-                                self._context, compiled_form(), len(elements))
-        return LocalStep(executable, [e.name for e in elements], len(feeds),
-                         self.options.timeout)
-
-    def run_with(self, run: Any, values: list, options: Any, run_metadata: Any) -> list:
-        """Run a step with ``RunOptions``: its timeout goes before the session's."""
-        return run_with_options(run, values, options)
+                                self._context.for_step({}, ""), compiled_form() and not traced,
+                                len(elements))
+        if traced:
+            instrument(executable)
+        step = LocalStep(executable, [e.name for e in elements], len(feeds), self.options.timeout,
+                         self.running)
+        step.partition_graphs = graphs
+        return step
 
     def reset(self, containers: list[str] | None) -> None:
         """Clear resource containers."""
         self.task.resources.clear(containers)
 
     def close(self) -> None:
-        """Forget the task's resources."""
+        """Cancel what runs, and forget the task's resources."""
+        cancel_all(self.running)
         self.task.resources.clear()
 
 
@@ -278,6 +323,9 @@ class Session(BaseSession):
         self._contexts: list[Any] = []
 
     def __enter__(self) -> Session:
+        if self._contexts:
+            raise RuntimeError("Session context managers are not re-entrant. Use "
+                               "`Session.as_default()` to enter a session several times.")
         for context in (self._graph.as_default(), self.as_default()):
             context.__enter__()
             self._contexts.append(context)

@@ -7,7 +7,11 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.compiler.place import DeviceInfo
+from hpcflow.kernels.registry import KernelNode
 from hpcflow.resources.manager import ResourceManager
+from hpcflow.runtime.collective_parts import Layout, solo
+from hpcflow.runtime.collective_run import Operation, Schedule, SoloOperation
+from hpcflow.runtime.collective_work import work_of
 from hpcflow.runtime.device import Device, make_devices
 
 
@@ -40,18 +44,22 @@ class KernelContext:
     the op is part of.
     """
 
-    def __init__(self, task: Task, session_id: str = "", meetings: Any = None) -> None:
+    def __init__(self, task: Task, session_id: str = "", meetings: Any = None,
+                 collectives: Callable[[], Any] = lambda: None) -> None:
         self.meetings = meetings
+        self.collectives = collectives
         self.task = task
         self.session_id = session_id
         self.resources = task.resources
         self._states: dict[str, Any] = {}
         self._lock = threading.Lock()
 
-    def for_step(self, together: dict[str, list[int]], name: str) -> StepContext:
+    def for_step(self, together: dict[str, list[int]], name: str,
+                 ranks: dict[str, int] | None = None) -> StepContext:
         """The context of one compiled step: `together` says on which ranks the ops of a type
-        that works collectively are, `name` tells the step from those of other masters."""
-        return StepContext(self, together, name)
+        that works collectively are, `name` tells the step from those of other masters, `ranks`
+        are those of the tasks (None in a session without a cluster)."""
+        return StepContext(self, together, name, ranks)
 
     def op_state(self, name: str, create: Callable[[], Any]) -> Any:
         """The state of op `name` in this session, made by `create()` on first use."""
@@ -64,8 +72,11 @@ class KernelContext:
 class StepContext:
     """What kernels see of the session and of the step they are compiled for."""
 
-    def __init__(self, session: KernelContext, together: dict[str, list[int]], name: str) -> None:
+    def __init__(self, session: KernelContext, together: dict[str, list[int]], name: str,
+                 ranks: dict[str, int] | None = None) -> None:
         self._session = session
+        self._ranks = ranks
+        self._schedule: Schedule | None = None
         self._together = together
         self._name = name
         self.task = session.task
@@ -80,6 +91,45 @@ class StepContext:
         if meetings is None or not meetings.possible or len(set(ranks)) < len(ranks):
             return []
         return ranks
+
+    def collective_layout(self) -> Layout:
+        """Who takes part in collective operations: all tasks of this one's job; in a session
+        without a cluster, all ranks."""
+        group = self._group()
+        return solo() if group is None else group.layout
+
+    def collective(self, node: KernelNode) -> Any:
+        """The collective operation that an op is; its ``start`` is the kernel's function."""
+        group = self._group()
+        if group is None:
+            return SoloOperation(work_of(node, solo()))
+        if self._schedule is None:
+            shared = any(len(set(ranks)) > 1 for t, ranks in self._together.items()
+                         if t != "_CheckpointWrite")
+            self._schedule = Schedule(group, shared)
+        return Operation(self._schedule, node.name, node.op_type, node.attr("key", b"").decode(),
+                         work_of(node, group.layout))
+
+    def _group(self) -> Any:
+        """The group of this task's collective operations; None if it is alone."""
+        collectives = self._session.collectives()
+        if collectives is None:
+            return None
+        if self._ranks is None:
+            ranks = list(range(collectives.endpoint.size))
+        else:
+            job = f"/job:{self.task.job}/"
+            peers = {int(n.rpartition(":")[2]): r for n, r in self._ranks.items()
+                     if n.startswith(job)}
+            ranks = [peers[i] for i in sorted(peers)]
+        return collectives.group(ranks) if len(ranks) > 1 else None
+
+    def take_schedule(self) -> Schedule | None:
+        """The collective operations of the kernels made since the last call, in order."""
+        schedule, self._schedule = self._schedule, None
+        if schedule is not None:
+            schedule.close()
+        return schedule
 
     def meet(self, op_type: str, step: Any, work: Callable[[Any], Any]) -> Any:
         """Run ``work(communicator)`` together with the other ranks of the group; blocks the

@@ -18,9 +18,10 @@ from hpcflow.shapes import TensorShape
 
 # Kinds of messages.
 (START, DONE, FAILED, ABORT, REQUEST, REPLY, LANE_OPEN, DEREGISTER, FINISHED, ALL_FINISHED,
- ANNOUNCE, MEETING, REPORT) = range(1, 14)
+ ANNOUNCE, MEETING, REPORT, LOOP_VALUE, LOOP_DONE, COLLECTIVE, HEALTH) = range(1, 18)
 
-HEADER = struct.Struct("<BxHIIIQ")  # kind, flags, plan, lane, length of the JSON part, step
+# Kind, flags, plan, lane, length of the JSON part (inside loops: the rank of the master), step.
+HEADER = struct.Struct("<BxHIIIQ")
 
 
 def pack(kind: int, plan: int = 0, lane: int = 0, step: int = 0, flags: int = 0,
@@ -62,6 +63,7 @@ def encode_nodes(nodes: list[Node]) -> bytes:
         out.attr["_shapes"].CopyFrom(to_proto([TensorShape(d) for d in node.dims]))
         out.attr["_dtypes"].CopyFrom(to_proto(list(node.dtypes)))
         out.attr["_region"].s = repr(node.region).encode()
+        out.attr["_absorbed"].b = node.absorbed
         out.attr["_order"].f = float(node.order) if node.order < 1e30 else 1e30
         out.attr["_name"].s = node.name.encode()
         site = node.creation_site
@@ -104,8 +106,8 @@ def decode_nodes(data: bytes) -> list[Node]:
 
 
 def _decode(item: Any) -> Node:
-    extra = {k: item.attr[k] for k in ("_shapes", "_dtypes", "_region", "_order", "_name", "_site")
-             if k in item.attr}
+    extra = {k: item.attr[k] for k in ("_shapes", "_dtypes", "_region", "_absorbed", "_order",
+                                       "_name", "_site") if k in item.attr}
     attrs = {k: from_proto(v) for k, v in item.attr.items() if k not in extra}
     for attr in get_op_def(item.op).attrs:
         attrs.setdefault(attr.name, attr.default)
@@ -113,6 +115,7 @@ def _decode(item: Any) -> Node:
     node = Node(item.op, extra["_name"].s.decode(), get_op_def(item.op), attrs, [], [], item.device,
                 from_proto(extra["_dtypes"]), dims, extra["_order"].f)
     node.region = extra["_region"].s.decode()
+    node.absorbed = extra["_absorbed"].b
     if "_site" in extra:
         node.site = tuple(json.loads(extra["_site"].s))
     return node

@@ -1,0 +1,87 @@
+"""Threads for long pieces of steps, so that a task goes on serving its other masters meanwhile.
+
+A step runs piece by piece: from its start until it waits, and again whenever something came. Short
+pieces run in the thread that drives the event loop, where handing them over would take longer than
+they do. Those of a plan that turned out long go to a thread, if several masters use the task.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from queue import SimpleQueue
+
+#: Pieces that take longer are long: handing one over takes some tens of microseconds.
+LONG_SECONDS = 100e-6
+#: For how long a master counts after its last step, if another one has run steps since.
+_MASTER_SECONDS = 1.0
+_THREADS = 4
+
+Action = Callable[[], None]
+
+
+class Masters:
+    """Whether several masters use a task at this time."""
+
+    __slots__ = ("_changed", "_last")
+
+    def __init__(self) -> None:
+        self._last = -1
+        self._changed = float("-inf")
+
+    def came(self, rank: int) -> None:
+        """The master at `rank` starts a step."""
+        if rank != self._last:
+            if self._last >= 0:
+                self._changed = time.monotonic()
+            self._last = rank
+
+    def are_several(self) -> bool:
+        """True if the steps that came lately were not all of one master."""
+        return time.monotonic() - self._changed < _MASTER_SECONDS
+
+
+class Pace:
+    """How long the pieces of a plan's steps take."""
+
+    __slots__ = ("_masters", "_seconds")
+
+    def __init__(self, masters: Masters) -> None:
+        self._masters = masters
+        self._seconds = 0.0
+
+    def run(self, action: Action) -> None:
+        """Run a piece, here or in a thread."""
+        if self._seconds > LONG_SECONDS and self._masters.are_several():
+            _submit(lambda: self._run_timed(action))
+        else:
+            self._run_timed(action)
+
+    def _run_timed(self, action: Action) -> None:
+        start = time.perf_counter()
+        action()
+        seconds = time.perf_counter() - start
+        # One long piece makes the plan long; it takes some short ones to forget it.
+        self._seconds = max(seconds, 0.9 * self._seconds)
+
+
+_queue: SimpleQueue[Action] = SimpleQueue()
+_threads: list[threading.Thread] = []
+_lock = threading.Lock()
+
+
+def _submit(action: Action) -> None:
+    if not _threads:
+        with _lock:
+            if not _threads:
+                _threads.extend(threading.Thread(
+                    target=_serve, daemon=True, name=f"hpcflow-step-{i}") for i in range(_THREADS))
+                for thread in _threads:
+                    thread.start()
+    _queue.put(action)
+
+
+def _serve() -> None:
+    while True:
+        _queue.get()()
