@@ -1,8 +1,8 @@
 """Compare a file of results with the bars: ``python benchmarks/check.py RESULTS.json``.
 
 RESULTS.json is what ``python -m hpcflow bench NAME --json RESULTS.json`` wrote. A bar is the most
-that hpcflow's time may be of another program's. The status is 1 if a bar that was measured is
-missed, or none was measured.
+that hpcflow's time may be of another program's, or the most or least of another column. The status
+is 1 if a bar that was measured is missed, or none was measured.
 """
 
 from __future__ import annotations
@@ -16,18 +16,19 @@ BARS = Path(__file__).with_name("bars.json")
 
 
 def measured(results: dict, bar: dict) -> float | None:
-    """The ratio that a bar is about, None if it was not measured."""
+    """The figure that a bar is about, None if it was not measured."""
     for row in results.get(bar["benchmark"], ()):
-        if row["case"] == bar["case"] and row["program"] == bar["program"]:
-            return row["hpcflow/it"]
+        if row["case"] == bar["case"] and row.get("program") == bar.get("program"):
+            return row[bar.get("column", "hpcflow/it")]
     return None
 
 
-def verdict(ratio: float | None, at_most: float) -> str:
+def verdict(figure: float | None, bar: dict) -> str:
     """One word for a bar."""
-    if ratio is None:
+    if figure is None:
         return "not measured"
-    return "held" if ratio <= at_most else "MISSED"
+    holds = figure <= bar["at_most"] if "at_most" in bar else figure >= bar["at_least"]
+    return "held" if holds else "MISSED"
 
 
 def main() -> int:
@@ -37,11 +38,13 @@ def main() -> int:
     results = json.loads(parser.parse_args().results.read_text())
     verdicts = []
     for bar in json.loads(BARS.read_text()):
-        ratio = measured(results, bar)
-        verdicts.append(verdict(ratio, bar["at_most"]))
-        shown = "-" if ratio is None else f"{ratio:.3g}"
-        what = f"{bar['benchmark']}, {bar['case']}, against {bar['program']}"
-        print(f"{what:62} {shown:>7}  at most {bar['at_most']:<5}  {verdicts[-1]}")
+        figure = measured(results, bar)
+        verdicts.append(verdict(figure, bar))
+        shown = "-" if figure is None else f"{figure:.3g}"
+        against = f"against {bar['program']}" if "program" in bar else bar["column"]
+        what = f"{bar['benchmark']}, {bar['case']}, {against}"
+        limit = f"at most {bar['at_most']}" if "at_most" in bar else f"at least {bar['at_least']}"
+        print(f"{what:62} {shown:>7}  {limit:13}  {verdicts[-1]}")
     return 1 if "MISSED" in verdicts or "held" not in verdicts else 0
 
 

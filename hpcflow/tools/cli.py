@@ -19,6 +19,8 @@ PROGRAM = "python -m hpcflow"
 # Command -> (its module, what it does).
 COMMANDS = {
     "doctor": ("hpcflow.tools.doctor", "what hpcflow finds on this machine, and what is wrong"),
+    "run": ("hpcflow.tools.run", "start a program on several ranks"),
+    "simulate": ("hpcflow.tools.simulate", "predict step times on a cluster that is described"),
     "bench": ("hpcflow.tools.bench.command", "run a benchmark and print its table"),
 }
 

@@ -115,7 +115,8 @@ def warn_about_onednn(found: Sections) -> Iterator[str]:
     """oneDNN that is missing or does not load."""
     onednn = found["onednn"]
     if not onednn["path"]:
-        yield "oneDNN is not found: convolutions run on NumPy. Install hpcflow[onednn]."
+        if "found by" not in onednn:
+            yield "oneDNN is not found: convolutions run on NumPy. Install hpcflow[onednn]."
     elif "error" in onednn:
         yield f"oneDNN ({onednn['found by']}) does not load: {onednn['error']}"
 

@@ -23,6 +23,8 @@ from typing import Any
 
 from hpcflow import config
 from hpcflow.comm.launch import launch, without_launcher
+from hpcflow.kernels.onednn import library as onednn_library
+from hpcflow.threads import thread_count
 from hpcflow.version import __version__
 
 Facts = dict[str, Any]
@@ -51,6 +53,7 @@ MPI_FACTS = (
     "cuda_aware",
     "error",
 )
+WAIT_VARIABLES = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT")
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 MPI_PROBE = """
@@ -250,38 +253,25 @@ def _call(library: ctypes.CDLL, names: Iterable[str], restype: Any) -> Any:
     return None
 
 
-class _DnnlVersion(ctypes.Structure):
-    """``dnnl_version_t`` of oneDNN's C API, as far as it is read here."""
-
-    _fields_ = [("major", ctypes.c_int), ("minor", ctypes.c_int), ("patch", ctypes.c_int)]
-
-
 def onednn() -> Facts:
-    """Where oneDNN is found (by the flag, in the wheel, on the library path) and its version."""
-    for source, path in _onednn_candidates():
+    """Where oneDNN is found (by the flag, in the wheel, on the library path), its version and its
+    threads."""
+    if config.flags.onednn.lower() in onednn_library.OFF:
+        return {"path": None, "found by": "HPCFLOW_ONEDNN turns it off"}
+    failure: Facts = {"path": None}
+    for source, path in onednn_library.candidates():
         try:
-            library = ctypes.CDLL(path)
-        except OSError as error:
-            return {"path": path, "found by": source, "error": str(error)}
-        library.dnnl_version.restype = ctypes.POINTER(_DnnlVersion)
-        version = library.dnnl_version().contents
-        number = f"{version.major}.{version.minor}.{version.patch}"
-        return {"path": path, "found by": source, "version": number}
-    return {"path": None}
-
-
-def _onednn_candidates() -> Iterable[tuple[str, str]]:
-    if config.flags.onednn:
-        yield "HPCFLOW_ONEDNN", config.flags.onednn
-    try:
-        files = importlib.metadata.files("onednn-cpu-gomp") or []
-    except importlib.metadata.PackageNotFoundError:
-        files = []
-    for file in files:
-        if file.name.startswith("libdnnl.so"):
-            yield "wheel", str(Path(str(file.locate())).resolve())
-    if path := ctypes.util.find_library("dnnl"):
-        yield "library path", path
+            major, minor, patch = onednn_library.library_version(ctypes.CDLL(path))
+        except (OSError, AttributeError) as error:
+            if source != "library path":
+                failure = {"path": path, "found by": source, "error": str(error)}
+            continue
+        found = {"path": path, "found by": source, "version": f"{major}.{minor}.{patch}"}
+        if major != onednn_library.MAJOR:
+            return found | {"error": f"version {major}, expected {onednn_library.MAJOR}"}
+        return found | {"threads": thread_count(),
+                        **{name: os.environ.get(name) for name in WAIT_VARIABLES}}
+    return failure
 
 
 def gpu() -> Facts:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.tools.bench.programs.null_step import FACTOR
+from hpcflow.tools.bench.programs.null_step import COLUMNS, FACTOR, ROWS
 
 START, PARAMETER, UPDATE, DONE = range(4)
 _signal = np.zeros(1, np.int32)
@@ -27,19 +27,37 @@ def serve(comm: Any, worker: int, parameter: np.ndarray, steps: int) -> None:
         comm.Send(signal, worker, DONE)
 
 
-class Worker:
-    """The worker's side, with a buffer for each server (ranks 0, 1, ...)."""
+def serve_rows(comm: Any, worker: int, parameter: np.ndarray, steps: int) -> None:
+    """As `serve`, for the rows of `parameter` whose numbers are in the start message."""
+    table, signal = parameter.reshape(-1, COLUMNS), _signal
+    rows = np.empty(ROWS // (comm.size - 1), np.int32)
+    update = np.empty((rows.size, COLUMNS), np.float32)
+    for _ in range(steps):
+        comm.Recv(rows, worker, START)
+        comm.Send(table[rows], worker, PARAMETER)
+        comm.Recv(update, worker, UPDATE)
+        table[rows] += update
+        comm.Send(signal, worker, DONE)
 
-    def __init__(self, comm: Any, servers: int, elements: int) -> None:
+
+class Worker:
+    """The worker's side, with a buffer for each server (ranks 0, 1, ...).
+
+    `rows` are the numbers that the start message carries, if only rows are exchanged.
+    """
+
+    def __init__(self, comm: Any, servers: int, elements: int,
+                 rows: np.ndarray | None = None) -> None:
         self.comm = comm
+        self.start = _signal if rows is None else rows
         self.buffers = [np.empty(elements, np.float32) for _ in range(servers)]
 
     def step(self) -> None:
         """One step."""
-        comm, signal = self.comm, _signal
+        comm, signal, start = self.comm, _signal, self.start
         factor = np.float32(FACTOR)
         for server in range(len(self.buffers)):
-            comm.Send(signal, server, START)
+            comm.Send(start, server, START)
         for server, buffer in enumerate(self.buffers):
             comm.Recv(buffer, server, PARAMETER)
             np.multiply(buffer, factor, out=buffer)

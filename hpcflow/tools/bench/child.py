@@ -6,6 +6,7 @@ input and answers each by one line on the standard output it was started with::
     {"open": CASE, "options": {...}}     ->  {}
     {"samples": N, "batch": K}           ->  {"seconds": [N numbers, each per step]}
     {"close": true}                      ->  {}
+    {"peak": true}                       ->  {"bytes": the most memory this process has held}
 
 An answer ``{"error": TEXT}`` says what went wrong. This file and the programs must run without
 hpcflow: the standard library and NumPy only.
@@ -24,7 +25,7 @@ from collections.abc import Callable
 from typing import Any, TextIO
 
 # Where a framework keeps its 1.x-compatible interface.
-MODULES = {"tensorflow": "tensorflow.compat.v1", "hpcflow": "hpcflow"}
+MODULES = {"tensorflow": "tensorflow.compat.v1", "hpcflow": "hpcflow", "torch": "torch"}
 
 Step = Callable[[], object]
 
@@ -41,8 +42,26 @@ def measure(step: Step, samples: int, batch: int) -> list[float]:
     return seconds
 
 
+def peak_bytes() -> int:
+    """The most memory that this process has held (Linux)."""
+    with open("/proc/self/status") as status:
+        line = next(line for line in status if line.startswith("VmHWM:"))
+    return int(line.split()[1]) * 1024
+
+
+def forget_peak() -> None:
+    """Let `peak_bytes` count from what this process holds now (Linux)."""
+    with open("/proc/self/clear_refs", "w") as control:
+        control.write("5")
+
+
 def load_program(path: str) -> Any:
-    """The module in the file `path`: ``open_case(framework, case, options) -> (step, close)``."""
+    """The module in the file `path`: ``open_case(framework, case, options) -> (step, close)``.
+
+    A third result, where other processes take part, is told how many steps follow.
+    """
+    if os.path.dirname(path) not in sys.path:  # programs use each other
+        sys.path.insert(0, os.path.dirname(path))
     name = os.path.splitext(os.path.basename(path))[0]
     spec = importlib.util.spec_from_file_location(f"bench_program_{name}", path)
     assert spec is not None and spec.loader is not None
@@ -59,6 +78,10 @@ def load_framework(name: str) -> Any:
     return module
 
 
+def _tell_nobody(steps: int) -> None:
+    pass
+
+
 class Server:
     """Answers commands until its input ends."""
 
@@ -68,6 +91,8 @@ class Server:
         self.answers = answers
         self.step: Step | None = None
         self.close: Callable[[], object] = lambda: None
+        # Told how many steps follow, where other processes take part in them.
+        self.tell: Callable[[int], object] = _tell_nobody
 
     def serve(self, commands: TextIO) -> None:
         """Answer one line after the other; close what is open at the end."""
@@ -86,12 +111,16 @@ class Server:
 
     def _answer(self, command: dict[str, Any]) -> dict[str, Any]:
         if "open" in command:
-            self.step, self.close = self.program.open_case(
+            self.step, self.close, *more = self.program.open_case(
                 self.framework, command["open"], command.get("options", {})
             )
+            self.tell = more[0] if more else _tell_nobody
         elif "samples" in command:
             assert self.step is not None, "no case is open"
+            self.tell(command["samples"] * command["batch"])
             return {"seconds": measure(self.step, command["samples"], command["batch"])}
+        elif "peak" in command:
+            return {"bytes": peak_bytes()}
         elif "close" in command:
             close, self.step, self.close = self.close, None, lambda: None
             close()

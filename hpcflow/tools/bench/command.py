@@ -20,6 +20,10 @@ from hpcflow.tools.cli import CommandError, unknown
 NOTES = {
     "hpcflow/it": "hpcflow/it: hpcflow's time over this program's, the median over rounds in which "
     "they alternate.",
+    "worker_MB": "worker_MB: the most memory that the session and its steps hold in the worker: "
+    "what it receives (once for each compiled step), and the updates that it sends.",
+    "hpcflow/faster": "hpcflow/faster: hpcflow's time over the faster peer's, the median over "
+    "rounds in which all alternate.",
 }
 
 
@@ -137,14 +141,20 @@ def run_one(benchmark: Benchmark, arguments: argparse.Namespace) -> int:
 
 def start_job(benchmark: Benchmark, ranks: int, arguments: argparse.Namespace) -> int:
     """Run the benchmark under mpirun; its exit status."""
-    beside = Path(sys.prefix) / "bin" / "mpirun"
-    mpirun = str(beside) if beside.exists() else shutil.which("mpirun")
-    if mpirun is None:
-        raise CommandError(f"{benchmark.name} needs {ranks} ranks, and no mpirun is found")
+    mpirun = find_mpirun()
     command = [mpirun, *mpirun_options(mpirun), "-n", str(ranks)]
     command += [sys.executable, "-m", "hpcflow", "bench", *rank_arguments(benchmark, arguments)]
     sys.stdout.flush()
-    return subprocess.call(command, env=job_environment())
+    return subprocess.call(command, env=job_environment() | benchmark.environment)
+
+
+def find_mpirun() -> str:
+    """The mpirun of this environment, or the machine's; CommandError if there is none."""
+    beside = Path(sys.prefix) / "bin" / "mpirun"
+    mpirun = str(beside) if beside.exists() else shutil.which("mpirun")
+    if mpirun is None:
+        raise CommandError("this benchmark needs several ranks, and no mpirun is found")
+    return mpirun
 
 
 def mpirun_options(mpirun: str) -> list[str]:

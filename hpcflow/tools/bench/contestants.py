@@ -23,6 +23,12 @@ STDERR_LINES = 15
 Close = Callable[[], object]
 
 
+def core_count() -> int:
+    """How many threads every program gets: ``OMP_NUM_THREADS``, or the cores of this process."""
+    asked = os.environ.get("OMP_NUM_THREADS", "")
+    return int(asked) if asked.isdecimal() and int(asked) else len(os.sched_getaffinity(0))
+
+
 class Contestant(Protocol):
     """Something whose steps can be timed in blocks."""
 
@@ -72,6 +78,10 @@ class Peer:
     def block(self, samples: int, batch: int) -> list[float]:
         """Run steps; see `Contestant`."""
         return self._ask({"samples": samples, "batch": batch})["seconds"]
+
+    def peak_bytes(self) -> int:
+        """The most memory that the peer has held."""
+        return self._ask({"peak": True})["bytes"]
 
     def close_case(self) -> None:
         """Release the open case."""

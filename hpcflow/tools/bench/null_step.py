@@ -9,6 +9,7 @@ P-1, the worker is rank P; it times, and tells the servers when it is the bare p
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,15 @@ from hpcflow.tools.bench.programs import null_step as program
 from hpcflow.tools.bench.registry import Options, Row
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
 
-# A command to the servers: how many bare steps follow (0: the end), on how many float32.
+# A command to the servers: how many bare steps follow (0: the end), on how many float32, and
+# whether only on some rows of them.
 _COMMAND_TAG = 9
 
 
 def run(options: Options) -> list[Row]:
     """Serve, or measure every case; only the worker returns rows."""
+    if options.quick:  # as many rows of a smaller table: they are not what takes the time
+        program.CASES[program.SPARSE] = 16_000_000
     started = launch()
     is_worker = started is not None and started.rank == options.ps
     with contextlib.ExitStack() as stack:
@@ -55,23 +59,37 @@ def measure_case(
     case: str, target: str, bare: BareProgram, peers: list[Peer], plan: Plan
 ) -> list[Row]:
     """The rows of one case."""
-    session, parameters, step = program.open_session(hpcflow, target, case, bare.servers)
-    check_step(session, parameters, step)
+    child.forget_peak()
+    held = child.peak_bytes()
+    read, step, close = program.open_session(hpcflow, target, case, bare.servers)
+    check_step(read, step)
+    peak = peak_of(step) - held
     bare.open(case)
     opened = [peer.open(case, {"servers": bare.servers}) for peer in peers]
     try:
-        return rows_of(case, alternate([Local(OURS, step), bare, *opened], plan))
+        rows = rows_of(case, alternate([Local(OURS, step), bare, *opened], plan))
     finally:
-        session.close()
+        close()
         for peer in peers:
             peer.close_case()
+    rows[0]["worker_MB"] = peak / 1e6
+    return rows
 
 
-def check_step(session: Any, parameters: list[Any], step: child.Step) -> None:
-    """Fail unless a step turns the sign of every parameter."""
-    before = session.run(parameters)
+def peak_of(step: child.Step) -> int:
+    """The most bytes that this process holds while steps run."""
     step()
-    for old, new in zip(before, session.run(parameters)):
+    child.forget_peak()
+    for _ in range(3):
+        step()
+    return child.peak_bytes()
+
+
+def check_step(read: Callable[[], list[Any]], step: child.Step) -> None:
+    """Fail unless a step turns the sign of all that `read` returns."""
+    before = read()
+    step()
+    for old, new in zip(before, read()):
         np.testing.assert_array_equal(new, -old)
 
 
@@ -87,34 +105,36 @@ class BareProgram:
 
     def open(self, case: str) -> None:
         """Prepare buffers."""
-        shape = program.shape_of(case, self.servers)
-        self.elements = int(np.prod(shape))
-        self.worker = bare_exchange.Worker(self.comm, self.servers, self.elements)
+        self.elements = int(np.prod(program.shape_of(case, self.servers)))
+        self.rows = program.rows_of_step(self.servers) if case == program.SPARSE else None
+        moved = self.elements if self.rows is None else self.rows.size * program.COLUMNS
+        self.worker = bare_exchange.Worker(self.comm, self.servers, moved, self.rows)
 
     def block(self, samples: int, batch: int) -> list[float]:
         """Let the servers join in, and run steps."""
-        self._command(samples * batch, self.elements)
+        self._command(samples * batch, self.elements, self.rows is not None)
         return child.measure(self.worker.step, samples, batch)
 
     def end(self) -> None:
         """Nothing more will come."""
         self._command(0, 0)
 
-    def _command(self, steps: int, elements: int) -> None:
+    def _command(self, steps: int, elements: int, sparse: bool = False) -> None:
         for server in range(self.servers):
-            self.comm.Send(np.array([steps, elements], np.int64), server, _COMMAND_TAG)
+            self.comm.Send(np.array([steps, elements, sparse], np.int64), server, _COMMAND_TAG)
 
 
 def obey(comm: Any, worker: int) -> None:
     """A server: serve sessions, and take part in the bare program when the worker says so."""
     parameter = np.ones(0, np.float32)
-    command = np.zeros(2, np.int64)
+    command = np.zeros(3, np.int64)
     while True:
         request = comm.Irecv(command, worker, _COMMAND_TAG)
         event_loop().run_until(request.Test)
-        steps, elements = map(int, command)
+        steps, elements, sparse = map(int, command)
         if not steps:
             return
         if parameter.size != elements:
             parameter = np.ones(elements, np.float32)
-        bare_exchange.serve(comm, worker, parameter, steps)
+        serve = bare_exchange.serve_rows if sparse else bare_exchange.serve
+        serve(comm, worker, parameter, steps)

@@ -35,12 +35,14 @@ class Benchmark:
         summary: what its table shows, in one line.
         peers: the peers it has a program for.
         ranks: how many MPI ranks it needs; None for one process without MPI.
+        environment: variables of the job that it starts.
     """
 
     name: str
     summary: str
     peers: tuple[str, ...] = ()
     ranks: Callable[[Options], int] | None = None
+    environment: dict[str, str] = field(default_factory=dict)
 
     def run(self, options: Options) -> list[Row]:
         """Measure. With several ranks each calls this, and one of them gets the rows."""
@@ -56,15 +58,71 @@ BENCHMARKS = {
             peers=("tensorflow",),
         ),
         Benchmark(
+            "control_flow",
+            "loops, branches, updates, queues, threads and memory, in one process",
+            peers=("tensorflow",),
+        ),
+        Benchmark(
+            "kernels",
+            "40 single ops, in one process each",
+            peers=("torch", "tensorflow"),
+        ),
+        Benchmark(
+            "convnets",
+            "networks of images, forward and training steps, and the memory they take",
+            peers=("torch", "tensorflow"),
+        ),
+        Benchmark(
             "pingpong",
             "latency and bandwidth between two ranks",
             ranks=lambda options: 2,
+        ),
+        Benchmark(
+            "prediction",
+            "step times of replicas over parameter servers, measured and by the simulator",
+        ),
+        Benchmark(
+            "allreduce",
+            "a step that reduces a tensor over two ranks: latency and bandwidth",
+            ranks=lambda options: 2,
+            environment={"OMP_NUM_THREADS": "1"},
+        ),
+        Benchmark(
+            "data_parallel",
+            "training steps of two ranks that average their gradients",
+            peers=("torch",),
+            ranks=lambda options: 2,
+            environment={"OMP_NUM_THREADS": "1"},
+        ),
+        Benchmark(
+            "overlap",
+            "how much of the reduction of gradients hides behind the backward pass",
+            ranks=lambda options: 2,
+            environment={"OMP_NUM_THREADS": "1"},
         ),
         Benchmark(
             "null_step",
             "a worker fetches parameters from servers and sends updates: the cost of a step",
             peers=("tensorflow",),
             ranks=lambda options: options.ps + 1,
+        ),
+        Benchmark(
+            "sync_step",
+            "a step of synchronous replicas: two workers and a parameter server",
+            peers=("tensorflow",),
+            ranks=lambda options: 3,
+        ),
+        Benchmark(
+            "serving",
+            "a rank that only serves: how soon it answers after a pause, what it uses when idle",
+            ranks=lambda options: 2,
+        ),
+        Benchmark(
+            "distributed_loop",
+            "an iteration of a while loop over 1, 2 and 4 ranks, with 1 and 10 iterations under "
+            "way",
+            ranks=lambda options: 4,
+            environment={"OMP_NUM_THREADS": "1"},
         ),
     )
 }

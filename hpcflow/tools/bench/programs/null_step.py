@@ -12,21 +12,38 @@ import socket
 import subprocess
 import sys
 
+import numpy as np
+
 # parameter += -2 * parameter only turns its sign: it neither grows nor vanishes, and a step that
 # did not happen shows.
 FACTOR = -2.0
 
+SPARSE = "32 rows of 1 GB"
+# Of the sparse case: what a step reads and updates in all, and the floats of a row.
+ROWS, COLUMNS = 32, 512
+
 # Bytes of all parameters together.
-CASES = {"scalar": 4, "1 MB": 1_000_000, "100 MB": 100_000_000}
+CASES = {"scalar": 4, "1 MB": 1_000_000, "100 MB": 100_000_000, SPARSE: 1_000_000_000}
 
 
 def shape_of(case, servers):
     """The shape of each server's float32 parameter: an equal part of the case's bytes."""
+    if case == SPARSE:
+        return [CASES[case] // 4 // COLUMNS // servers, COLUMNS]
     return [] if case == "scalar" else [CASES[case] // 4 // servers]
 
 
+def rows_of_step(servers):
+    """The rows of every server that a step reads: spread, and not in order."""
+    count = shape_of(SPARSE, servers)[0]
+    wanted = ROWS // servers
+    return ((np.arange(wanted) * 7919 + 13) * (count // wanted // 3) % count).astype(np.int32)
+
+
 def build(tf, case, servers):
-    """The graph: (parameters, the ops that a step runs)."""
+    """The graph: (what tells whether a step happened, the ops that a step runs, its feeds)."""
+    if case == SPARSE:
+        return build_sparse(tf, servers)
     shape, prefix = shape_of(case, servers), case.replace(" ", "_")
     parameters, updates = [], []
     for task in range(servers):
@@ -37,18 +54,36 @@ def build(tf, case, servers):
         with tf.device(f"/job:ps/task:{task}"):
             updates.append(tf.assign_add(parameter, update).op)
         parameters.append(parameter)
-    return parameters, updates if servers > 1 else updates[0]
+    return parameters, updates if servers > 1 else updates[0], None
+
+
+def build_sparse(tf, servers):
+    """As `build`, for rows of which the worker tells every server the numbers."""
+    ids = tf.placeholder(tf.int32, [ROWS // servers])
+    seen, updates = [], []
+    for task in range(servers):
+        with tf.device(f"/job:ps/task:{task}"):
+            parameter = tf.Variable(tf.ones(shape_of(SPARSE, servers)), name=f"rows/{task}")
+            rows = tf.gather(parameter, ids)
+        with tf.device("/job:worker/task:0"):
+            update = rows * FACTOR
+        with tf.device(f"/job:ps/task:{task}"):
+            updates.append(tf.scatter_add(parameter, ids, update).op)
+        seen.append(rows)
+    return seen, updates if servers > 1 else updates[0], {ids: rows_of_step(servers)}
 
 
 def open_session(tf, target, case, servers):
-    """A session of the worker whose server is `target`: (session, parameters, step)."""
+    """A session of the worker whose server is `target`: (what a step turns the sign of, step,
+    close)."""
     graph = tf.Graph()
     with graph.as_default():
-        parameters, updates = build(tf, case, servers)
+        parameters, updates, feeds = build(tf, case, servers)
         initialize = tf.global_variables_initializer()
     session = tf.Session(target, graph=graph)
     session.run(initialize)
-    return session, parameters, lambda: session.run(updates)
+    return lambda: session.run(parameters, feeds), lambda: session.run(updates, feeds), (
+        session.close)
 
 
 def open_case(tf, case, options):
@@ -61,10 +96,10 @@ def open_case(tf, case, options):
         subprocess.Popen([*command, str(task)], stdin=subprocess.PIPE) for task in range(servers)
     ]
     server = tf.train.Server(tf.train.ClusterSpec(cluster), "worker", 0)
-    session, _, step = open_session(tf, server.target, case, servers)
+    _, step, close_session = open_session(tf, server.target, case, servers)
 
     def close():
-        session.close()
+        close_session()
         for child in children:
             child.communicate()  # ends its input
 

@@ -1,0 +1,296 @@
+"""The engine: a discrete-event simulation of steps on a cluster.
+
+A rank runs one piece of work at a time; ranks of a node share its cores; the bytes of messages
+occupy the port of the sender and that of the receiver one after the other. A step is a start
+message from its master to every task, the messages between the tasks, and a done message from each.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from heapq import heappop, heappush
+from typing import NamedTuple
+
+from hpcflow.simulator.cluster import Cluster
+from hpcflow.simulator.program import Program, Work
+
+
+class Load(NamedTuple):
+    """What a rank did: the shares of the time that it computed, sent and received."""
+
+    compute: float
+    sending: float
+    receiving: float
+
+
+class Result(NamedTuple):
+    """What a simulation found.
+
+    Attributes:
+        step_times: seconds of every step of every master, after the warm-up.
+        seconds: from the end of the warm-up to the last end of a step.
+        loads: rank -> ``Load``.
+        bytes_per_step: bytes that one step sends.
+    """
+
+    step_times: list[float]
+    seconds: float
+    loads: dict[int, Load]
+    bytes_per_step: int
+
+    @property
+    def step_time(self) -> float:
+        """The median time of a step."""
+        ordered = sorted(self.step_times)
+        return ordered[len(ordered) // 2]
+
+    @property
+    def steps_per_second(self) -> float:
+        """Steps of all masters together."""
+        return len(self.step_times) / self.seconds if self.seconds else float("inf")
+
+    def percentile(self, share: float) -> float:
+        """The step time that a share (0 to 1) of the steps does not exceed."""
+        ordered = sorted(self.step_times)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+class _Rank:
+    __slots__ = ("number", "queue", "busy", "compute", "egress", "ingress", "sent", "received",
+                 "node")  # fmt: skip
+
+    def __init__(self, number: int, node: int) -> None:
+        self.number = number
+        self.node = node
+        self.queue: deque[tuple[_Run, Work]] = deque()
+        self.busy = False
+        self.compute = 0.0  # seconds of work
+        self.egress = self.ingress = 0.0  # when the ports are free again
+        self.sent = self.received = 0.0  # seconds that they were occupied
+
+
+class _Run:
+    """One step of one master under way."""
+
+    __slots__ = ("master", "waits", "left", "begin", "ranks", "slow", "number",
+                 "ended")  # fmt: skip
+
+    def __init__(self, master: int, number: int, program: Program, ranks: dict[str, int],
+                 begin: float, slow: float) -> None:
+        self.master = master
+        self.number = number
+        self.waits = [w.waits + 1 for w in program.work]  # the start message counts
+        self.left = dict.fromkeys(ranks, 0)
+        for work in program.work:
+            self.left[work.task] += 1
+        self.begin = begin
+        self.ranks = ranks
+        self.slow = slow
+        self.ended = 0  # tasks whose done message is there
+
+
+class Simulation:
+    """Steps of one program by all tasks of the master's job, each a replica of the master.
+
+    Args:
+        program: one replica's step.
+        cluster: where it runs.
+        replicas: how many masters run steps; all tasks of the master's job by default.
+        synchronous: masters wait for each other at the end of every step.
+        backup: of a synchronous step, the number of masters that nobody waits for.
+        straggle: a function of a ``random.Random`` that gives the factor by which the compute of
+            one master's step is slower (1 for none).
+        seed: of that generator.
+    """
+
+    def __init__(self, program: Program, cluster: Cluster, replicas: int | None = None,
+                 synchronous: bool = False, backup: int = 0,
+                 straggle: Callable[[random.Random], float] | None = None, seed: int = 0) -> None:
+        self.program = program
+        self.cluster = cluster
+        first = cluster.rank_of(program.master)
+        count = cluster.job_of(first).tasks if replicas is None else replicas
+        self.masters = [first + i for i in range(count)]
+        self.synchronous = synchronous
+        self.needed = count - backup
+        self.straggle = straggle
+        self.random = random.Random(seed)
+        self.ranks = [_Rank(i, cluster.node_of(i)) for i in range(cluster.size)]
+        self.cores: dict[int, int] = {}
+        if cluster.cores_per_node:
+            self.cores = {r.node: cluster.cores_per_node for r in self.ranks}
+        self.waiting: dict[int, deque[_Rank]] = {}  # node -> ranks that wait for a core
+        self.events: list[tuple[float, int, Callable[[], None]]] = []
+        self.count = 0
+        self.now = 0.0
+
+    def run(self, steps: int = 3, warm_up: int = 1) -> Result:
+        """Simulate `steps` steps of every master after `warm_up` steps."""
+        self.total = steps + warm_up
+        self.warm_up = warm_up
+        self.times: list[float] = []
+        self.begin = 0.0
+        self.end = 0.0
+        self.done_steps = dict.fromkeys(self.masters, 0)
+        self.arrived = 0
+        self.round = 0
+        self.round_begin = 0.0
+        for master in self.masters:
+            self._start(master, 0)
+        while self.events:
+            self.now, _, action = heappop(self.events)
+            action()
+        return self._result()
+
+    # ------------------------------------------------------------ steps
+
+    def _at(self, time: float, action: Callable[[], None]) -> None:
+        self.count += 1
+        heappush(self.events, (time, self.count, action))
+
+    def _start(self, master: int, number: int) -> None:
+        cluster, program = self.cluster, self.program
+        own = program.master
+        ranks = {t: (master if t == own else cluster.rank_of(t)) for t in program.tasks}
+        slow = self.straggle(self.random) if self.straggle is not None else 1.0
+        run = _Run(master, number, program, ranks, self.now, slow)
+        for task, rank in ranks.items():
+            delay = cluster.step_overhead
+            if rank != master:
+                delay += cluster.link(master, rank).latency
+            self._at(self.now + delay, partial(self._begin, run, task))
+
+    def _begin(self, run: _Run, task: str) -> None:
+        """The start message reached `task`."""
+        if not run.left[task]:
+            self._task_done(run, task)
+            return
+        for work in self.program.work:
+            if work.task == task:
+                self._ready(run, work)
+
+    def _ready(self, run: _Run, work: Work) -> None:
+        """One thing less that `work` waits for."""
+        run.waits[work.index] -= 1
+        if not run.waits[work.index]:
+            rank = self.ranks[run.ranks[work.task]]
+            rank.queue.append((run, work))
+            if not rank.busy:
+                self._next(rank)
+
+    def _next(self, rank: _Rank) -> None:
+        if not rank.queue:
+            rank.busy = False
+            return
+        rank.busy = True
+        if self.cores:
+            if not self.cores[rank.node]:
+                self.waiting.setdefault(rank.node, deque()).append(rank)
+                return
+            self.cores[rank.node] -= 1
+        run, work = rank.queue.popleft()
+        seconds = work.seconds * (run.slow if run.master == rank.number else 1.0)
+        overheads = sum(self._overhead(run, rank, m.edge) for m in work.messages)
+        rank.compute += seconds + overheads
+        for message in work.messages:
+            self._at(self.now + message.after * seconds,
+                     partial(self._send, run, rank, message.edge, message.nbytes))
+        self._at(self.now + seconds + overheads, lambda: self._end(run, work, rank))
+
+    def _overhead(self, run: _Run, rank: _Rank, edge: str) -> float:
+        task, _ = self.program.readers[edge]
+        return self.cluster.link(rank.number, run.ranks[task]).overhead
+
+    def _end(self, run: _Run, work: Work, rank: _Rank) -> None:
+        for index in work.readers:
+            self._ready(run, self.program.work[index])
+        run.left[work.task] -= 1
+        if not run.left[work.task]:
+            self._task_done(run, work.task)
+        if self.cores:
+            self.cores[rank.node] += 1
+            queue = self.waiting.get(rank.node)
+            self._next(rank)
+            while queue and self.cores[rank.node]:
+                self._next(queue.popleft())
+        else:
+            self._next(rank)
+
+    # ------------------------------------------------------------ messages
+
+    def _send(self, run: _Run, rank: _Rank, edge: str, nbytes: int) -> None:
+        task, readers = self.program.readers[edge]
+        target = self.ranks[run.ranks[task]]
+        if target is rank:
+            self._deliver(run, readers)
+            return
+        link = self.cluster.link(rank.number, target.number)
+        seconds = link.seconds(nbytes)
+        start = max(self.now, rank.egress)
+        rank.egress = start + seconds
+        rank.sent += seconds
+        first = max(start + link.latency, target.ingress)
+        target.ingress = first + seconds
+        target.received += seconds
+        self._at(first + seconds + link.overhead, lambda: self._deliver(run, readers))
+
+    def _deliver(self, run: _Run, readers: list[int]) -> None:
+        for index in readers:
+            self._ready(run, self.program.work[index])
+
+    # ------------------------------------------------------------ ends
+
+    def _task_done(self, run: _Run, task: str) -> None:
+        rank = run.ranks[task]
+        delay = 0.0 if rank == run.master else self.cluster.link(rank, run.master).latency
+        self._at(self.now + delay, lambda: self._count(run))
+
+    def _count(self, run: _Run) -> None:
+        run.ended += 1
+        if run.ended == len(run.ranks):
+            self._step_done(run)
+
+    def _step_done(self, run: _Run) -> None:
+        if self.synchronous:
+            self._arrive(run)
+            return
+        self._record(run.begin, run.number)
+        if run.number + 1 < self.total:
+            self._start(run.master, run.number + 1)
+
+    def _arrive(self, run: _Run) -> None:
+        """A synchronous round ends when all masters but the backups are done."""
+        if run.number < self.round:
+            return  # too late: its round is over
+        self.arrived += 1
+        if self.arrived < self.needed:
+            return
+        self._record(self.round_begin, self.round)
+        self.arrived = 0
+        self.round += 1
+        self.round_begin = self.now
+        if self.round < self.total:
+            for master in self.masters:
+                self._start(master, self.round)
+
+    def _record(self, begin: float, number: int) -> None:
+        if number < self.warm_up:
+            self.begin = max(self.begin, self.now)
+            self._forget()
+            return
+        self.times.append(self.now - begin)
+        self.end = max(self.end, self.now)
+
+    def _forget(self) -> None:
+        """Loads count from the end of the warm-up."""
+        for rank in self.ranks:
+            rank.compute = rank.sent = rank.received = 0.0
+
+    def _result(self) -> Result:
+        seconds = max(self.end - self.begin, 1e-12)
+        loads = {r.number: Load(r.compute / seconds, r.sent / seconds, r.received / seconds)
+                 for r in self.ranks}
+        return Result(self.times, seconds, loads, self.program.bytes_sent())

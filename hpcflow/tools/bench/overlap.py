@@ -1,0 +1,104 @@
+"""``bench overlap``: how much of the reduction of gradients hides behind the backward pass.
+
+Two ranks train a deep perceptron. Measured are, in turns, the step without the other rank (the
+computation), the reduction of equally many bytes in equal pieces alone (the communication), and
+the step that does both. What is hidden is the part of the communication by which the last is
+shorter than the sum of the first two. Once over a simulated link, which takes time but no
+processor, chosen so that the communication lasts half as long as the computation; and once between
+the ranks as they are, whose messages are work of the same processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import hpcflow
+from hpcflow.comm.simulated_link import SimulatedLink
+from hpcflow.comm.world import world
+from hpcflow.runtime import server
+from hpcflow.runtime.loop import event_loop
+from hpcflow.tools.bench.contestants import Local
+from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.sampling import Plan, alternate, plan_of
+from hpcflow.tools.bench.together import Team
+
+COMPUTE, COMMUNICATE, BOTH = "compute", "communicate", "both"
+_BATCH, _WIDTH, _DEPTH = 256, 1024, 10
+_LATENCY = 50e-6
+#: Of the communication over the simulated link to the computation.
+_SHARE = 0.5
+_PLAN = Plan(rounds=7, block_seconds=0.8, min_samples=3)
+
+
+def run(options: Options) -> list[Row]:
+    """Measure over both links; rank 0 returns rows."""
+    comm = world().comm.Dup()
+    plan = plan_of(options) if options.quick else _PLAN
+    depth = 2 if options.quick else _DEPTH
+    link = install_link()
+    session, steps = open_session(depth)
+    team = Team(comm, [Local(name, step) for name, step in steps.items()])
+    rows: list[Row] = []
+    try:
+        for title in ("real ranks", "simulated link"):
+            if title == "simulated link":
+                seconds = comm.bcast(rows[0]["compute ms"] / 1e3 if rows else None)
+                link.latency = _LATENCY
+                link.bandwidth = depth * _WIDTH**2 * 4 / (_SHARE * seconds)
+            if comm.rank:
+                team.follow()
+            else:
+                rows.append(row_of(title, alternate(team.turns, plan)))
+                team.end()
+    finally:
+        session.close()
+    return rows
+
+
+def install_link() -> SimulatedLink:
+    """Let collective operations go over a link that can be made slow."""
+    collectives = server.mpi_network().collectives()
+    link = SimulatedLink(collectives.transport)
+    collectives.transport = link
+    event_loop().add(link, collectives.endpoint.transport.comms.oversubscribed)
+    return link
+
+
+def open_session(depth: int) -> tuple[Any, dict[str, Callable[[], Any]]]:
+    """A session, and its three steps."""
+    with hpcflow.Graph().as_default() as graph:
+        x = hpcflow.Variable(np.ones((_BATCH, _WIDTH), np.float32), trainable=False)
+        y = x.value()
+        for _ in range(depth):
+            deviation = (2.0 / _WIDTH) ** 0.5
+            w = hpcflow.Variable(hpcflow.random_normal([_WIDTH, _WIDTH], stddev=deviation))
+            y = hpcflow.nn.relu(hpcflow.matmul(y, w))
+        loss = hpcflow.reduce_mean(hpcflow.square(y))
+        plain = hpcflow.train.GradientDescentOptimizer(1e-9)
+        # All gradients before any update, so that both are as separate as with other ranks.
+        alone = plain.minimize(loss, gate_gradients=plain.GATE_GRAPH)
+        both = hpcflow.mpi.DistributedOptimizer(plain).minimize(loss)
+        weights = hpcflow.trainable_variables()
+        reduced = hpcflow.group(*[hpcflow.mpi.allreduce(w.value()) for w in weights])
+        session = hpcflow.Session(graph=graph)
+        session.run(hpcflow.global_variables_initializer())
+    steps = {COMPUTE: alone, COMMUNICATE: reduced, BOTH: both}
+    return session, {name: _runner(session, op) for name, op in steps.items()}
+
+
+def _runner(session: Any, op: Any) -> Callable[[], Any]:
+    return lambda: session.run(op)
+
+
+def row_of(title: str, rounds: dict[str, list[list[float]]]) -> Row:
+    """The three times, and the part of the communication that is hidden (by rounds)."""
+    hidden = []
+    for compute, communicate, both in zip(*(rounds[k] for k in (COMPUTE, COMMUNICATE, BOTH))):
+        a, b, c = (float(np.median(s)) for s in (compute, communicate, both))
+        hidden.append((a + b - c) / b)
+    times = {f"{name} ms": 1e3 * float(np.median(np.concatenate(blocks)))
+             for name, blocks in rounds.items()}
+    return {"case": title, **times, "hidden %": 100 * float(np.median(hidden))}

@@ -1,0 +1,193 @@
+"""Single ops of the 1.x graph API for `bench kernels`; the same file runs in hpcflow and a peer.
+
+Inputs are variables, so that nothing is fed and nothing can be folded; a step fetches the results.
+A case is given by its options: ``kind`` names a function here, ``args`` are its arguments.
+"""
+
+import numpy as np
+
+
+def open_case(tf, case, options):
+    """Build a case in a graph and session of its own: (function that runs one step, close)."""
+    threads = options["threads"]
+    config = tf.ConfigProto(
+        intra_op_parallelism_threads=threads, inter_op_parallelism_threads=threads
+    )
+    with tf.Graph().as_default() as graph:
+        session = tf.Session(graph=graph, config=config)
+        fetches = KINDS[options["kind"]](tf, **options["args"])
+        session.run(tf.global_variables_initializer())
+    return lambda: session.run(fetches), session.close
+
+
+def constant(tf, *dims, scale=1.0, seed=0):
+    """A constant of random numbers."""
+    values = np.random.default_rng(seed + sum(dims)).standard_normal(dims, np.float32)
+    return tf.constant(values * np.float32(scale))
+
+
+def normal(tf, *dims, **options):
+    """A variable of random numbers."""
+    return tf.Variable(constant(tf, *dims, **options))
+
+
+def numbers(tf, count, limit):
+    """A variable of `count` random row numbers."""
+    values = np.random.default_rng(count).integers(limit, size=count).astype(np.int32)
+    return tf.Variable(tf.constant(values))
+
+
+def matmul(tf, m, k, n, transpose_a=False, transpose_b=False):
+    """A product of matrices."""
+    a = normal(tf, *((k, m) if transpose_a else (m, k)))
+    b = normal(tf, *((n, k) if transpose_b else (k, n)))
+    return tf.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b)
+
+
+def batch_matmul(tf, batch, m, k, n):
+    """Many products of small matrices."""
+    return tf.matmul(normal(tf, batch, m, k), normal(tf, batch, k, n))
+
+
+def dense(tf, batch, inputs, outputs):
+    """A fully connected layer with bias and relu."""
+    x, w, b = normal(tf, batch, inputs), normal(tf, inputs, outputs), normal(tf, outputs)
+    return tf.nn.relu(tf.nn.bias_add(tf.matmul(x, w), b))
+
+
+def _sizes(image, window, stride, same):
+    batch, height, width, depth = image
+    *reach, outer = window
+    space = [-(-n // stride) if same else (n - r) // stride + 1
+             for n, r in zip((height, width), reach)]
+    return (*reach, depth, outer), (batch, *space, outer)
+
+
+def conv(tf, image, window, stride=1, same=True, part="forward"):
+    """A convolution, or one of its gradients: `window` is height, width, outputs."""
+    filter_dims, out_dims = _sizes(image, window, stride, same)
+    options = {"strides": [1, stride, stride, 1], "padding": "SAME" if same else "VALID"}
+    if part == "forward":
+        return tf.nn.conv2d(normal(tf, *image), normal(tf, *filter_dims), **options)
+    dy = normal(tf, *out_dims)
+    if part == "input":
+        return tf.nn.conv2d_backprop_input(list(image), normal(tf, *filter_dims), dy, **options)
+    return tf.nn.conv2d_backprop_filter(normal(tf, *image), list(filter_dims), dy, **options)
+
+
+def depthwise(tf, image, window, stride=1):
+    """A convolution of each channel by itself."""
+    w = normal(tf, window, window, image[-1], 1)
+    return tf.nn.depthwise_conv2d_native(normal(tf, *image), w, [1, stride, stride, 1], "SAME")
+
+
+def conv_bias_relu(tf, image, window):
+    """A layer of a network."""
+    filter_dims, out_dims = _sizes(image, window, 1, True)
+    y = tf.nn.conv2d(normal(tf, *image), normal(tf, *filter_dims), [1, 1, 1, 1], "SAME")
+    return tf.nn.relu(tf.nn.bias_add(y, normal(tf, out_dims[-1])))
+
+
+def pool(tf, image, window, stride, mean=False, backward=False):
+    """Pooling without padding, or its gradient."""
+    x = normal(tf, *image)
+    options = {"ksize": [1, window, window, 1], "strides": [1, stride, stride, 1],
+               "padding": "VALID"}
+    y = (tf.nn.avg_pool if mean else tf.nn.max_pool)(x, **options)
+    if not backward:
+        return y
+    batch, height, width, depth = image
+    dims = batch, (height - window) // stride + 1, (width - window) // stride + 1, depth
+    dy = normal(tf, *dims, seed=1)
+    if mean:
+        return tf.raw_ops.AvgPoolGrad(orig_input_shape=list(image), grad=dy, **options)
+    # The forward result is kept by a variable, as a training step keeps it.
+    kept = tf.Variable(tf.nn.max_pool(constant(tf, *image), **options))
+    return tf.raw_ops.MaxPoolGrad(orig_input=x, orig_output=kept, grad=dy, **options)
+
+
+def lrn(tf, image, radius, backward=False):
+    """Local response normalization, or its gradient."""
+    x = normal(tf, *image)
+    options = {"depth_radius": radius, "bias": 2.0, "alpha": 1e-4, "beta": 0.75}
+    if not backward:
+        return tf.nn.lrn(x, **options)
+    kept = tf.Variable(tf.nn.lrn(constant(tf, *image), **options))
+    return tf.raw_ops.LRNGrad(input_grads=normal(tf, *image, seed=1), input_image=x,
+                              output_image=kept, **options)
+
+
+def batch_norm(tf, image, backward=False):
+    """Batch normalization in training, or its gradient."""
+    x, channels = normal(tf, *image), image[-1]
+    scale, offset = normal(tf, channels), normal(tf, channels, seed=1)
+    if not backward:
+        return tf.nn.fused_batch_norm(x, scale, offset)
+    zero = tf.Variable(tf.zeros([channels]))
+    one = tf.Variable(tf.ones([channels]))
+    return tf.raw_ops.FusedBatchNormGrad(
+        y_backprop=normal(tf, *image, seed=1), x=x, scale=scale, reserve_space_1=zero,
+        reserve_space_2=one, epsilon=0.001)[:3]
+
+
+def softmax(tf, rows, columns, log=False):
+    """Rows that add up to one, or their logarithms."""
+    return (tf.nn.log_softmax if log else tf.nn.softmax)(normal(tf, rows, columns))
+
+
+def cross_entropy(tf, rows, columns, sparse=False):
+    """Losses of the rows and the gradient of their sum."""
+    logits = normal(tf, rows, columns)
+    if sparse:
+        loss = tf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=numbers(tf, rows, columns), logits=logits)
+    else:
+        labels = tf.Variable(tf.nn.softmax(constant(tf, rows, columns, seed=1)))
+        loss = tf.nn.softmax_cross_entropy_with_logits(labels=labels, logits=logits)
+    return [loss, *tf.gradients(loss, [logits])]
+
+
+def lstm(tf, batch, units, backward=False):
+    """A step of an LSTM cell, and all its gradients."""
+    x, h, c = (normal(tf, batch, units, seed=i) for i in range(3))
+    w = normal(tf, 2 * units, 4 * units, scale=0.05)
+    b = normal(tf, 4 * units)
+    i, j, f, o = tf.split(tf.nn.bias_add(tf.matmul(tf.concat([x, h], 1), w), b), 4, 1)
+    new_c = c * tf.sigmoid(f) + tf.sigmoid(i) * tf.tanh(j)
+    new_h = tf.tanh(new_c) * tf.sigmoid(o)
+    if not backward:
+        return [new_h, new_c]
+    return tf.gradients([new_h, new_c], [x, h, c, w, b])
+
+
+def gather(tf, rows, width, count):
+    """Rows of an embedding."""
+    return tf.gather(normal(tf, rows, width), numbers(tf, count, rows))
+
+
+def scatter_add(tf, rows, width, count):
+    """Rows added to those of an embedding."""
+    table = normal(tf, rows, width)
+    return tf.scatter_add(table, numbers(tf, count, rows), normal(tf, count, width, scale=1e-6)).op
+
+
+def embedding_gradient(tf, rows, width, count):
+    """Rows summed by their number: the dense gradient of an embedding."""
+    return tf.unsorted_segment_sum(normal(tf, count, width), numbers(tf, count, rows), rows)
+
+
+def optimizer(tf, name, size, **options):
+    """An update of one variable."""
+    variable = normal(tf, size)
+    gradient = normal(tf, size, seed=1, scale=1e-3)
+    made = getattr(tf.train, f"{name}Optimizer")(1e-3, **options)
+    return made.apply_gradients([(gradient + 0, variable)])
+
+
+KINDS = {
+    function.__name__: function
+    for function in (
+        matmul, batch_matmul, dense, conv, depthwise, conv_bias_relu, pool, lrn, batch_norm,
+        softmax, cross_entropy, lstm, gather, scatter_add, embedding_gradient, optimizer,
+    )
+}

@@ -1,0 +1,252 @@
+"""``python -m hpcflow run``: start a program on several ranks, watch it, and say how it ended.
+
+Inside a Slurm allocation the ranks are started by srun, elsewhere by mpirun. What a rank prints
+goes into a file of its own; the terminal shows one of them. Plain mpirun and srun keep working.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from hpcflow.tools.bench.command import mpirun_options
+from hpcflow.tools.cli import CommandError
+
+STATUS, LOG = "rank{}.json", "rank{}.log"
+_GRACE = 5.0  # seconds that ranks have to end after an interrupt
+_POLL = 0.05
+_TAIL = 5  # lines of a log that a report shows
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the job; returns 0 only if every rank ended well."""
+    options = parse(list(sys.argv[1:] if argv is None else argv))
+    ranks = options.ranks or _default_ranks()
+    if options.ps >= ranks:
+        raise CommandError(f"--ps {options.ps} leaves no rank for a worker: there are {ranks}")
+    if not options.module and not Path(options.program).is_file():
+        raise CommandError(f"there is no file {options.program}")
+    launcher = choose_launcher(options.launcher, os.environ)
+    folder = Path(options.logs or time.strftime("hpcflow-logs/%Y%m%d-%H%M%S"))
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(ranks):
+        for name in (STATUS, LOG):
+            folder.joinpath(name.format(number)).unlink(missing_ok=True)
+    command = [*launcher_command(launcher, ranks), sys.executable, "-m",
+               "hpcflow.tools.run_rank", str(folder.resolve()),
+               *(["-m"] if options.module else []), options.program, *options.arguments]
+    return Job(command, environment(options, ranks), ranks, folder, options.follow).run()
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """The options; what follows the program belongs to it."""
+    parser = argparse.ArgumentParser(
+        prog="python -m hpcflow run", description="Start a program on several MPI ranks.")
+    parser.add_argument("-n", "--ranks", type=int, metavar="N",
+                        help="ranks in all; the allocation's tasks, or 2, by default")
+    parser.add_argument("--ps", type=int, default=0, metavar="N",
+                        help="ranks of hpcflow.mpi.task() that are parameter servers")
+    parser.add_argument("--threads", type=int, metavar="N",
+                        help="threads of a rank's kernels; its share of the cores by default")
+    parser.add_argument("--launcher", choices=["auto", "mpirun", "srun"], default="auto")
+    parser.add_argument("--logs", metavar="FOLDER", help="where the ranks' output goes "
+                        "(hpcflow-logs/ and the time); on several nodes a shared folder")
+    parser.add_argument("--follow", default="0", metavar="RANK",
+                        help="the rank whose output is shown, 'all' or 'none' (default: 0)")
+    parser.add_argument("-m", dest="module", action="store_true",
+                        help="the program is the name of a module")
+    parser.add_argument("program")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    options = parser.parse_args(argv)
+    for name in ("ranks", "threads"):
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            parser.error(f"--{name} must be at least 1")
+    if options.ps < 0:
+        parser.error("--ps must not be negative")
+    if options.follow not in ("all", "none") and not options.follow.isdigit():
+        parser.error("--follow is the number of a rank, 'all' or 'none'")
+    return options
+
+
+def _default_ranks() -> int:
+    return int(os.environ.get("SLURM_NTASKS", 2))
+
+
+def choose_launcher(wanted: str, environ: Mapping[str, str]) -> str:
+    """The path of srun inside an allocation, of mpirun elsewhere, or of the one that is wanted.
+
+    Raises ``CommandError`` if it is not to be found.
+    """
+    if wanted == "auto":
+        inside = "SLURM_JOB_ID" in environ and shutil.which("srun") is not None
+        wanted = "srun" if inside else "mpirun"
+    beside = Path(sys.prefix) / "bin" / wanted
+    path = str(beside) if beside.exists() else shutil.which(wanted)
+    if path is None:
+        raise CommandError(f"no {wanted} is found: install hpcflow[mpi], or load the site's MPI")
+    return path
+
+
+def launcher_command(launcher: str, ranks: int) -> list[str]:
+    """The launcher with its options."""
+    if Path(launcher).name == "srun":
+        return [launcher, "--mpi=pmix", "--kill-on-bad-exit=1", "-n", str(ranks)]
+    return [launcher, *mpirun_options(launcher), "-n", str(ranks)]
+
+
+def environment(options: argparse.Namespace, ranks: int) -> dict[str, str]:
+    """The environment of the ranks: threads, servers, and what a root user has to say."""
+    env = dict(os.environ)
+    share = options.threads or max(1, (os.cpu_count() or 1) // ranks)
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        if options.threads or name not in env:
+            env[name] = str(share)
+    if options.ps:
+        env["HPCFLOW_PS"] = str(options.ps)
+    if os.geteuid() == 0:
+        env |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    return env
+
+
+class Job:
+    """The ranks under way."""
+
+    def __init__(self, command: list[str], env: dict[str, str], ranks: int, folder: Path,
+                 follow: str) -> None:
+        self.command = command
+        self.env = env
+        self.ranks = ranks
+        self.folder = folder
+        wanted = range(ranks) if follow == "all" else [] if follow == "none" else [int(follow)]
+        self.shown = [_Follower(folder / LOG.format(r), f"[{r}] " if follow == "all" else "")
+                      for r in wanted]
+
+    def run(self) -> int:
+        """Start, show output until all have ended, and report; the job's exit status."""
+        started = time.monotonic()
+        with (self.folder / "launcher.log").open("wb") as log:
+            process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL,
+                                       stdout=log, stderr=subprocess.STDOUT,
+                                       start_new_session=True)
+            try:
+                status = self._watch(process)
+            except KeyboardInterrupt:
+                self._interrupt(process)
+                status = 128 + signal.SIGINT
+        self._show()
+        return self._report(status, time.monotonic() - started)
+
+    def _watch(self, process: subprocess.Popen) -> int:
+        while True:
+            status = process.poll()
+            self._show()
+            if status is not None:
+                return status
+            time.sleep(_POLL)
+
+    def _show(self) -> None:
+        for follower in self.shown:
+            follower.copy()
+
+    def _interrupt(self, process: subprocess.Popen) -> None:
+        """End all ranks: politely, then not."""
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(process.pid, number)
+                process.wait(_GRACE)
+                return
+            except subprocess.TimeoutExpired:
+                continue
+            except ProcessLookupError:
+                return
+
+    # ------------------------------------------------------------ the report
+
+    def _report(self, status: int, seconds: float) -> int:
+        """One line if all is well; else what every rank that did not end well said last."""
+        found = {r: self._status(r) for r in range(self.ranks)}
+        said = [_told(r, f) for r, f in found.items() if f.get("ended") and f.get("code")]
+        silent = [r for r, f in found.items() if not f.get("ended")]
+        if not (status or said or silent):
+            print(f"hpcflow run: {self.ranks} ranks ended well after {seconds:.1f} s; "
+                  f"logs in {self.folder}", file=sys.stderr)
+            return 0
+        print(f"hpcflow run: the job failed with status {status or 1} after {seconds:.1f} s; "
+              f"logs in {self.folder}", file=sys.stderr)
+        lines = said or [line for r in silent for line in self._silence(r, found[r])]
+        if said and silent:
+            lines.append(f"  ended with it: ranks {', '.join(map(str, silent))}")
+        if not said:
+            lines += [f"  the launcher said: {text}" for text in self._launcher_said()]
+        print("\n".join(lines), file=sys.stderr)
+        return status if 0 < status < 256 else 1
+
+    def _silence(self, rank: int, found: dict[str, Any]) -> list[str]:
+        """What is known of a rank that left no word."""
+        if not found:
+            return [f"  rank {rank}: never started"]
+        lines = [f"      {line}" for line in _tail(self.folder / LOG.format(rank))]
+        title = (f"  rank {rank} on {found['host']}: ended without a word (killed, or ended with "
+                 "the others); its log ends:")
+        return [title, *(lines or ["      (nothing)"])]
+
+    def _launcher_said(self) -> list[str]:
+        """The launcher's own words, without its rulers, in one line."""
+        words = [line.strip() for line in _tail(self.folder / "launcher.log", 20)
+                 if set(line.strip()) - set("-=*")]
+        return [" ".join(words)[-400:]] if words else []
+
+    def _status(self, rank: int) -> dict[str, Any]:
+        try:
+            return json.loads((self.folder / STATUS.format(rank)).read_text())
+        except (OSError, ValueError):
+            return {}
+
+
+class _Follower:
+    """Copies what is added to a file to standard output."""
+
+    def __init__(self, path: Path, prefix: str) -> None:
+        self.path = path
+        self.prefix = prefix.encode()
+        self.file: BinaryIO | None = None
+        self.rest = b""
+
+    def copy(self) -> None:
+        """Show what came since the last call."""
+        if self.file is None:
+            try:
+                self.file = self.path.open("rb")
+            except OSError:
+                return
+        data = self.file.read()
+        if not data:
+            return
+        if self.prefix:
+            *lines, self.rest = (self.rest + data).split(b"\n")
+            data = b"".join(self.prefix + line + b"\n" for line in lines)
+        sys.stdout.buffer.write(data)
+        sys.stdout.flush()
+
+
+def _told(rank: int, found: dict[str, Any]) -> str:
+    """What a rank's own note says of its end."""
+    return (f"  rank {rank} on {found['host']}: "
+            f"{found.get('error') or 'exit status ' + str(found['code'])}")
+
+
+def _tail(path: Path, count: int = _TAIL) -> list[str]:
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return []
+    return [line for line in text.splitlines() if line.strip()][-count:]

@@ -1,0 +1,72 @@
+"""One rank of ``python -m hpcflow run``: runs the program with its output in a file, and leaves a
+note of how it ended."""
+
+from __future__ import annotations
+
+import json
+import os
+import runpy
+import socket
+import sys
+from pathlib import Path
+from typing import Any
+
+from hpcflow.comm.launch import launch
+from hpcflow.tools.run import LOG, STATUS
+
+#: Ranks of a job replace the name by a class of their own; this catches both.
+_SystemExit = SystemExit
+
+
+def main(argv: list[str]) -> None:
+    """``FOLDER [-m] PROGRAM ARGUMENTS...``; exceptions of the program go on as they are."""
+    folder, is_module = Path(argv[0]), argv[1] == "-m"
+    program, *arguments = argv[2 if is_module else 1:]
+    started = launch()
+    rank = started.rank if started is not None and started.rank is not None else 0
+    _redirect(folder / LOG.format(rank))
+    note = folder / STATUS.format(rank)
+    facts: dict[str, Any] = {"rank": rank, "host": socket.gethostname(), "pid": os.getpid()}
+    _write(note, facts)
+    sys.argv = [program, *arguments]
+    try:
+        if is_module:
+            runpy.run_module(program, run_name="__main__", alter_sys=True)
+        else:
+            sys.path.insert(0, str(Path(program).resolve().parent))
+            runpy.run_path(program, run_name="__main__")
+    except _SystemExit as e:
+        _write(note, facts | {"ended": True, **_of_exit(e.code)})
+        raise
+    except BaseException as e:
+        message = str(e).splitlines()[0] if str(e) else ""
+        _write(note, facts | {"ended": True, "code": 1,
+                              "error": f"{type(e).__name__}: {message}"})
+        raise
+    _write(note, facts | {"ended": True, "code": 0})
+
+
+def _of_exit(code: Any) -> dict[str, Any]:
+    if code is None or isinstance(code, int):
+        return {"code": int(code or 0)}
+    return {"code": 1, "error": str(code)}
+
+
+def _redirect(path: Path) -> None:
+    """Everything this process and its libraries print goes to `path`, line by line."""
+    with path.open("wb", buffering=0) as file:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+
+
+def _write(path: Path, facts: dict[str, Any]) -> None:
+    temporary = path.with_name(path.name + ".new")
+    temporary.write_text(json.dumps(facts))
+    temporary.replace(path)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
