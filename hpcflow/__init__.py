@@ -64,10 +64,16 @@ from hpcflow.graph.graph import (
 from hpcflow.graph.importer import import_graph_def
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.graph.opdef import RegisterGradient, not_differentiable
+from hpcflow.graph.opdef import NotDifferentiable, RegisterGradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
+from hpcflow.graph.sparse_tensor import (
+    SparseTensor,
+    SparseTensorValue,
+    convert_to_tensor_or_indexed_slices,
+    convert_to_tensor_or_sparse_tensor,
+)
 from hpcflow.runtime.session import InteractiveSession, Session
 from hpcflow.shapes import Dimension, TensorShape
 from hpcflow.version import __version__
@@ -88,20 +94,30 @@ _FAMILIES = [
 # Modules loaded on first use, so that importing hpcflow stays fast.
 _LAZY_MODULES = {
     "app": "hpcflow.platform.app",
+    "compat": "hpcflow.platform.compat",
     "contrib": "hpcflow.contrib",
+    "core": "hpcflow.core",
+    "framework": "hpcflow.framework",
     "flags": "hpcflow.platform.flags",
     "gfile": "hpcflow.platform.gfile",
     "logging": "hpcflow.platform.logging",
     "mpi": "hpcflow.mpi",
+    "placement": "hpcflow.placement",
+    "python": "hpcflow.python",
     "python_io": "hpcflow.platform.python_io",
+    "resource_loader": "hpcflow.platform.resource_loader",
     "train": "hpcflow.train",
     "summary": "hpcflow.summary",
     "nn": "hpcflow.nn",
+    "image": "hpcflow.image",
+    "sets": "hpcflow.ops.sets",
+    "spectral": "hpcflow.spectral",
     "graph_util": "hpcflow.graph_util",
     "losses": "hpcflow.losses",
     "test": "hpcflow.test_util",
     "metrics": "hpcflow.metrics",
     "layers": "hpcflow.layers",
+    "user_ops": "hpcflow.user_ops",
 }
 
 _PROTOS = {
@@ -136,4 +152,4 @@ def __getattr__(name: str) -> Any:
     return value
 
 
-NotDifferentiable = NoGradient = not_differentiable
+NoGradient = NotDifferentiable

@@ -86,6 +86,17 @@ class FlagValue:
 FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_COMPILE", _parse_bool, True, "0 runs steps node by node, without regions"),
     Flag("HPCFLOW_PRINT_SOURCE", _parse_bool, False, "1 prints the generated code of regions"),
+    Flag("HPCFLOW_PRINT_MEMORY", _parse_bool, False,
+         "1 prints the estimated peak memory of a step when it is compiled"),
+    Flag("HPCFLOW_RECOMPUTE", _parse_bool, False,
+         "1 computes cheap forward values again in the backward pass, to save memory"),
+    Flag("HPCFLOW_PLACEMENT", str, "", "a file of devices by op name that sessions keep to"),
+    Flag("HPCFLOW_DETERMINISTIC", _parse_bool, False,
+         "1 gives the same bits on every run: unordered updates come in graph order, and random "
+         "ops without a seed get one by their name; keep the number of threads"),
+    Flag("HPCFLOW_THREADS", _parse_int, 0, "threads of large element-wise work; 0 is one per core"),
+    Flag("HPCFLOW_JIT", _parse_bool, True, "0 compiles no element-wise loops with Numba"),
+    Flag("HPCFLOW_PS", _parse_int, 0, "ranks that are parameter servers where no jobs are named"),
     Flag("HPCFLOW_CONNECT_TIMEOUT", _parse_float, 10.0, "seconds to wait for a task's server"),
     Flag(
         "HPCFLOW_STALL_SECONDS",
@@ -93,6 +104,16 @@ FLAGS: tuple[Flag, ...] = (
         60.0,
         "seconds without progress after which a step reports what it waits for; 0 never",
     ),
+    Flag(
+        "HPCFLOW_COLLECTIVE_TIMEOUT",
+        _parse_float,
+        600.0,
+        "seconds that a collective operation waits for other ranks before it fails; 0 for ever",
+    ),
+    Flag("HPCFLOW_HEALTH_SECONDS", _parse_float, 1.0,
+         "seconds between two looks at whether the next rank is still there; 0 never looks"),
+    Flag("HPCFLOW_HEALTH_TIMEOUT", _parse_float, 60.0,
+         "seconds without an answer after which a rank of another node is lost; 0 never"),
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),
     Flag("HPCFLOW_CHUNK_BYTES", _parse_int, 256 << 20, "largest message, in bytes"),
@@ -110,8 +131,18 @@ class Flags:
 
     compile: bool
     print_source: bool
+    print_memory: bool
+    placement: str
+    recompute: bool
+    ps: int
+    deterministic: bool
+    threads: int
+    jit: bool
     connect_timeout: float
     stall_seconds: float
+    collective_timeout: float
+    health_seconds: float
+    health_timeout: float
     onednn: str
     check_stages: bool
     chunk_bytes: int

@@ -180,7 +180,8 @@ def _parse_part(part: str, where: str) -> dict[str, Any]:
     if key.upper() in _SHORT_TYPES and len(values) <= 1:
         return _device(key, values[0] if values else "*", where)
     raise ValueError(
-        f"{where}: expected /job:NAME, /replica:N, /task:N, /device:TYPE:N, /cpu:N or /gpu:N"
+        f"{where}: Unknown attribute; expected /job:NAME, /replica:N, /task:N, /device:TYPE:N, "
+        "/cpu:N or /gpu:N"
     )
 
 

@@ -106,6 +106,9 @@ class DType:
         self._fill(spec, is_ref)
         return _INTERNED.setdefault(number, self)
 
+    def __init__(self, type_enum: int) -> None:
+        """There is one instance per number: see :meth:`__new__`."""
+
     def _fill(self, spec: tuple[str, int, Any, str], is_ref: _Bool) -> None:
         name, number, scalar, kind = spec
         self.enum = number + _REF_OFFSET if is_ref else number
@@ -227,7 +230,7 @@ class DType:
         return f"<dtype: {self.name!r}>"
 
     def __repr__(self) -> str:
-        return f"hpcflow.{self.name}"
+        return f"tf.{self.name}"
 
 
 float32 = DType(1)
@@ -326,7 +329,7 @@ _CACHE: dict[Any, DType] = {
 }
 
 
-def as_dtype(value: Any) -> DType:
+def as_dtype(type_value: Any) -> DType:
     """Convert to a DType.
 
     Accepts a DType, a DataType number, a name ('float32', 'double', 'int32_ref', also a
@@ -334,18 +337,18 @@ def as_dtype(value: Any) -> DType:
     int (int32), bool, complex (complex128), str, bytes and object (string).
     Raises TypeError for everything else.
     """
-    if value.__class__ is DType:
-        return value
-    if isinstance(value, str):
-        found = _BY_NAME.get(value)
-    elif isinstance(value, (int, np.integer)) and not isinstance(value, builtins.bool):
-        return DType(int(value))
+    if type_value.__class__ is DType:
+        return type_value
+    if isinstance(type_value, str):
+        found = _BY_NAME.get(type_value)
+    elif isinstance(type_value, (int, np.integer)) and not isinstance(type_value, builtins.bool):
+        return DType(int(type_value))
     else:
-        found = _cached(value)
+        found = _cached(type_value)
     if found is None:
-        found = _from_numpy_like(value)
+        found = _from_numpy_like(type_value)
     if found is None:
-        raise TypeError(f"cannot convert {value!r} to a DType")
+        raise TypeError(f"Cannot convert value {type_value!r} to a DType.")
     return found
 
 

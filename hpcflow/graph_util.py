@@ -11,6 +11,11 @@ from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import split_input
 from hpcflow.graph.operation import Operation
 from hpcflow.shapes import TensorShape
+from hpcflow.train.placement import replace_devices, write_placement
+
+__all__ = ["convert_variables_to_constants", "extract_sub_graph", "must_run_on_cpu",
+           "remove_training_nodes", "replace_devices", "tensor_shape_from_node_def_name",
+           "write_placement"]  # fmt: skip
 
 _VARIABLE_TYPES = ("Variable", "VariableV2", "VarHandleOp")
 _TRAINING_TYPES = ("CheckNumerics", "Identity")

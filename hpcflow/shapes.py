@@ -28,7 +28,7 @@ def _checked(value: Any) -> int | None:
                 f"{type(value).__name__}"
             ) from None
     if number is not None and number < 0:
-        raise ValueError(f"a dimension must be >= 0 or None, got {number}")
+        raise ValueError(f"Dimension {number} must be >= 0")
     return number
 
 
@@ -229,7 +229,7 @@ class TensorShape:
     def as_list(self) -> list[int | None]:
         """A list of int or None. Raises ValueError if the rank is unknown."""
         if self._dims is None:
-            raise ValueError("as_list() is not defined for a shape of unknown rank")
+            raise ValueError("as_list() is not defined on an unknown TensorShape.")
         return list(self._dims)
 
     def as_proto(self) -> Any:
@@ -263,7 +263,7 @@ class TensorShape:
         """Raise ValueError if `is_compatible_with(other)` is false."""
         other = as_shape(other)
         if not self.is_compatible_with(other):
-            raise ValueError(f"Shapes {self} and {other} are not compatible")
+            raise ValueError(f"Shapes {self} and {other} are incompatible")
 
     def merge_with(self, other: Any) -> TensorShape:
         """Combine the knowledge of both. Raises ValueError if they are incompatible."""
@@ -273,7 +273,8 @@ class TensorShape:
             return other
         if b is None:
             return self
-        self.assert_is_compatible_with(other)
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Shapes {self} and {other} are not compatible")
         return TensorShape.from_dims(tuple([_merge_dim(x, y) for x, y in zip(a, b)]))
 
     def concatenate(self, other: Any) -> TensorShape:
@@ -370,7 +371,7 @@ class TensorShape:
         return (TensorShape, (self._dims,))
 
     def __repr__(self) -> str:
-        return f"TensorShape({None if self._dims is None else list(self._dims)})"
+        return f"TensorShape({self.dims})"
 
     def __str__(self) -> str:
         if self._dims is None:

@@ -1,11 +1,12 @@
-"""Parts of the 1.x API outside its core: ``layers``, ``lookup``, ``rnn``, ``staging``, ``util``."""
+"""Parts of the 1.x API outside its core: ``layers``, ``legacy_seq2seq``, ``lookup``, ``rnn``, ...
+"""
 
 from __future__ import annotations
 
 import importlib
 from typing import Any
 
-_MODULES = ("layers", "lookup", "rnn", "staging", "util")
+_MODULES = ("layers", "legacy_seq2seq", "lookup", "rnn", "sharded", "staging", "util")
 
 
 def __getattr__(name: str) -> Any:

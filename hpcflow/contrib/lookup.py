@@ -11,6 +11,7 @@ from hpcflow.graph.graph import add_to_collection, colocate_with, get_default_gr
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
 from hpcflow.shapes import as_shape
 
 __all__ = [
@@ -71,12 +72,16 @@ class LookupInterface:
         """Return the number of keys, int64."""
         return self._op("LookupTableSize", name or f"{self._name}_Size")
 
-    def lookup(self, keys: Any, name: str | None = None) -> Tensor:
+    def lookup(self, keys: Any, name: str | None = None) -> Any:
         """Return the values of `keys`, the default where the table has none.
 
+        Of a sparse tensor's keys the values at the same places are returned, sparse too.
         Raises ``TypeError`` for keys of another type, when run ``FailedPreconditionError`` if the
         table is to be initialized first.
         """
+        if is_sparse(keys):
+            keys = to_sparse(keys)
+            return SparseTensor(keys.indices, self.lookup(keys.values, name), keys.dense_shape)
         keys = self._checked(keys, self._key_dtype, "keys")
         return self._op("LookupTableFind", name or f"{self._name}_Lookup", keys=keys,
                         default_value=self._default_value)

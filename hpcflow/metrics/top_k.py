@@ -10,10 +10,14 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
 from hpcflow.metrics.state import Sum, apply_weights, finish
 from hpcflow.nn.weighting import safe_divide
 from hpcflow.ops.reductions import reduce_any, reduce_sum
 from hpcflow.ops.variable_scope import variable_scope
+
+# Stands in a dense tensor where an example has fewer labels than others.
+_NO_LABEL = np.int64(np.iinfo(np.int64).min)
 
 
 class _Matches:
@@ -26,11 +30,16 @@ class _Matches:
 
     def __init__(self, labels: Any, predictions: Any, k: int, class_id: int | None) -> None:
         predictions = convert_to_tensor(predictions)
-        labels = _int64(_with_label_axis(convert_to_tensor(labels), predictions))
+        is_set = is_sparse(labels)
+        labels = _dense_sets(to_sparse(labels)) if is_set else _int64(
+            _with_label_axis(convert_to_tensor(labels), predictions))
         best = _int64(raw_ops.TopKV2(predictions, np.int32(k))[1])
         equal = raw_ops.Equal(raw_ops.ExpandDims(best, -1), raw_ops.ExpandDims(labels, -2))
         self.best, self.label = reduce_any(equal, [-1]), reduce_any(equal, [-2])
         self.counted_label = _first_occurrences(labels)
+        if is_set:
+            self.counted_label = raw_ops.LogicalAnd(self.counted_label,
+                                                    raw_ops.NotEqual(labels, _NO_LABEL))
         self.counted_best = raw_ops.Equal(best, best)
         if class_id is not None:
             chosen = np.int64(class_id)
@@ -49,6 +58,12 @@ class _Matches:
     def false_negatives(self) -> Tensor:
         """The number for each example."""
         return _number(raw_ops.LogicalAnd(raw_ops.LogicalNot(self.label), self.counted_label))
+
+
+def _dense_sets(labels: SparseTensor) -> Tensor:
+    """The labels as int64 in a dense tensor, filled up with what is no label."""
+    return raw_ops.SparseToDense(labels.indices, labels.dense_shape, _int64(labels.values),
+                                 _NO_LABEL, validate_indices=False)
 
 
 def _with_label_axis(labels: Tensor, predictions: Tensor) -> Tensor:
@@ -97,7 +112,7 @@ def recall_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = No
 
     Args:
         labels: class numbers, shape ``[..., labels]``, or ``[...]`` for one label each; a number
-            given twice counts once.
+            given twice counts once. Sparse where examples have different numbers of labels.
         predictions: a number for every class, shape ``[..., classes]``.
         k: how many predictions of an example are looked at.
         class_id: if given only this class is counted.
@@ -138,7 +153,8 @@ def sparse_average_precision_at_k(labels: Any, predictions: Any, k: int, weights
     """Return the mean average precision of the k best predictions, and its update operation.
 
     An example's average precision is the sum of the precisions at those places up to k that hold a
-    label, over the number of labels (at most k). Arguments as of :func:`recall_at_k`.
+    label, over the number of labels (at most k): NaN without labels. Arguments as of
+    :func:`recall_at_k`.
     """
     with variable_scope(name, f"average_precision_at_{k}", [predictions, labels, weights]):
         matches = _Matches(labels, predictions, k, None)
@@ -155,4 +171,4 @@ def _average_precision(matches: _Matches, k: int) -> Tensor:
     precisions = raw_ops.RealDiv(hits, np.arange(1, k + 1, dtype=np.float64))
     total = reduce_sum(raw_ops.Mul(precisions, relevant), [-1])
     possible = raw_ops.Minimum(_number(matches.counted_label), np.float64(k))
-    return safe_divide(total, possible)
+    return raw_ops.RealDiv(total, possible)

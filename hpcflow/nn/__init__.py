@@ -44,6 +44,7 @@ from hpcflow.nn.convolution import (
     depthwise_conv2d_native_backprop_input,
     separable_conv2d,
 )
+from hpcflow.nn.ctc import ctc_beam_search_decoder, ctc_greedy_decoder, ctc_loss
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.fused_normalization import (
     fused_batch_norm,
@@ -72,10 +73,19 @@ from hpcflow.nn.normalization import (
 from hpcflow.nn.pooling import (
     avg_pool,
     avg_pool3d,
+    fractional_avg_pool,
+    fractional_max_pool,
     max_pool,
     max_pool3d,
     max_pool_with_argmax,
     pool,
 )
 from hpcflow.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn
+from hpcflow.nn.space_to_batch import with_space_to_batch
 from hpcflow.nn.sparse_embedding import embedding_lookup_sparse
+from hpcflow.ops.quantized_nn import (
+    quantized_avg_pool,
+    quantized_conv2d,
+    quantized_max_pool,
+    quantized_relu_x,
+)

@@ -12,7 +12,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, show, with_rank
-from hpcflow.nn.windowing import format_with_default, positive_list, with_space_to_batch
+from hpcflow.nn.windowing import format_with_default, positive_list, with_holes
 
 __all__ = [
     "atrous_conv2d",
@@ -199,8 +199,7 @@ def convolution(input: Any, filter: Any, padding: str, strides: Sequence[int] | 
         def plain(x: Tensor, padding: str, name: str | None) -> Tensor:
             return _plain(x, filter, steps, padding, first, name)
 
-        return with_space_to_batch(input, plain, _sizes(filter, rank), rates, steps, padding,
-                                   first, scope)
+        return with_holes(input, plain, _sizes(filter, rank), rates, steps, padding, first, scope)
 
 
 def _space_rank(input: Tensor, filter: Tensor) -> int:
@@ -326,8 +325,7 @@ def depthwise_conv2d(input: Any, filter: Any, strides: Sequence[int], padding: s
             return depthwise_conv2d_native(x, filter, strides, padding, chosen, name)
 
         steps = list(strides[2:] if first else strides[1:3])
-        return with_space_to_batch(input, plain, _sizes(filter, 2), rates, steps, padding, first,
-                                   scope)
+        return with_holes(input, plain, _sizes(filter, 2), rates, steps, padding, first, scope)
 
 
 def separable_conv2d(input: Any, depthwise_filter: Any, pointwise_filter: Any,

@@ -28,7 +28,7 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod",
 
     Raises ``ValueError`` for no parameters or an unknown strategy.
     """
-    parts = _parts(params)
+    parts = parts_of(params)
     with name_scope(name, "embedding_lookup", [*parts, ids]) as scope:
         ids = convert_to_tensor(ids, name="ids")
         if len(parts) == 1:
@@ -43,7 +43,7 @@ def embedding_lookup(params: Any, ids: Any, partition_strategy: str = "mod",
         return _limited(rows, ids, max_norm, scope) if max_norm else rows
 
 
-def _parts(params: Any) -> list:
+def parts_of(params: Any) -> list:
     """The parts of the table; a partitioned variable lists its own."""
     if params is None or isinstance(params, (list, tuple)) and not params:
         raise ValueError("Need at least one param")
@@ -59,7 +59,7 @@ def _gather(part: Any, ids: Tensor, validate: bool, name: str | None = None) -> 
 
 def _from_parts(parts: list, flat: Tensor, strategy: str, validate: bool) -> Tensor:
     """The rows `flat` (1-D), gathered part by part and put in order."""
-    assigned, local = _assign(parts, flat, strategy)
+    assigned, local = assign_to_parts(parts, flat, strategy)
     if assigned.dtype.base_dtype is not dtypes.int32:
         assigned = raw_ops.Cast(assigned, DstT="int32")
     count = len(parts)
@@ -74,15 +74,15 @@ def _from_parts(parts: list, flat: Tensor, strategy: str, validate: bool) -> Ten
     return raw_ops.DynamicStitch(positions, rows)
 
 
-def _assign(parts: list, flat: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
-    """For each id the part that has it, and its row there."""
+def assign_to_parts(parts: list, flat: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
+    """For each id of a 1-D tensor the part that has it, and its row there."""
     number = flat.dtype.base_dtype.np.type
     count = number(len(parts))
     if strategy == "mod":
         return raw_ops.FloorMod(flat, count), raw_ops.FloorDiv(flat, count)
     if strategy != "div":
         raise ValueError(f"Unrecognized partition strategy: {strategy!r}; use 'mod' or 'div'")
-    total = _total_rows(parts, flat.dtype.base_dtype)
+    total = total_rows(parts, flat.dtype.base_dtype)
     # The first `extra` parts have one row more than the others.
     each, extra = raw_ops.FloorDiv(total, count), raw_ops.FloorMod(total, count)
     more = raw_ops.Add(each, number(1))
@@ -96,7 +96,7 @@ def _assign(parts: list, flat: Tensor, strategy: str) -> tuple[Tensor, Tensor]:
     return assigned, local
 
 
-def _total_rows(parts: list, dtype: Any) -> Any:
+def total_rows(parts: list, dtype: Any) -> Any:
     """The number of rows of all parts, known or summed at run time."""
     known = [_dims(p)[0] for p in parts if _dims(p) and _dims(p)[0] is not None]
     if len(known) == len(parts):

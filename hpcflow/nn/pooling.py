@@ -13,9 +13,10 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import with_rank
-from hpcflow.nn.windowing import positive_list, with_space_to_batch
+from hpcflow.nn.windowing import positive_list, with_holes
 
-__all__ = ["avg_pool", "avg_pool3d", "max_pool", "max_pool3d", "max_pool_with_argmax", "pool"]
+__all__ = ["avg_pool", "avg_pool3d", "fractional_avg_pool", "fractional_max_pool", "max_pool",
+           "max_pool3d", "max_pool_with_argmax", "pool"]  # fmt: skip
 
 
 def avg_pool(value: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
@@ -70,6 +71,52 @@ def max_pool3d(input: Any, ksize: Sequence[int], strides: Sequence[int], padding
                              data_format=data_format or "NDHWC", name=name)
 
 
+def fractional_max_pool(value: Any, pooling_ratio: Sequence[float],
+                        pseudo_random: bool | None = None, overlapping: bool | None = None,
+                        deterministic: bool | None = None, seed: int | None = None,
+                        seed2: int | None = None,
+                        name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the largest element of each window of random sizes that differ by one.
+
+    Args:
+        value: [batch, height, width, channels].
+        pooling_ratio: input size divided by output size, four numbers from 1; 1 for batch and
+            channels. The output has ``floor(size / ratio)`` rows and columns.
+        pseudo_random: choose the sizes so that windows are spread evenly.
+        overlapping: let each window include the first element of the next one.
+        deterministic: the same windows in every step.
+        seed: of the windows, for `deterministic` ones.
+        seed2: the other seed.
+        name: of the op.
+
+    Returns:
+        The maxima, and where the windows begin along rows and columns (int64, with the end).
+    """
+    return _fractional("FractionalMaxPool", value, pooling_ratio, pseudo_random, overlapping,
+                       deterministic, seed, seed2, name)
+
+
+def fractional_avg_pool(value: Any, pooling_ratio: Sequence[float],
+                        pseudo_random: bool | None = None, overlapping: bool | None = None,
+                        deterministic: bool | None = None, seed: int | None = None,
+                        seed2: int | None = None,
+                        name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the mean of each window of random sizes; see :func:`fractional_max_pool`."""
+    return _fractional("FractionalAvgPool", value, pooling_ratio, pseudo_random, overlapping,
+                       deterministic, seed, seed2, name)
+
+
+def _fractional(op_type: str, value: Any, pooling_ratio: Sequence[float],
+                pseudo_random: bool | None, overlapping: bool | None, deterministic: bool | None,
+                seed: int | None, seed2: int | None,
+                name: str | None) -> tuple[Tensor, Tensor, Tensor]:
+    y, rows, columns = getattr(raw_ops, op_type)(
+        value=value, pooling_ratio=[float(r) for r in pooling_ratio],
+        pseudo_random=bool(pseudo_random), overlapping=bool(overlapping),
+        deterministic=bool(deterministic), seed=seed or 0, seed2=seed2 or 0, name=name)
+    return y, rows, columns
+
+
 def pool(input: Any, window_shape: Sequence[int], pooling_type: str, padding: str,
          dilation_rate: Sequence[int] | None = None, strides: Sequence[int] | None = None,
          name: str | None = None, data_format: str | None = None) -> Tensor:
@@ -107,7 +154,7 @@ def pool(input: Any, window_shape: Sequence[int], pooling_type: str, padding: st
         def plain(x: Tensor, padding: str, name: str | None) -> Tensor:
             return _plain(x, window, steps, pooling_type, padding, first, name)
 
-        return with_space_to_batch(input, plain, window, rates, steps, padding, first, scope)
+        return with_holes(input, plain, window, rates, steps, padding, first, scope)
 
 
 def _plain(x: Tensor, window: list[int], strides: list[int], pooling_type: str, padding: str,

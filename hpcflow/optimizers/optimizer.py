@@ -257,7 +257,7 @@ def _target(var: Any) -> Tensor:
         return var._ref()
     if isinstance(var, Tensor) and var.dtype._is_ref_dtype:
         return var
-    raise TypeError(f"Argument is not a hf.Variable: {var!r}")
+    raise TypeError(f"Argument is not a tf.Variable: {var!r}")
 
 
 def _checked_gradient(grad: Any) -> Any:

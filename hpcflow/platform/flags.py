@@ -17,6 +17,7 @@ class _Flags:
         self.__dict__["_parser"] = argparse.ArgumentParser(allow_abbrev=False)
         self.__dict__["_values"] = {}
         self.__dict__["_parsed"] = False
+        self.__dict__["_booleans"] = set()
 
     def _define(self, name: str, default: Any, text: str, **options: Any) -> None:
         self._values[name] = default
@@ -26,14 +27,22 @@ class _Flags:
 
     def _parse(self, arguments: list[str] | None = None) -> list[str]:
         """Take the flags out of `arguments`; returns the rest."""
-        found, rest = self._parser.parse_known_args(
-            sys.argv[1:] if arguments is None else arguments)
+        given = sys.argv[1:] if arguments is None else arguments
+        found, rest = self._parser.parse_known_args(self._with_values(given))
         set_by_program = {k: v for k, v in self._values.items()
                           if v != self._parser.get_default(k)}
         self._values.update(vars(found))
         self._values.update(set_by_program)
         self.__dict__["_parsed"] = True
         return rest
+
+    def _with_values(self, arguments: list[str]) -> list[str]:
+        """A boolean flag before what is no boolean gets a value, so that it does not take that."""
+        out = []
+        for argument, following in zip(arguments, [*arguments, ""][1:], strict=True):
+            alone = argument.removeprefix("--") in self._booleans and argument.startswith("--")
+            out.append(f"{argument}=true" if alone and not _is_boolean(following) else argument)
+        return out
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -52,11 +61,16 @@ class _Flags:
 FLAGS = _Flags()
 
 
+_TRUE, _FALSE = ("true", "t", "1", "yes", "y"), ("false", "f", "0", "no", "n")
+
+
+def _is_boolean(text: str) -> bool:
+    return text.lower() in (*_TRUE, *_FALSE)
+
+
 def _boolean(text: str) -> bool:
-    if text.lower() in ("true", "t", "1", "yes", "y"):
-        return True
-    if text.lower() in ("false", "f", "0", "no", "n"):
-        return False
+    if _is_boolean(text):
+        return text.lower() in _TRUE
     raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
 
 
@@ -84,6 +98,7 @@ def DEFINE_enum(name: str, default: str | None, enum_values: list[str],
 def DEFINE_boolean(flag_name: str, default_value: bool | None, docstring: str) -> None:
     """Define a flag that is true or false: ``--name``, ``--name=false`` or ``--noname``."""
     FLAGS._define(flag_name, default_value, docstring, type=_boolean, nargs="?", const=True)
+    FLAGS._booleans.add(flag_name)
     FLAGS._parser.add_argument(f"--no{flag_name}", action="store_false", dest=flag_name,
                                default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 

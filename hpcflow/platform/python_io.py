@@ -1,15 +1,13 @@
-"""``hf.python_io``: TFRecord files, written and read by tensorboard's own code."""
+"""``hf.python_io``: TFRecord files."""
 
 from __future__ import annotations
 
-import gzip
-import io
-import struct
 import zlib
 from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from hpcflow import errors
+from hpcflow.storage.tfrecords import encode_record, open_records, read_records
 
 __all__ = ["TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter", "tf_record_iterator"]
 
@@ -44,33 +42,30 @@ class TFRecordWriter:
     """Writes records (byte strings) to a file; use it with ``with`` or close it."""
 
     def __init__(self, path: str, options: TFRecordOptions | None = None) -> None:
-        from tensorboard.summary.writer.record_writer import RecordWriter
-
-        self._kind = TFRecordOptions.get_compression_type_string(options)
-        self._path = path
-        # Kept open until close().
-        self._buffer: Any = io.BytesIO() if self._kind else open(path, "wb")  # noqa: SIM115
-        self._writer: Any = RecordWriter(self._buffer)
+        kind = TFRecordOptions.get_compression_type_string(options)
+        self._deflate: Any = None
+        if kind:
+            bits = zlib.MAX_WBITS | 16 if kind == "GZIP" else zlib.MAX_WBITS
+            self._deflate = zlib.compressobj(wbits=bits)
+        self._file: Any = open(path, "wb")  # noqa: SIM115 - kept open until close()
 
     def write(self, record: bytes) -> None:
         """Append a record."""
-        self._writer.write(record)
+        data = encode_record(record)
+        self._file.write(data if self._deflate is None else self._deflate.compress(data))
 
     def flush(self) -> None:
-        """Hand what was written to the system (compressed files are written when closed)."""
-        self._buffer.flush()
+        """Hand what was written to the system (of compressed files, what is already packed)."""
+        self._file.flush()
 
     def close(self) -> None:
         """Finish the file."""
-        if self._buffer is None:
+        if self._file is None:
             return
-        if self._kind:
-            data = self._buffer.getvalue()
-            packed = zlib.compress(data) if self._kind == "ZLIB" else gzip.compress(data)
-            with open(self._path, "wb") as file:
-                file.write(packed)
-        self._buffer.close()
-        self._buffer = None
+        if self._deflate is not None:
+            self._file.write(self._deflate.flush())
+        self._file.close()
+        self._file = None
 
     def __enter__(self) -> TFRecordWriter:
         return self
@@ -86,34 +81,9 @@ def tf_record_iterator(path: str, options: TFRecordOptions | None = None) -> Ite
     """
     kind = TFRecordOptions.get_compression_type_string(options)
     try:
-        with open(path, "rb") as file:
-            if not kind:
-                yield from records(file, path)
-                return
-            data = file.read()
+        file = open_records(path, kind)
     except FileNotFoundError as e:
         raise errors.NotFoundError(None, None, f"{path}; No such file or directory") from e
-    try:
-        plain = zlib.decompress(data) if kind == "ZLIB" else gzip.decompress(data)
-    except (zlib.error, OSError, EOFError) as e:
-        raise errors.DataLossError(None, None, f"{path}: cannot decompress: {e}") from e
-    yield from records(io.BytesIO(plain), path)
-
-
-def records(file: Any, path: str) -> Iterator[bytes]:
-    """The records in an open file; ``DataLossError`` where lengths or checksums do not fit."""
-    from tensorboard.compat.tensorflow_stub.pywrap_tensorflow import masked_crc32c
-
-    position = 0
-    while header := file.read(12):
-        if len(header) < 12 or struct.unpack("<I", header[8:])[0] != masked_crc32c(header[:8]):
-            raise errors.DataLossError(None, None, f"{path}: corrupted record at {position}")
-        length = struct.unpack("<Q", header[:8])[0]
-        body = file.read(length + 4)
-        if len(body) < length + 4:
-            raise errors.DataLossError(None, None, f"{path}: truncated record at {position}")
-        record = body[:length]
-        if struct.unpack("<I", body[length:])[0] != masked_crc32c(record):
-            raise errors.DataLossError(None, None, f"{path}: corrupted record at {position}")
-        position += 12 + len(body)
-        yield record
+    with file:
+        for _, record in read_records(file, path):
+            yield record

@@ -51,6 +51,7 @@ from hpcflow.train.monitored_session import (
     MonitoredTrainingSession,
     SingularMonitoredSession,
 )
+from hpcflow.train.quantize_training import do_quantize_training_on_graphdef
 from hpcflow.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from hpcflow.train.saver import Saver, import_meta_graph
 from hpcflow.train.saving_hooks import (
@@ -91,7 +92,7 @@ def __getattr__(name: str) -> Any:
         module = importlib.import_module(f"tensorboard.compat.proto.{_TENSORBOARD[name]}_pb2")
         value: Any = getattr(module, name)
     elif name in _MADE_HERE:
-        from hpcflow.train.protos import message_class
+        from hpcflow.protos import message_class
 
         value = message_class(name)
     else:

@@ -10,8 +10,14 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
+from hpcflow.graph.sparse_tensor import is_sparse, to_sparse
 from hpcflow.ops.cond import cond
 from hpcflow.ops.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from hpcflow.ops.sparse_serialization import (
+    deserialize_many_sparse,
+    serialize_many_sparse,
+    serialize_sparse,
+)
 from hpcflow.ops.summary import scalar
 from hpcflow.shapes import TensorShape, as_shape
 from hpcflow.train.queue_runner import QueueRunner, add_queue_runner
@@ -24,7 +30,8 @@ def batch(tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 3
     """Return batches of `tensors`, gathered by a queue runner of the graph.
 
     Args:
-        tensors: one example: a tensor, a list or a dict of tensors; the result is the same.
+        tensors: one example: a tensor, a list or a dict of tensors, sparse ones included; the
+            result is the same. Batches of sparse tensors are as large as their largest example.
         batch_size: examples per batch.
         num_threads: threads that evaluate `tensors`; more than one mixes the order.
         capacity: examples that may wait.
@@ -135,21 +142,62 @@ def _batches(sources: list, threads: int | None, batch_size: Any, keep_input: An
         raise ValueError(f"Expected at least one set of tensors in {what}().")
     original, flat = sources[0], [_as_list(s) for s in sources]
     with name_scope(name, what, [t for tensors in flat for t in tensors]) as scope:
-        lists = [_checked(tensors, what) for tensors in flat]
+        sparse = _sparse_kinds(flat, enqueue_many)
+        lists = [_checked([_as_strings(t, enqueue_many) for t in tensors], what)
+                 for tensors in flat]
         types = _common_types(lists)
         keep = _checked_keep(keep_input, enqueue_many)
-        queue = make_queue(types, _common_shapes(lists, shapes, enqueue_many))
+        dims = _common_shapes(lists, shapes, enqueue_many)
+        queue = make_queue(types, [TensorShape([3]) if i in sparse else s
+                                   for i, s in enumerate(dims)])
         enqueues = [_enqueue(queue, tensors, enqueue_many, keep) for tensors in lists]
         add_queue_runner(QueueRunner(queue, enqueues * (threads or 1)))
         _add_summary(queue, capacity, kept)
         take = queue.dequeue_up_to if smaller else queue.dequeue_many
-        return _like(original, take(batch_size, name=scope))
+        return _like(original, _with_sparse(take(batch_size, name=scope), sparse))
+
+
+def _sparse_kinds(lists: list[list], enqueue_many: bool) -> dict[int, tuple]:
+    """Position of each sparse component -> (its dtype, the rank in one example if known).
+
+    Raises ``TypeError`` where a component is sparse in one of the sources only.
+    """
+    found: dict[int, tuple] = {}
+    for i, column in enumerate(zip(*lists)):
+        if not any(is_sparse(t) for t in column):
+            continue
+        if not all(is_sparse(t) for t in column):
+            raise TypeError(f"Component {i} is sparse in some of the sources, and dense in others")
+        ranks = {to_sparse(t).dense_shape.get_shape().with_rank(1)[0].value for t in column}
+        rank = ranks.pop() if len(ranks) == 1 else None
+        if rank is not None and enqueue_many:
+            rank -= 1
+        found[i] = (to_sparse(column[0]).dtype.base_dtype, rank)
+    return found
+
+
+def _as_strings(tensor: Any, enqueue_many: bool) -> Any:
+    """What goes through the queue for a component: of a sparse one, strings."""
+    if not is_sparse(tensor):
+        return tensor
+    return serialize_many_sparse(tensor) if enqueue_many else serialize_sparse(tensor)
+
+
+def _with_sparse(dequeued: Any, sparse: dict[int, tuple]) -> Any:
+    """The batch, its sparse components made of their strings."""
+    if not sparse:
+        return dequeued
+    values = dequeued if isinstance(dequeued, list) else [dequeued]
+    values = [deserialize_many_sparse(v, *sparse[i]) if i in sparse else v
+              for i, v in enumerate(values)]
+    return values if isinstance(dequeued, list) else values[0]
 
 
 def _as_list(tensors: Any) -> list:
     if isinstance(tensors, dict):
         return [tensors[k] for k in sorted(tensors)]
-    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+    several = isinstance(tensors, (list, tuple)) and not is_sparse(tensors)
+    return list(tensors) if several else [tensors]
 
 
 def _like(original: Any, dequeued: Any) -> Any:

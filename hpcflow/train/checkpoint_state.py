@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from hpcflow import storage
+from hpcflow.protos import message_class
 from hpcflow.storage.system_errors import system_errors
-from hpcflow.train.protos import message_class
 
 DEFAULT_FILENAME = "checkpoint"
 _log = logging.getLogger("hpcflow")

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.ops import context_protos
 
 
 class ProtoFunctions(NamedTuple):
@@ -79,7 +80,7 @@ register_proto_function(GraphKeys.SAVERS, _saver_type, _to_proto, _saver_from_pr
 
 
 def _queue_runner_type() -> Any:
-    from hpcflow.train.protos import message_class
+    from hpcflow.protos import message_class
 
     return message_class("QueueRunnerDef")
 
@@ -92,3 +93,20 @@ def _queue_runner_from_proto(proto: Any, import_scope: str | None) -> Any:
 
 register_proto_function(
     GraphKeys.QUEUE_RUNNERS, _queue_runner_type, _to_proto, _queue_runner_from_proto)
+
+
+def _context_type(name: str) -> Callable[[], Any]:
+    def proto_type() -> Any:
+        from hpcflow.protos import message_class
+
+        return message_class(name)
+
+    return proto_type
+
+
+register_proto_function(
+    GraphKeys.COND_CONTEXT, _context_type("CondContextDef"), context_protos.to_proto,
+    context_protos.from_proto)
+register_proto_function(
+    GraphKeys.WHILE_CONTEXT, _context_type("WhileContextDef"), context_protos.to_proto,
+    context_protos.from_proto)

@@ -66,7 +66,7 @@ def input_producer(input_tensor: Any, element_shape: Any = None, num_epochs: int
 
     Raises ``ValueError`` for rows of unknown shape.
     """
-    with name_scope(name, "input_producer", [input_tensor]):
+    with name_scope(name, "input_producer", [input_tensor]) as scope:
         input_tensor = convert_to_tensor(input_tensor, name="input_tensor")
         element_shape = input_tensor.get_shape()[1:].merge_with(
             as_shape(element_shape) if element_shape is not None else None)
@@ -77,7 +77,7 @@ def input_producer(input_tensor: Any, element_shape: Any = None, num_epochs: int
             input_tensor = random_shuffle(input_tensor, seed=seed)
         input_tensor = limit_epochs(input_tensor, num_epochs)
         queue = FIFOQueue(capacity, [input_tensor.dtype.base_dtype], [element_shape],
-                          shared_name=shared_name)
+                          shared_name=shared_name, name=scope)
         enqueue = queue.enqueue_many([input_tensor])
         add_queue_runner(QueueRunner(queue, [enqueue], cancel_op=cancel_op))
         if summary_name is not None:

@@ -12,8 +12,10 @@ from hpcflow.graph.operation import COLOCATION_ATTR, Operation, Tensor
 from hpcflow.ops.slice_info import prepend_scope, strip_scope
 from hpcflow.train.checkpoint_state import write_atomically
 from hpcflow.train.collection_protos import proto_functions
+from hpcflow.train.placement import replace_devices
 
 UNBOUND_INPUTS = "unbound_inputs"
+_FORMAT_VERSION = "1.0.0"
 _UNBOUND_PREFIX = "$unbound_inputs_"
 _log = logging.getLogger("hpcflow")
 
@@ -72,7 +74,9 @@ def _describe(meta: Any) -> None:
     from hpcflow.version import __version__
 
     info = meta.meta_info_def
-    info.tensorflow_version = info.tensorflow_version or f"hpcflow {__version__}"
+    # Readers compare the first with versions of the format; the second says who wrote it.
+    info.tensorflow_version = info.tensorflow_version or _FORMAT_VERSION
+    info.tensorflow_git_version = info.tensorflow_git_version or f"hpcflow {__version__}"
     if not info.stripped_op_list.op:
         for op_type in sorted({node.op for node in meta.graph_def.node}):
             if has_op(op_type):
@@ -201,15 +205,17 @@ def import_scoped_meta_graph(meta_graph_or_file: Any, clear_devices: bool = Fals
                              input_map: dict | None = None,
                              unbound_inputs_col_name: str = UNBOUND_INPUTS,
                              restore_collections_predicate: Any = lambda key: True,
-                             return_elements: list | None = None) -> Any:
+                             return_elements: list | None = None, placement: Any = None) -> Any:
     """Add a MetaGraph's graph and collections to `graph` (the default graph).
 
-    `input_map` must have an entry for every unbound input. Returns the `return_elements`. Raises
-    ``ValueError`` for unbound inputs that are not mapped, and as :func:`import_graph_def`.
+    `input_map` must have an entry for every unbound input. `placement` replaces devices (see
+    :func:`hpcflow.graph_util.replace_devices`), after `clear_devices` has removed those that the
+    MetaGraph has. Returns the `return_elements`. Raises ``ValueError`` for unbound inputs that are
+    not mapped, and as :func:`import_graph_def`.
     """
     return import_into_scope(meta_graph_or_file, clear_devices, graph, import_scope, input_map,
                              unbound_inputs_col_name, restore_collections_predicate,
-                             return_elements)[1]
+                             return_elements, placement)[1]
 
 
 def import_into_scope(meta_graph_or_file: Any, clear_devices: bool = False,
@@ -217,16 +223,16 @@ def import_into_scope(meta_graph_or_file: Any, clear_devices: bool = False,
                       input_map: dict | None = None,
                       unbound_inputs_col_name: str = UNBOUND_INPUTS,
                       restore_collections_predicate: Any = lambda key: True,
-                      return_elements: list | None = None) -> tuple[str, Any]:
+                      return_elements: list | None = None,
+                      placement: Any = None) -> tuple[str, Any]:
     """As :func:`import_scoped_meta_graph`; returns also the scope, which may have got a suffix."""
     meta = read_meta_graph_file(meta_graph_or_file)
     _check_bound(meta, unbound_inputs_col_name, input_map)
     graph_def = meta.graph_def
     if clear_devices:
-        graph_def = type(graph_def)()
-        graph_def.CopyFrom(meta.graph_def)
-        for node in graph_def.node:
-            node.device = ""
+        graph_def = replace_devices(graph_def, lambda node: "")
+    if placement is not None:
+        graph_def = replace_devices(graph_def, placement)
     graph = graph or get_default_graph()
     name = (import_scope or "").rstrip("/")
     with graph.as_default():
@@ -261,7 +267,7 @@ def _restore_collection(graph: Graph, key: str, collection: Any, scope: str,
     if functions is not None:
         proto_type = functions.proto_type()
         made = [functions.from_proto(proto_type.FromString(v), scope) for v in values]
-        items = [shared.setdefault(getattr(i, "op", i), i) for i in made]
+        items = [shared.setdefault(getattr(i, "op", i), i) for i in made if i is not None]
     elif kind == "node_list":
         items = [graph.as_graph_element(prepend_scope(v, scope)) for v in values]
     else:

@@ -45,7 +45,9 @@ def MonitoredTrainingSession(
     """Return a :class:`MonitoredSession` for training.
 
     The chief restores or initializes the model and, with a `checkpoint_dir`, saves checkpoints,
-    summaries and the steps per second there; other workers wait for it.
+    summaries and the steps per second there; other workers wait for it. With a
+    ``hf.mpi.BroadcastVariablesHook`` every rank initializes variables of its own, and the hook's
+    root alone restores and saves, whatever `is_chief` says.
 
     Args:
         master: target of the session.
@@ -61,6 +63,11 @@ def MonitoredTrainingSession(
         log_step_count_steps: steps between two measurements of the speed; None for none.
     """
     scaffold = scaffold or Scaffold()
+    follows = _follows(hooks or [], master)
+    if follows is not None:
+        is_chief = True
+        checkpoint_dir = None if follows else checkpoint_dir
+        chief_only_hooks = None if follows else chief_only_hooks
     if not is_chief:
         worker = WorkerSessionCreator(scaffold, master, config)
         return MonitoredSession(worker, hooks, stop_grace_period_secs)
@@ -77,6 +84,15 @@ def MonitoredTrainingSession(
                                              scaffold=scaffold))
     chief = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
     return MonitoredSession(chief, every + list(hooks or []), stop_grace_period_secs)
+
+
+def _follows(hooks: list, master: str) -> bool | None:
+    """Whether this rank takes its variables from another by a hook, and so initializes its own,
+    but saves nothing; None where no hook does that."""
+    from hpcflow.mpi.broadcasting import BroadcastVariablesHook
+
+    found = [h for h in hooks if isinstance(h, BroadcastVariablesHook)]
+    return None if not found else not any(h.is_root(master) for h in found)
 
 
 class _Monitored:

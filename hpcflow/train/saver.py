@@ -289,8 +289,9 @@ def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False,
     """Add the graph of a MetaGraph (a proto or a file) with its collections to the default graph.
 
     Returns the Saver that it describes, a new one if it describes none but has variables, else
-    None. `kwargs` are those of :func:`hpcflow.import_graph_def`. Raises ``IOError`` for a file that
-    does not exist or is no MetaGraph.
+    None. `kwargs` are those of :func:`hpcflow.import_graph_def`, and `placement`: a placement file,
+    a dict or a function that replaces devices (see :func:`hpcflow.graph_util.replace_devices`).
+    Raises ``IOError`` for a file that does not exist or is no MetaGraph.
     """
     proto = meta_graph.read_meta_graph_file(meta_graph_or_file)
     scope, _ = meta_graph.import_into_scope(

@@ -1,7 +1,8 @@
 """Messages of the 1.x formats that ``tensorboard.compat.proto`` lacks, made when first used.
 
-Example and its parts, SequenceExample, CheckpointState, QueueRunnerDef and ServerDef: names, field
-numbers and types are those of the published formats, so the bytes are the same.
+Example and its parts, SequenceExample, CheckpointState, QueueRunnerDef, ServerDef, and the contexts
+of control flow: names, field numbers and types are those of the published formats, so the bytes are
+the same.
 """
 
 from __future__ import annotations
@@ -42,6 +43,27 @@ _MESSAGES: dict[str, list[_Field]] = {
         _Field("context", 1, "Features"),
         _Field("feature_lists", 2, "FeatureLists"),
     ],
+    # The same messages with the numbers of a list left as they are encoded.
+    "EncodedList": [_Field("value", 1, "bytes", repeated=True)],
+    "EncodedFeature": [
+        _Field("bytes_list", 1, "BytesList", oneof="kind"),
+        _Field("float_list", 2, "EncodedList", oneof="kind"),
+        _Field("int64_list", 3, "EncodedList", oneof="kind"),
+    ],
+    "EncodedFeatures": [_Field("feature", 1, "", map_value="EncodedFeature")],
+    "EncodedFeatureList": [_Field("feature", 1, "EncodedFeature", repeated=True)],
+    "EncodedFeatureLists": [_Field("feature_list", 1, "", map_value="EncodedFeatureList")],
+    "EncodedExample": [_Field("features", 1, "EncodedFeatures")],
+    "EncodedSequenceExample": [
+        _Field("context", 1, "EncodedFeatures"),
+        _Field("feature_lists", 2, "EncodedFeatureLists"),
+    ],
+    "ReaderBaseState": [
+        _Field("work_started", 1, "int64"),
+        _Field("work_finished", 2, "int64"),
+        _Field("num_records_produced", 3, "int64"),
+        _Field("current_work", 4, "bytes"),
+    ],
     "CheckpointState": [
         _Field("model_checkpoint_path", 1, "string"),
         _Field("all_model_checkpoint_paths", 2, "string", repeated=True),
@@ -52,6 +74,36 @@ _MESSAGES: dict[str, list[_Field]] = {
         _Field("close_op_name", 3, "string"),
         _Field("cancel_op_name", 4, "string"),
         _Field("queue_closed_exception_types", 5, "int32", repeated=True, packed=True),
+    ],
+    "ValuesDef": [
+        _Field("values", 1, "string", repeated=True),
+        _Field("external_values", 2, "", map_value="string"),
+    ],
+    "CondContextDef": [
+        _Field("context_name", 1, "string"),
+        _Field("pred_name", 2, "string"),
+        _Field("pivot_name", 3, "string"),
+        _Field("branch", 4, "int32"),
+        _Field("values_def", 5, "ValuesDef"),
+        _Field("nested_contexts", 6, "ControlFlowContextDef", repeated=True),
+    ],
+    "WhileContextDef": [
+        _Field("context_name", 1, "string"),
+        _Field("parallel_iterations", 2, "int32"),
+        _Field("back_prop", 3, "bool"),
+        _Field("swap_memory", 4, "bool"),
+        _Field("pivot_name", 5, "string"),
+        _Field("pivot_for_pred_name", 6, "string"),
+        _Field("pivot_for_body_name", 7, "string"),
+        _Field("loop_exit_names", 8, "string", repeated=True),
+        _Field("values_def", 9, "ValuesDef"),
+        _Field("loop_enter_names", 10, "string", repeated=True),
+        _Field("maximum_iterations_name", 11, "string"),
+        _Field("nested_contexts", 12, "ControlFlowContextDef", repeated=True),
+    ],
+    "ControlFlowContextDef": [
+        _Field("cond_ctxt", 1, "CondContextDef", oneof="ctxt"),
+        _Field("while_ctxt", 2, "WhileContextDef", oneof="ctxt"),
     ],
     "ServerDef": [
         _Field("cluster", 1, _BORROWED + "ClusterDef"),
@@ -74,6 +126,12 @@ def message_class(name: str) -> Any:
     return _classes[name]
 
 
+def __getattr__(name: str) -> Any:
+    if name not in _MESSAGES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return message_class(name)
+
+
 def server_def(cluster_def: Any, job_name: str, task_index: int, protocol: str = "",
                config: Any = None) -> Any:
     """Return the ``ServerDef`` of one task of a cluster."""
@@ -88,7 +146,7 @@ def _make_classes() -> None:
     from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 
     file = descriptor_pb2.FileDescriptorProto(
-        name="hpcflow/train/protos.proto", package=_PACKAGE, syntax="proto3")
+        name="hpcflow/protos.proto", package=_PACKAGE, syntax="proto3")
     for borrowed in _FILES_BORROWED:
         importlib.import_module(f"tensorboard.compat.proto.{borrowed}_pb2")
         file.dependency.append(f"tensorboard/compat/proto/{borrowed}.proto")

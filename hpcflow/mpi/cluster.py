@@ -1,17 +1,14 @@
-"""Clusters from MPI: which task this rank is.
-
-    task = hf.mpi.task(jobs={"ps": 2})
-    server = hf.train.Server(task.cluster, task.job, task.index)
-"""
+"""Clusters from MPI: which rank and which task this process is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+from hpcflow import config
 from hpcflow.train.cluster_spec import ClusterSpec
 
-__all__ = ["Task", "network", "rank", "size", "task"]
+__all__ = ["Task", "local_rank", "local_size", "network", "rank", "size", "task"]
 
 
 @dataclass(frozen=True)
@@ -49,18 +46,50 @@ def size() -> int:
     return _world(None)[1]
 
 
+def local_rank() -> int:
+    """This process's number among the ranks of its node; 0 without MPI.
+
+    Where the launcher does not tell, all ranks must call.
+    """
+    return _on_node()[0]
+
+
+def local_size() -> int:
+    """The number of ranks on this node; 1 without MPI. As :func:`local_rank`."""
+    return _on_node()[1]
+
+
+def _on_node() -> tuple[int, int]:
+    """(rank, size) among the ranks of this node."""
+    from hpcflow.comm import world
+    from hpcflow.comm.launch import launch
+
+    started = launch()
+    if started is None:
+        return 0, 1
+    if started.local_rank is not None and started.local_size is not None:
+        return started.local_rank, started.local_size
+    from hpcflow.runtime import server
+
+    comms = server.mpi_network().comms
+    return comms.local_ranks.index(world.world().rank), len(comms.local_ranks)
+
+
 def task(jobs: dict[str, int] | None = None, comm: Any = None, rest: str = "worker") -> Task:
     """Give every rank of `comm` (the world by default) a task, from MPI alone.
 
     `jobs` maps job names to numbers of tasks, which take the first ranks in order; the remaining
     ranks are the job `rest`. All ranks of `comm`, which may be any mpi4py communicator, must call.
-    A process that runs alone is the only worker, whatever `jobs` says.
+    Without `jobs` the first HPCFLOW_PS ranks are the job "ps" (``python -m hpcflow run --ps N``
+    sets it). A process that runs alone is the only worker, whatever `jobs` says.
 
     Raises ``InvalidArgumentError`` when the jobs leave no rank for `rest`, or are not counts.
     """
     from hpcflow.runtime import server
 
     me, count = _world(comm)
+    if jobs is None and config.flags.ps:
+        jobs = {"ps": config.flags.ps}
     counts = _checked(jobs or {}, rest)
     if count == 1:
         cluster = ClusterSpec({rest: ["mpi://0"]})
@@ -114,4 +143,8 @@ def _world(comm: Any) -> tuple[int, int]:
     if not world.launched_under_mpi():
         return 0, 1
     here = world.world()
+    if here.size > 1:
+        from hpcflow.runtime import server
+
+        server.join_at_end()
     return here.rank, here.size

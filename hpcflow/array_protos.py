@@ -1,0 +1,80 @@
+"""TensorProto protobufs as NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.dtypes import DType
+from hpcflow.shapes import TensorShape
+
+# TensorProto's typed fields hold values where tensor_content is empty.
+_VALUE_FIELDS = {
+    "float32": "float_val", "float64": "double_val", "int64": "int64_val", "bool": "bool_val",
+    "uint32": "uint32_val", "uint64": "uint64_val",
+}  # fmt: skip
+
+
+def make_ndarray(tensor: Any) -> np.ndarray:
+    """Return the array held by a ``TensorProto``; ``TypeError`` for an unknown type."""
+    dtype = dtypes.as_dtype(tensor.dtype).base_dtype
+    if not dtype.is_numpy_compatible:
+        raise TypeError(f"A TensorProto of type {dtype.name} has no array form")
+    shape = tuple(d.size for d in tensor.tensor_shape.dim)
+    if dtype is dtypes.string:
+        return _strings(list(tensor.string_val), shape)
+    if tensor.tensor_content:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.np.itemsize
+        if len(tensor.tensor_content) != size:
+            raise ValueError(f"TensorProto of {dtype.name} {shape} holds "
+                             f"{len(tensor.tensor_content)} bytes, expected {size}")
+        return np.frombuffer(tensor.tensor_content, dtype=dtype.np).copy().reshape(shape)
+    return _with_shape_or_zeros(_typed_values(tensor, dtype), dtype, shape)
+
+
+def _typed_values(tensor: Any, dtype: DType) -> np.ndarray:
+    if dtype.name in ("float16", "bfloat16"):
+        return np.array(tensor.half_val, dtype=np.uint16).view(dtype.np)
+    if dtype.is_complex:
+        field = tensor.scomplex_val if dtype is dtypes.complex64 else tensor.dcomplex_val
+        pairs = np.array(field, dtype=dtype.real_dtype.np)
+        return pairs.view(dtype.np)
+    return np.array(getattr(tensor, _VALUE_FIELDS.get(dtype.name, "int_val")), dtype=dtype.np)
+
+
+def _with_shape_or_zeros(values: np.ndarray, dtype: DType, shape: tuple) -> np.ndarray:
+    if values.size == 0:
+        return np.zeros(shape, dtype=dtype.np)
+    return with_shape(values, TensorShape(shape))
+
+
+def _strings(values: list[bytes], shape: tuple) -> np.ndarray:
+    size = int(np.prod(shape, dtype=np.int64))
+    if len(values) < size:
+        values = values + [values[-1] if values else b""] * (size - len(values))
+    out = np.empty(size, dtype=object)
+    out[:] = values[:size]
+    return out.reshape(shape)
+
+
+def with_shape(array: np.ndarray, shape: TensorShape) -> np.ndarray:
+    """`array` in `shape`; a shorter list repeats its last element, as constants do in 1.x."""
+    if not shape.is_fully_defined():
+        raise ValueError(f"A constant needs a fully defined shape, got {shape}")
+    want: Any = shape._dims
+    if array.shape == want:
+        return array
+    size = int(np.prod(want, dtype=np.int64))
+    if array.size == size:
+        return array.reshape(want)
+    if size == 0:
+        return np.empty(want, dtype=array.dtype)
+    if array.size > size or array.size == 0:
+        raise ValueError(f"Too many elements provided. Needed at most {size}, but received "
+                         f"{array.size}" if array.size else "An empty list has no last element")
+    flat = np.empty(size, dtype=array.dtype)
+    flat[: array.size] = array.reshape(-1)
+    flat[array.size :] = array.reshape(-1)[-1]
+    return flat.reshape(want)

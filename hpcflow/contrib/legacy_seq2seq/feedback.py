@@ -1,0 +1,67 @@
+"""What decoders share: feeding their own outputs back, and choosing to do so when a step runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from hpcflow.graph import nest
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.nn.embedding import embedding_lookup
+from hpcflow.ops.cond import cond
+from hpcflow.ops.identities import stop_gradient
+from hpcflow.ops.reductions import arg_max
+from hpcflow.ops.variable_scope import get_variable_scope, variable_scope
+
+
+def embed_previous(embedding: Any, output_projection: Any, update_embedding: bool) -> Callable:
+    """The loop function that embeds the most likely symbol of the output before."""
+
+    def loop_function(previous: Any, _: int) -> Tensor:
+        if output_projection is not None:
+            previous = previous @ output_projection[0] + output_projection[1]
+        embedded = embedding_lookup(embedding, arg_max(previous, 1))
+        return embedded if update_embedding else stop_gradient(embedded)
+
+    return loop_function
+
+
+def next_input(loop_function: Callable | None, previous: Any, step: int, given: Any) -> Any:
+    """The input of a step: the one given, or what `loop_function` makes of the last output."""
+    if loop_function is None or previous is None:
+        return given
+    with variable_scope("loop_function", reuse=True):
+        return loop_function(previous, step)
+
+
+def check_projection(output_projection: Any, num_symbols: int, dtype: Any) -> None:
+    """``ValueError`` unless `output_projection` is None or (W [?, symbols], B [symbols])."""
+    if output_projection is None:
+        return
+    weights, biases = (convert_to_tensor(v, dtype) for v in output_projection)
+    weights.shape.assert_is_compatible_with([None, num_symbols])
+    biases.shape.assert_is_compatible_with([num_symbols])
+
+
+def with_feed_previous(feed_previous: Any, decode: Callable[[bool], tuple[list, Any]],
+                       count: int) -> tuple[list, Any]:
+    """``decode(feed_previous)``, or both forms and a conditional if it is a tensor.
+
+    `decode` gives (outputs, state), `count` outputs. The second form reuses the first's variables.
+    """
+    if isinstance(feed_previous, bool):
+        return decode(feed_previous)
+    structure: list[Any] = []
+
+    def branch(fed: bool) -> Callable[[], list]:
+        def build() -> list:
+            with variable_scope(get_variable_scope(), reuse=None if fed else True):
+                outputs, state = decode(fed)
+            structure.append(state)
+            return [*outputs, *nest.flatten(state)]
+
+        return build
+
+    values: Sequence[Any] = cond(feed_previous, branch(True), branch(False))
+    return list(values[:count]), nest.pack_as(structure[0], values[count:])

@@ -1,0 +1,55 @@
+"""``hpcflow.image``: sizes, parts, colours and files of images."""
+
+from hpcflow.image.boxes import (
+    draw_bounding_boxes,
+    extract_glimpse,
+    non_max_suppression,
+    sample_distorted_bounding_box,
+)
+from hpcflow.image.colors import (
+    adjust_brightness,
+    adjust_contrast,
+    adjust_gamma,
+    adjust_hue,
+    adjust_saturation,
+    convert_image_dtype,
+    grayscale_to_rgb,
+    hsv_to_rgb,
+    per_image_standardization,
+    random_brightness,
+    random_contrast,
+    random_hue,
+    random_saturation,
+    rgb_to_grayscale,
+    rgb_to_hsv,
+    total_variation,
+)
+from hpcflow.image.files import (
+    decode_gif,
+    decode_image,
+    decode_jpeg,
+    decode_png,
+    encode_jpeg,
+    encode_png,
+)
+from hpcflow.image.geometry import (
+    central_crop,
+    crop_to_bounding_box,
+    flip_left_right,
+    flip_up_down,
+    pad_to_bounding_box,
+    random_flip_left_right,
+    random_flip_up_down,
+    resize_image_with_crop_or_pad,
+    rot90,
+    transpose_image,
+)
+from hpcflow.image.resizing import (
+    ResizeMethod,
+    crop_and_resize,
+    resize_area,
+    resize_bicubic,
+    resize_bilinear,
+    resize_images,
+    resize_nearest_neighbor,
+)

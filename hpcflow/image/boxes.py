@@ -1,0 +1,99 @@
+"""Boxes: drawn, selected, sampled; glimpses around points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.random_ops import get_seed
+
+
+def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None) -> Tensor:
+    """Return images with the outlines of boxes.
+
+    Args:
+        images: ``[batch, height, width, channels]``, float32 or float16, of 1, 3 or 4 channels.
+        boxes: ``[batch, number, 4]`` float32: ``y1, x1, y2, x2`` as parts of the sides.
+        name: name of the operation.
+    """
+    return raw_ops.DrawBoundingBoxes(images=images, boxes=boxes, name=name)
+
+
+def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any,
+                        iou_threshold: float | None = None, name: str | None = None) -> Tensor:
+    """Return the indices of the boxes with the highest scores that overlap little.
+
+    Args:
+        boxes: ``[number, 4]`` float32: two opposite corners each.
+        scores: ``[number]`` float32.
+        max_output_size: how many boxes at most; a scalar int32.
+        iou_threshold: leave out a box whose intersection with a better one is more than this part
+            of their union (0.5 by default).
+        name: name of the operation.
+
+    Returns:
+        int32 indices, the best first.
+    """
+    return raw_ops.NonMaxSuppression(
+        boxes=boxes, scores=scores, max_output_size=max_output_size,
+        iou_threshold=0.5 if iou_threshold is None else iou_threshold, name=name)
+
+
+def sample_distorted_bounding_box(
+        image_size: Any, bounding_boxes: Any, seed: int | None = None, seed2: int | None = None,
+        min_object_covered: float | None = None,
+        aspect_ratio_range: Sequence[float] | None = None,
+        area_range: Sequence[float] | None = None, max_attempts: int | None = None,
+        use_image_if_no_bounding_boxes: bool | None = None,
+        name: str | None = None) -> tuple[Tensor, Tensor, Tensor]:
+    """Return a random part of an image that shows enough of some object.
+
+    Args:
+        image_size: ``[height, width, channels]``, integers.
+        bounding_boxes: the objects, ``[batch, number, 4]`` float32: ``y1, x1, y2, x2`` in [0, 1].
+        seed: of the random numbers; see ``set_random_seed``.
+        seed2: the other seed; both follow from `seed` and the graph's if it is left out.
+        min_object_covered: at least this part of an object must lie inside (0.1 by default).
+        aspect_ratio_range: the limits of width divided by height (0.75, 1.33).
+        area_range: the limits of the part of the image's area (0.05, 1).
+        max_attempts: after this many the whole image is returned (100).
+        use_image_if_no_bounding_boxes: take the whole image as object if there is none.
+        name: name of the operation.
+
+    Returns:
+        ``begin`` and ``size`` for ``slice`` and the part as a box ``[1, 1, 4]`` for
+        :func:`draw_bounding_boxes`.
+    """
+    if seed2 is None:
+        seed, seed2 = get_seed(seed)
+    begin, size, box = raw_ops.SampleDistortedBoundingBox(
+        image_size=image_size, bounding_boxes=bounding_boxes, seed=seed or 0, seed2=seed2 or 0,
+        min_object_covered=0.1 if min_object_covered is None else min_object_covered,
+        aspect_ratio_range=list(aspect_ratio_range or (0.75, 1.33)),
+        area_range=list(area_range or (0.05, 1.0)),
+        max_attempts=100 if max_attempts is None else max_attempts,
+        use_image_if_no_bounding_boxes=bool(use_image_if_no_bounding_boxes), name=name)
+    return begin, size, box
+
+
+def extract_glimpse(input: Any, size: Any, offsets: Any, centered: bool | None = None,
+                    normalized: bool | None = None, uniform_noise: bool | None = None,
+                    name: str | None = None) -> Tensor:
+    """Return windows of images around points; noise where a window leaves its image.
+
+    Args:
+        input: ``[batch, height, width, channels]`` float32.
+        size: the height and width of the windows: two int32.
+        offsets: ``[batch, 2]`` float32: the centres of the windows, ``y, x``.
+        centered: count offsets from the centre of the image, to the corners at -1 and 1
+            (default); else from the upper left corner.
+        normalized: offsets are parts of the image's size (default); else pixels.
+        uniform_noise: uniform between the image's extremes (default); else normal with its mean
+            and deviation.
+        name: name of the operation.
+    """
+    return raw_ops.ExtractGlimpse(
+        input=input, size=size, offsets=offsets, centered=centered is not False,
+        normalized=normalized is not False, uniform_noise=uniform_noise is not False, name=name)

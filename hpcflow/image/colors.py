@@ -1,0 +1,249 @@
+"""Colours: value ranges, brightness, contrast, hue, saturation, gamma."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.dtypes import DType
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.image.shapes import as_image
+from hpcflow.ops.casting import cast, saturate_cast
+from hpcflow.ops.random_ops import random_uniform
+from hpcflow.ops.reductions import reduce_sum
+
+# Parts of red, green and blue in grey.
+_GREY = (0.2989, 0.5870, 0.1140)
+
+# ---------------------------------------------------------------- value ranges
+
+
+def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False,
+                        name: str | None = None) -> Tensor:
+    """Return `image` in another dtype, its values scaled to the range of that.
+
+    Floating-point images have values in [0, 1), integers up to the largest of their dtype.
+
+    Args:
+        image: a tensor of numbers.
+        dtype: the dtype of the result.
+        saturate: clip to the range of `dtype`; else values outside of it overflow.
+        name: name of the operation.
+    """
+    tensor = convert_to_tensor(image, name="image")
+    wanted, have = dtypes.as_dtype(dtype), tensor.dtype.base_dtype
+    if wanted == have:
+        return raw_ops.Identity(tensor, name=name)
+    with name_scope(name, "convert_image", [tensor]) as scope:
+        if have.is_integer and wanted.is_integer:
+            return _between_integers(tensor, have, wanted, saturate, scope)
+        if have.is_floating and wanted.is_floating:
+            return cast(tensor, wanted, name=scope)
+        if have.is_integer:
+            return raw_ops.Mul(cast(tensor, wanted), _number(1.0 / have.max, wanted), name=scope)
+        # Half a step more, so that rounding errors do not fall below an integer.
+        scaled = raw_ops.Mul(tensor, _number(wanted.max + 0.5, have))
+        return _as_type(scaled, wanted, saturate, scope)
+
+
+def _number(value: float, dtype: DType) -> Any:
+    return np.asarray(value, dtype.base_dtype.np)
+
+
+def _as_type(x: Tensor, dtype: DType, saturate: bool, name: str | None = None) -> Tensor:
+    return saturate_cast(x, dtype, name=name) if saturate else cast(x, dtype, name=name)
+
+
+def _between_integers(x: Tensor, have: DType, wanted: DType, saturate: bool, name: str) -> Tensor:
+    top, new_top = int(have.max), int(wanted.max)
+    if saturate and have.size < 4:  # clipping is defined for few dtypes
+        x = cast(x, dtypes.int32)
+    if top > new_top:
+        scale = _number((top + 1) // (new_top + 1), x.dtype)
+        return _as_type(raw_ops.Div(x, scale), wanted, saturate, name)
+    # A negative value may have no place in a wider unsigned dtype.
+    scale = _number((new_top + 1) // (top + 1), wanted)
+    return raw_ops.Mul(_as_type(x, wanted, saturate), scale, name=name)
+
+
+def _through_floats(image: Any, name: str | None, default: str, change: Any,
+                    saturate: bool) -> Tensor:
+    """``change(image as float32)`` in the dtype of `image`."""
+    with name_scope(name, default, [image]) as scope:
+        tensor = convert_to_tensor(image, name="image")
+        changed = change(convert_image_dtype(tensor, dtypes.float32))
+        return convert_image_dtype(changed, tensor.dtype.base_dtype, saturate=saturate, name=scope)
+
+
+# ---------------------------------------------------------------- adjustments
+
+
+def adjust_brightness(image: Any, delta: Any) -> Tensor:
+    """Return `image` with `delta` added to all values, in the scale of floating-point images."""
+    return _through_floats(image, None, "adjust_brightness", lambda x: raw_ops.Add(
+        x, cast(delta, dtypes.float32)), True)
+
+
+def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
+    """Return images whose differences from the mean of their channel are multiplied.
+
+    Args:
+        images: ``[..., height, width, channels]``; each image and channel has its own mean.
+        contrast_factor: a float.
+    """
+    return _through_floats(images, None, "adjust_contrast", lambda x: raw_ops.AdjustContrastv2(
+        x, contrast_factor), True)
+
+
+def adjust_gamma(image: Any, gamma: float = 1, gain: float = 1) -> Tensor:
+    """Return ``gain * image ** gamma``, with values taken as parts of their dtype's range.
+
+    The result is float32, in the range of the dtype of `image`.
+
+    Raises:
+        ValueError: if `gamma` is negative.
+    """
+    with name_scope(None, "adjust_gamma", [image, gamma, gain]):
+        if not isinstance(gamma, Tensor) and gamma < 0:
+            raise ValueError("Gamma should be a non-negative real number")
+        tensor = convert_to_tensor(image, name="image")
+        dtype = tensor.dtype.base_dtype
+        scale = np.float32(dtype.max - max(dtype.min, 0) if dtype.is_integer else 1.0)
+        part = raw_ops.RealDiv(cast(tensor, dtypes.float32), scale)
+        power = raw_ops.Pow(part, cast(gamma, dtypes.float32))
+        return raw_ops.Mul(raw_ops.Mul(power, scale), cast(gain, dtypes.float32))
+
+
+def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
+    """Return RGB images with their hue turned by `delta`, in [-1, 1], of a whole turn."""
+    return _through_floats(image, name, "adjust_hue", lambda x: raw_ops.AdjustHue(x, delta), False)
+
+
+def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
+    """Return RGB images with their saturation multiplied."""
+    return _through_floats(image, name, "adjust_saturation", lambda x: raw_ops.AdjustSaturation(
+        x, saturation_factor), False)
+
+
+# ---------------------------------------------------------------- random adjustments
+
+
+def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+    """Return :func:`adjust_brightness` by a random number within ``[-max_delta, max_delta)``."""
+    if max_delta < 0:
+        raise ValueError(f"max_delta must be non-negative but is {max_delta}")
+    return adjust_brightness(image, random_uniform([], -max_delta, max_delta, seed=seed))
+
+
+def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """Return :func:`adjust_contrast` by a random factor within ``[lower, upper)``."""
+    return adjust_contrast(image, _random_factor(lower, upper, seed))
+
+
+def random_saturation(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """Return :func:`adjust_saturation` by a random factor within ``[lower, upper)``."""
+    return adjust_saturation(image, _random_factor(lower, upper, seed))
+
+
+def _random_factor(lower: float, upper: float, seed: int | None) -> Tensor:
+    if upper <= lower:
+        raise ValueError(f"upper must be > lower: {upper}, {lower}")
+    if lower < 0:
+        raise ValueError(f"lower must be non-negative but is {lower}")
+    return random_uniform([], lower, upper, seed=seed)
+
+
+def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+    """Return :func:`adjust_hue` by a random part, within ``[-max_delta, max_delta)``, of a turn."""
+    if not 0 <= max_delta <= 0.5:
+        raise ValueError(f"max_delta must be within [0, 0.5] but is {max_delta}")
+    return adjust_hue(image, random_uniform([], -max_delta, max_delta, seed=seed))
+
+
+# ---------------------------------------------------------------- colour spaces
+
+
+def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
+    """Return hue, saturation and value, all in [0, 1], of RGB images ``[..., 3]``."""
+    return raw_ops.RGBToHSV(images=images, name=name)
+
+
+def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
+    """Return RGB images of hue, saturation and value ``[..., 3]``, all in [0, 1]."""
+    return raw_ops.HSVToRGB(images=images, name=name)
+
+
+def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
+    """Return ``[..., 1]``: the brightness of RGB images ``[..., 3]``, in their dtype."""
+    def weighted(x: Tensor) -> Tensor:
+        return reduce_sum(raw_ops.Mul(x, np.array(_GREY, np.float32)), -1, keep_dims=True)
+
+    return _through_floats(images, name, "rgb_to_grayscale", weighted, False)
+
+
+def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
+    """Return ``[..., 3]``: three copies of the only channel of images ``[..., 1]``."""
+    with name_scope(name, "grayscale_to_rgb", [images]) as scope:
+        tensor = convert_to_tensor(images, name="images")
+        leading = raw_ops.Fill(raw_ops.Reshape(raw_ops.Sub(raw_ops.Rank(tensor), np.int32(1)),
+                                               np.array([1], np.int32)), np.int32(1))
+        copies = raw_ops.ConcatV2([leading, np.array([3], np.int32)], np.int32(0))
+        result = raw_ops.Tile(tensor, copies, name=scope)
+        if tensor._dims is not None:
+            result.set_shape([*tensor._dims[:-1], 3])
+        return result
+
+
+# ---------------------------------------------------------------- statistics
+
+
+def per_image_standardization(image: Any) -> Tensor:
+    """Return images with mean 0 and standard deviation 1 each, as float32.
+
+    `image` is ``[height, width, channels]``, or a batch of such. The deviation counts as
+    ``1 / sqrt(number of values)`` at least, so that even images stay finite.
+    """
+    with name_scope(None, "per_image_standardization", [image]):
+        x = cast(as_image(image, (3, 4)), dtypes.float32)
+        axes = np.arange(-3, 0, dtype=np.int32)
+        count = raw_ops.RealDiv(cast(raw_ops.Size(x), dtypes.float32), _batch(x))
+        mean = raw_ops.Mean(x, axes, keep_dims=True)
+        squares = raw_ops.Mean(raw_ops.Square(x), axes, keep_dims=True)
+        variance = raw_ops.Relu(raw_ops.Sub(squares, raw_ops.Square(mean)))
+        deviation = raw_ops.Maximum(raw_ops.Sqrt(variance), raw_ops.Rsqrt(count))
+        return raw_ops.RealDiv(raw_ops.Sub(x, mean), deviation)
+
+
+def _batch(x: Tensor) -> Any:
+    """How many images there are, as float32."""
+    if len(x.shape) == 3:
+        return np.float32(1)
+    return cast(raw_ops.StridedSlice(raw_ops.Shape(x), [0], [1], [1], shrink_axis_mask=1),
+                dtypes.float32)
+
+
+def total_variation(images: Any, name: str | None = None) -> Tensor:
+    """Return the sum of the absolute differences of neighbouring pixels.
+
+    A scalar for one image ``[height, width, channels]``, one number per image for a batch.
+    """
+    with name_scope(name, "total_variation", [images]) as scope:
+        tensor = as_image(images, (3, 4))
+        rank = len(tensor.shape)
+        axes = np.arange(rank - 3, rank, dtype=np.int32)
+        parts = [raw_ops.Sum(raw_ops.Abs(_differences(tensor, axis)), axes)
+                 for axis in (rank - 3, rank - 2)]
+        return raw_ops.Add(*parts, name=scope)
+
+
+def _differences(x: Tensor, axis: int) -> Tensor:
+    rank = len(x.shape)
+    first = np.zeros(rank, np.int32)
+    first[axis] = 1
+    later = raw_ops.Slice(x, first, np.full(rank, -1, np.int32))
+    return raw_ops.Sub(later, raw_ops.Slice(x, 0 * first, raw_ops.Shape(later)))

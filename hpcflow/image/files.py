@@ -1,0 +1,125 @@
+"""Files: images from and to JPEG and PNG, images from GIF.
+
+Reading and writing needs Pillow (``pip install hpcflow[image]``).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+
+
+def decode_jpeg(contents: Any, channels: int | None = None, ratio: int | None = None,
+                fancy_upscaling: bool | None = None, try_recover_truncated: bool | None = None,
+                acceptable_fraction: float | None = None, dct_method: str | None = None,
+                name: str | None = None) -> Tensor:
+    """Return the image of a JPEG file: uint8 ``[height, width, channels]``.
+
+    Args:
+        contents: the bytes of the file, a scalar string.
+        channels: 0 (default): as in the file; 1: grey; 3: RGB.
+        ratio: 1, 2, 4 or 8: read the image in this part of its size.
+        fancy_upscaling: kept in the graph; colours are always interpolated.
+        try_recover_truncated: read what there is of a file that ends early.
+        acceptable_fraction: kept in the graph.
+        dct_method: kept in the graph; the accurate integer method is always used.
+        name: name of the operation.
+
+    Raises:
+        InvalidArgumentError: in the step, for a damaged file.
+    """
+    return raw_ops.DecodeJpeg(
+        contents=contents, channels=channels or 0, ratio=ratio or 1,
+        fancy_upscaling=fancy_upscaling is not False,
+        try_recover_truncated=bool(try_recover_truncated),
+        acceptable_fraction=1.0 if acceptable_fraction is None else acceptable_fraction,
+        dct_method=dct_method or "", name=name)
+
+
+def decode_png(contents: Any, channels: int | None = None, dtype: Any = None,
+               name: str | None = None) -> Tensor:
+    """Return the image of a PNG file: ``[height, width, channels]``.
+
+    Args:
+        contents: the bytes of the file, a scalar string.
+        channels: 0 (default): as in the file; 1: grey; 3: RGB; 4: RGBA.
+        dtype: uint8 (default) or uint16; samples of the other depth are scaled.
+        name: name of the operation.
+
+    Raises:
+        InvalidArgumentError: in the step, for a damaged file.
+    """
+    return raw_ops.DecodePng(contents=contents, channels=channels or 0,
+                             dtype=dtypes.uint8 if dtype is None else dtype, name=name)
+
+
+def decode_gif(contents: Any, name: str | None = None) -> Tensor:
+    """Return all frames of a GIF file: uint8 ``[frames, height, width, 3]``.
+
+    Raises:
+        InvalidArgumentError: in the step, for a damaged file.
+    """
+    return raw_ops.DecodeGif(contents=contents, name=name)
+
+
+def decode_image(contents: Any, channels: int | None = None, name: str | None = None) -> Tensor:
+    """Return the image of a JPEG, PNG or GIF file: uint8, of rank 3, or of rank 4 for GIF.
+
+    Args:
+        contents: the bytes of the file, a scalar string.
+        channels: 0 (default): as in the file; 1: grey (not of GIF); 3: RGB.
+        name: name of the operation.
+
+    Raises:
+        ValueError: for other `channels`.
+        InvalidArgumentError: in the step, for a damaged file or another format.
+    """
+    if channels not in (None, 0, 1, 3):
+        raise ValueError(f"channels must be in (None, 0, 1, 3) but is {channels}")
+    return raw_ops.DecodeImage(contents=contents, channels=channels or 0,
+                               name=name or "decode_image")
+
+
+def encode_jpeg(image: Any, format: str | None = None, quality: int | None = None,
+                progressive: bool | None = None, optimize_size: bool | None = None,
+                chroma_downsampling: bool | None = None, density_unit: str | None = None,
+                x_density: int | None = None, y_density: int | None = None,
+                xmp_metadata: str | None = None, name: str | None = None) -> Tensor:
+    """Return the bytes of a JPEG file, a scalar string.
+
+    Args:
+        image: uint8 ``[height, width, channels]`` with 1 or 3 channels.
+        format: ``"grayscale"``, ``"rgb"`` or ``""`` (default): by the number of channels.
+        quality: 0 to 100 (95 by default).
+        progressive: let the image appear in several passes.
+        optimize_size: a smaller file, at the cost of time.
+        chroma_downsampling: keep a quarter of the colour values (default).
+        density_unit: ``"in"`` (default) or ``"cm"``: the unit of the densities.
+        x_density: pixels per unit across (300 by default).
+        y_density: pixels per unit down (300 by default).
+        xmp_metadata: embedded in the file if not empty.
+        name: name of the operation.
+    """
+    return raw_ops.EncodeJpeg(
+        image=image, format=format or "", quality=95 if quality is None else quality,
+        progressive=bool(progressive), optimize_size=bool(optimize_size),
+        chroma_downsampling=chroma_downsampling is not False, density_unit=density_unit or "in",
+        x_density=300 if x_density is None else x_density,
+        y_density=300 if y_density is None else y_density, xmp_metadata=xmp_metadata or "",
+        name=name)
+
+
+def encode_png(image: Any, compression: int | None = None, name: str | None = None) -> Tensor:
+    """Return the bytes of a PNG file, a scalar string.
+
+    Args:
+        image: uint8 or uint16 ``[height, width, channels]``: grey (1), with alpha (2), RGB (3) or
+            RGBA (4).
+        compression: 0 (none) to 9 (smallest); -1 (default): the compressor's choice.
+        name: name of the operation.
+    """
+    return raw_ops.EncodePng(image=image, compression=-1 if compression is None else compression,
+                             name=name)

@@ -1,0 +1,249 @@
+"""Parts and positions: flips, turns, crops and paddings of images."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.image.shapes import as_image, checked, known, sizes
+from hpcflow.ops.cond import cond
+from hpcflow.ops.random_ops import random_uniform
+
+# ---------------------------------------------------------------- flips and turns
+
+
+def flip_left_right(image: Any) -> Tensor:
+    """Return the mirror image of ``[..., height, width, channels]``: columns in reverse order.
+
+    `image` is one image, or a batch.
+    """
+    return _reversed(as_image(image, (3, 4)), -2)
+
+
+def flip_up_down(image: Any) -> Tensor:
+    """Return ``[..., height, width, channels]`` with the rows in reverse order.
+
+    `image` is one image, or a batch.
+    """
+    return _reversed(as_image(image, (3, 4)), -3)
+
+
+def _reversed(image: Tensor, *axes: int) -> Tensor:
+    """With the order along axes, counted from the last, reversed."""
+    return raw_ops.ReverseV2(image, np.array(axes, np.int32) + len(image.shape))
+
+
+def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
+    """Return `image`, or its :func:`flip_left_right`, each in half of the steps."""
+    return _random_flip(image, -2, seed)
+
+
+def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
+    """Return `image`, or its :func:`flip_up_down`, each in half of the steps."""
+    return _random_flip(image, -3, seed)
+
+
+def _random_flip(image: Any, axis: int, seed: int | None) -> Tensor:
+    tensor = as_image(image)
+    coin = raw_ops.Less(random_uniform([], 0, 1.0, seed=seed), np.float32(0.5))
+    result = cond(coin, lambda: _reversed(tensor, axis), lambda: tensor)
+    result.set_shape(tensor.shape)
+    return result
+
+
+def transpose_image(image: Any) -> Tensor:
+    """Return ``[..., width, height, channels]`` of ``[..., height, width, channels]``."""
+    tensor = as_image(image, (3, 4))
+    order = [0, 2, 1, 3] if len(tensor.shape) == 4 else [1, 0, 2]
+    return raw_ops.Transpose(tensor, np.array(order, np.int32))
+
+
+def rot90(image: Any, k: Any = 1, name: str | None = None) -> Tensor:
+    """Return ``[..., height, width, channels]`` turned counter-clockwise by quarters of a turn.
+
+    `k` is an integer, or a scalar int32 tensor.
+    """
+    with name_scope(name, "rot90", [image, k]) as scope:
+        tensor = as_image(image, (3, 4))
+        turns = known(k)
+        if isinstance(turns, int):
+            return raw_ops.Identity(_TURNS[turns % 4](tensor), name=scope)
+        left = raw_ops.FloorMod(turns, np.int32(4))
+        odd = raw_ops.Equal(raw_ops.FloorMod(left, np.int32(2)), np.int32(1))
+
+        def choose(first: int, second: int) -> Tensor:
+            is_first = raw_ops.Equal(left, np.int32(first))
+            return cond(is_first, lambda: _TURNS[first](tensor), lambda: _TURNS[second](tensor))
+
+        result = cond(odd, lambda: choose(1, 3), lambda: choose(0, 2), name=scope)
+        *batch, _, _, channels = tensor.shape.as_list()
+        result.set_shape([*batch, None, None, channels])
+        return result
+
+
+_TURNS: tuple[Callable, ...] = (
+    raw_ops.Identity,
+    lambda x: _reversed(transpose_image(x), -3),
+    lambda x: _reversed(x, -3, -2),
+    lambda x: transpose_image(_reversed(x, -3)),
+)
+
+
+# ---------------------------------------------------------------- crops and paddings
+
+
+def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any,
+                         target_width: Any) -> Tensor:
+    """Return the part of images that begins at the offsets and has the target size.
+
+    Args:
+        image: ``[height, width, channels]``, or a batch of such.
+        offset_height: the first row.
+        offset_width: the first column.
+        target_height: the number of rows.
+        target_width: the number of columns.
+
+    Raises:
+        ValueError: if the part does not lie within the image.
+    """
+    with name_scope(None, "crop_to_bounding_box", [image]):
+        tensor = as_image(image, (3, 4))
+        height, width = sizes(tensor)
+        top, left, rows, columns = map(known, (offset_height, offset_width, target_height,
+                                               target_width))
+        tensor = checked(
+            tensor, (_ge(left, 0), "offset_width must be >= 0."),
+            (_ge(top, 0), "offset_height must be >= 0."),
+            (_gt(columns, 0), "target_width must be > 0."),
+            (_gt(rows, 0), "target_height must be > 0."),
+            (_ge(width, columns + left), "width must be >= target + offset."),
+            (_ge(height, rows + top), "height must be >= target + offset."))
+        batch = len(tensor.shape) - 3
+        begin, size = [*[0] * batch, top, left, 0], [*[-1] * batch, rows, columns, -1]
+        return raw_ops.Slice(tensor, _vector(begin), _vector(size))
+
+
+def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any,
+                        target_width: Any) -> Tensor:
+    """Return images of the target size with `image` at the offsets and zeros around it.
+
+    Args:
+        image: ``[height, width, channels]``, or a batch of such.
+        offset_height: rows of zeros above.
+        offset_width: columns of zeros to the left.
+        target_height: the height of the result.
+        target_width: the width of the result.
+
+    Raises:
+        ValueError: if the image does not fit.
+    """
+    with name_scope(None, "pad_to_bounding_box", [image]):
+        tensor = as_image(image, (3, 4))
+        height, width = sizes(tensor)
+        top, left, rows, columns = map(known, (offset_height, offset_width, target_height,
+                                               target_width))
+        below, right = rows - top - height, columns - left - width
+        tensor = checked(
+            tensor, (_ge(top, 0), "offset_height must be >= 0"),
+            (_ge(left, 0), "offset_width must be >= 0"),
+            (_ge(right, 0), "width must be <= target - offset"),
+            (_ge(below, 0), "height must be <= target - offset"))
+        pairs = [*[0, 0] * (len(tensor.shape) - 3), top, below, left, right, 0, 0]
+        result = raw_ops.Pad(tensor, raw_ops.Reshape(_vector(pairs), np.array([-1, 2], np.int32)))
+        dims = [None if isinstance(n, Tensor) else n for n in (rows, columns)]
+        result.set_shape([*tensor.shape.as_list()[:-3], *dims, tensor.shape.as_list()[-1]])
+        return result
+
+
+def _vector(values: list) -> Any:
+    """Integers and scalar tensors as one vector."""
+    if not any(isinstance(v, Tensor) for v in values):
+        return convert_to_tensor(np.array(values, np.int32))
+    return raw_ops.Pack([convert_to_tensor(v, dtypes.int32) for v in values])
+
+
+def _ge(a: Any, b: Any) -> Any:
+    return raw_ops.GreaterEqual(*_pair(a, b)) if _any_tensor(a, b) else a >= b
+
+
+def _gt(a: Any, b: Any) -> Any:
+    return raw_ops.Greater(*_pair(a, b)) if _any_tensor(a, b) else a > b
+
+
+def _any_tensor(*values: Any) -> bool:
+    return any(isinstance(v, Tensor) for v in values)
+
+
+def _pair(a: Any, b: Any) -> list[Tensor]:
+    return [convert_to_tensor(v, dtypes.int32) for v in (a, b)]
+
+
+def _max(a: Any, b: Any) -> Any:
+    return raw_ops.Maximum(*_pair(a, b)) if _any_tensor(a, b) else builtins.max(a, b)
+
+
+def _min(a: Any, b: Any) -> Any:
+    return raw_ops.Minimum(*_pair(a, b)) if _any_tensor(a, b) else builtins.min(a, b)
+
+
+def resize_image_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
+    """Return images of the target size: cropped centrally, or with zeros around them.
+
+    Args:
+        image: ``[height, width, channels]``, or a batch of such.
+        target_height: the height of the result, positive.
+        target_width: the width of the result, positive.
+    """
+    with name_scope(None, "resize_image_with_crop_or_pad", [image]):
+        tensor = as_image(image, (3, 4))
+        rows, columns = known(target_height), known(target_width)
+        tensor = checked(tensor, (_gt(columns, 0), "target_width must be > 0."),
+                         (_gt(rows, 0), "target_height must be > 0."))
+        height, width = sizes(tensor)
+        cropped = crop_to_bounding_box(
+            tensor, _max((height - rows) // 2, 0), _max((width - columns) // 2, 0),
+            _min(rows, height), _min(columns, width))
+        return pad_to_bounding_box(cropped, _max((rows - height) // 2, 0),
+                                   _max((columns - width) // 2, 0), rows, columns)
+
+
+def central_crop(image: Any, central_fraction: float) -> Tensor:
+    """Return the central part of images: this fraction of both sides.
+
+    Args:
+        image: ``[height, width, channels]``, or a batch of such.
+        central_fraction: within (0, 1].
+
+    Raises:
+        ValueError: for another `central_fraction`.
+    """
+    tensor = as_image(image, (3, 4))
+    if not 0.0 < central_fraction <= 1.0:
+        raise ValueError(f"central_fraction must be within (0, 1] but is {central_fraction}")
+    if central_fraction == 1.0:
+        return tensor
+    edges = [_edge(size, central_fraction) for size in sizes(tensor)]
+    (top, rows), (left, columns) = [(e, size - 2 * e) for e, size in zip(edges, sizes(tensor))]
+    *batch, _, _, channels = tensor.shape.as_list()
+    part = raw_ops.Slice(tensor, _vector([*[0] * len(batch), top, left, 0]),
+                         _vector([*[-1] * len(batch), rows, columns, -1]))
+    part.set_shape([*batch, *(None if isinstance(n, Tensor) else n for n in (rows, columns)),
+                    channels])
+    return part
+
+
+def _edge(size: Any, fraction: float) -> Any:
+    """How much to cut off at either end."""
+    if isinstance(size, int):
+        return int((size - size * fraction) / 2)
+    exact = raw_ops.Cast(size, DstT=dtypes.float64)
+    cut = raw_ops.Mul(raw_ops.Sub(exact, raw_ops.Mul(exact, np.float64(fraction))), np.float64(0.5))
+    return raw_ops.Cast(cut, DstT=dtypes.int32)

@@ -1,0 +1,131 @@
+"""Sizes: resized images, and resized crops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value, show
+
+
+class ResizeMethod:
+    """The methods of :func:`resize_images`."""
+
+    BILINEAR = 0
+    NEAREST_NEIGHBOR = 1
+    BICUBIC = 2
+    AREA = 3
+
+
+def resize_bilinear(images: Any, size: Any, align_corners: bool | None = None,
+                    name: str | None = None) -> Tensor:
+    """Return images resized by interpolation between the four nearest pixels, as float32.
+
+    Args:
+        images: ``[batch, height, width, channels]`` of numbers.
+        size: the new height and width: two int32.
+        align_corners: let the centres of the corner pixels fall on each other; else output pixel
+            ``i`` lies at ``i * old / new``.
+        name: name of the operation.
+    """
+    return raw_ops.ResizeBilinear(images=images, size=size, align_corners=bool(align_corners),
+                                  name=name)
+
+
+def resize_nearest_neighbor(images: Any, size: Any, align_corners: bool | None = None,
+                            name: str | None = None) -> Tensor:
+    """Return images resized by repeating or leaving out pixels; the dtype stays.
+
+    See :func:`resize_bilinear` for the arguments.
+    """
+    return raw_ops.ResizeNearestNeighbor(images=images, size=size,
+                                         align_corners=bool(align_corners), name=name)
+
+
+def resize_bicubic(images: Any, size: Any, align_corners: bool | None = None,
+                   name: str | None = None) -> Tensor:
+    """Return images resized by cubic convolution over 16 pixels, as float32.
+
+    See :func:`resize_bilinear` for the arguments.
+    """
+    return raw_ops.ResizeBicubic(images=images, size=size, align_corners=bool(align_corners),
+                                 name=name)
+
+
+def resize_area(images: Any, size: Any, align_corners: bool | None = None,
+                name: str | None = None) -> Tensor:
+    """Return images resized by the means of the areas that pixels cover, as float32.
+
+    See :func:`resize_bilinear` for the arguments.
+    """
+    return raw_ops.ResizeArea(images=images, size=size, align_corners=bool(align_corners),
+                              name=name)
+
+
+_METHODS = {
+    ResizeMethod.BILINEAR: resize_bilinear,
+    ResizeMethod.NEAREST_NEIGHBOR: resize_nearest_neighbor,
+    ResizeMethod.BICUBIC: resize_bicubic,
+    ResizeMethod.AREA: resize_area,
+}
+
+
+def resize_images(images: Any, size: Any, method: int = ResizeMethod.BILINEAR,
+                  align_corners: bool = False) -> Tensor:
+    """Return one image or a batch resized to `size` by one of :class:`ResizeMethod`.
+
+    Images that are known to have this size are returned as they are, in their own dtype.
+
+    Args:
+        images: ``[height, width, channels]``, or a batch of such.
+        size: the new height and width: two int32.
+        method: how.
+        align_corners: see :func:`resize_bilinear`.
+
+    Raises:
+        ValueError: for another rank, size or method.
+    """
+    tensor = convert_to_tensor(images, name="images")
+    dims = tensor._dims
+    if dims is None:
+        raise ValueError("'images' contains no shape.")
+    if len(dims) not in (3, 4):
+        raise ValueError(f"'images' must have either 3 or 4 dimensions but has shape {show(dims)}")
+    wanted = convert_to_tensor(size, dtypes.int32, name="size")
+    if wanted._dims is not None and wanted._dims not in ((2,), (None,)):
+        raise ValueError("'size' must be a 1-D Tensor of 2 elements: new_height, new_width")
+    value = constant_value(wanted)
+    if value is not None and tuple(value) == dims[-3:-1]:
+        return tensor
+    if method not in _METHODS:
+        raise ValueError(f"Resize method is not implemented: {method!r}")
+    batch = tensor if len(dims) == 4 else raw_ops.ExpandDims(tensor, np.int32(0))
+    resized = _METHODS[method](batch, wanted, align_corners)
+    return resized if len(dims) == 4 else raw_ops.Squeeze(resized, squeeze_dims=[0])
+
+
+def crop_and_resize(image: Any, boxes: Any, box_ind: Any, crop_size: Any, method: str = "bilinear",
+                    extrapolation_value: float = 0, name: str | None = None) -> Tensor:
+    """Return parts of images, all resized to one size, as float32.
+
+    Args:
+        image: ``[batch, height, width, channels]``.
+        boxes: ``[number, 4]`` float32: ``y1, x1, y2, x2``, where 0 and 1 are the centres of the
+            corner pixels; a box with ``y1 > y2`` is flipped.
+        box_ind: ``[number]`` int32: which image each box is of.
+        crop_size: the height and width of the results: two int32.
+        method: ``"bilinear"``.
+        extrapolation_value: for what lies outside of an image.
+        name: name of the operation.
+
+    Raises:
+        OutOfRangeError: in the step, for a `box_ind` outside of the batch.
+    """
+    return raw_ops.CropAndResize(image=image, boxes=boxes, box_ind=box_ind, crop_size=crop_size,
+                                 method=method, extrapolation_value=float(extrapolation_value),
+                                 name=name)

@@ -1,0 +1,157 @@
+"""Element-wise programs as one loop, compiled by Numba where that is installed.
+
+A program is compiled in a background thread, and only when the time spent on it without has shown
+that it is worth it: never in a first run. Only operations are compiled whose result the standard
+fixes to the last bit; the loop does them in the same order, without contraction, so that compiled
+and interpreted programs give the same bits.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+import numpy as np
+
+from hpcflow import config
+
+# Seconds spent on a program before it is compiled.
+WORTH_SECONDS = 0.1
+_MOST_PROGRAMS = 4096  # that are remembered
+
+_BOTH = {"add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}",
+         "negative": "-{0}", "square": "{0} * {0}",
+         "maximum": "{0} if {0} >= {1} or {0} != {0} else {1}",
+         "minimum": "{0} if {0} <= {1} or {0} != {0} else {1}"}
+_FLOATS = {**_BOTH, "true_divide": "{0} / {1}", "divide": "{0} / {1}", "sqrt": "np.sqrt({0})",
+           "absolute": "abs({0})", "reciprocal": "one / {0}",
+           "sign": "one if {0} > zero else (-one if {0} < zero else "
+                   "(zero if {0} == zero else {0}))"}
+_INTEGERS = _BOTH
+_TYPES = {"float32": _FLOATS, "float64": _FLOATS, "int32": _INTEGERS, "int64": _INTEGERS}
+
+
+def supports(name: str, dtype: str) -> bool:
+    """True if NumPy's ufunc `name` on `dtype` (of inputs and output) may be part of a program."""
+    return name in _TYPES.get(dtype, ())
+
+
+class Program:
+    """A loop over the elements of arrays of one shape and dtype.
+
+    ``steps`` are (target, ufunc, arguments) over names: ``a0, a1, ...`` arrays, ``s0, s1, ...``
+    scalars, anything else values of the same element; ``stores`` are (array, value) pairs.
+    """
+
+    def __init__(self, dtype: str, arrays: int, scalars: int,
+                 steps: Sequence[tuple[str, str, tuple[str, ...]]],
+                 stores: Sequence[tuple[str, str]]) -> None:
+        self.dtype = dtype
+        self.arrays = arrays
+        self.scalars = scalars
+        self.stored = {array for array, _ in stores}
+        self.source = _source(dtype, arrays, scalars, steps, stores)
+
+
+def _source(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequence) -> str:
+    templates = _TYPES[dtype]
+    parameters = [*(f"a{i}" for i in range(arrays)), *(f"s{i}" for i in range(scalars))]
+    # From 0, so that no index can be negative: only then is the loop vectorized.
+    lines = [f"def loop({', '.join(parameters)}):",
+             f"    one, zero = np.{dtype}(1), np.{dtype}(0)",
+             "    for i in range(a0.size):"]
+    loaded = {name for _, _, arguments in steps for name in arguments if name[0] == "a"}
+    lines += [f"        e{name} = {name}[i]" for name in sorted(loaded)]
+    for target, ufunc, arguments in steps:
+        values = [f"e{a}" if a[0] == "a" else a for a in arguments]
+        lines.append(f"        {target} = np.{dtype}({templates[ufunc].format(*values)})")
+    lines += [f"        {array}[i] = {f'e{value}' if value[0] == 'a' else value}"
+              for array, value in stores]
+    return "\n".join(lines) + "\n"
+
+
+class Compiled:
+    """A program's function when there is one: ``function(*arrays, *scalars)``.
+
+    ``spent(seconds)`` tells how long the program took without it.
+    """
+
+    __slots__ = ("program", "function", "_seconds", "_asked")
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.function: Callable | None = None
+        self._seconds = 0.0
+        self._asked = not enabled()
+
+    def spent(self, seconds: float) -> None:
+        """The program ran without being compiled."""
+        self._seconds += seconds
+        if self._seconds > WORTH_SECONDS and not self._asked:
+            self._asked = True
+            _ask(self)
+
+
+_programs: dict[tuple[str, str], Compiled] = {}
+_lock = threading.Lock()
+_queue: SimpleQueue[Compiled] = SimpleQueue()
+_thread: threading.Thread | None = None
+
+
+def compiled(program: Program) -> Compiled:
+    """The one :class:`Compiled` of all programs with this text."""
+    key = (program.dtype, program.source)
+    found = _programs.get(key)
+    if found is None:
+        if len(_programs) >= _MOST_PROGRAMS:
+            _programs.clear()
+        found = _programs.setdefault(key, Compiled(program))
+    return found
+
+
+def enabled() -> bool:
+    """True if there is Numba, and HPCFLOW_JIT lets it be used."""
+    return config.flags.jit and importlib.util.find_spec("numba") is not None
+
+
+def wait() -> None:
+    """Until everything that was asked for is compiled (for tests and measurements)."""
+    done = threading.Event()
+    _ask(done)  # type: ignore[arg-type]
+    done.wait()
+
+
+def _ask(item: Compiled) -> None:
+    global _thread
+    with _lock:
+        _queue.put(item)
+        if _thread is None:
+            _thread = threading.Thread(target=_serve, daemon=True, name="hpcflow-compiler")
+            _thread.start()
+
+
+def _serve() -> None:
+    while True:
+        item = _queue.get()
+        if isinstance(item, threading.Event):
+            item.set()
+        else:
+            try:
+                item.function = _compile(item.program)
+            except Exception:  # noqa: BLE001  (it runs without)
+                item.function = None
+
+
+def _compile(program: Program) -> Callable:
+    import numba
+
+    scope: dict[str, Any] = {"np": np}
+    exec(compile(program.source, "<hpcflow loop>", "exec"), scope)
+    kind = getattr(numba, program.dtype)
+    arrays = [numba.types.Array(kind, 1, "C", readonly=f"a{i}" not in program.stored)
+              for i in range(program.arrays)]
+    signature = (*arrays, *[kind] * program.scalars)
+    return numba.njit(signature, nogil=True, error_model="numpy")(scope["loop"])

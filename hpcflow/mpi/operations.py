@@ -1,0 +1,133 @@
+"""Collective operations, as ops of the graph.
+
+All ranks run the same ones in the same order. The ranks that take part are all ranks of the job; in
+a session with the target of a server, all tasks of the job (``worker``, say) that the operation is
+placed on. A process of its own is a group of one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.indexed_slices import IndexedSlices
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.collectives import add_op, rank_and_size
+
+_REDUCTIONS = ("sum", "mean", "min", "max")
+
+
+def allreduce(tensor: Any, reduction: str = "sum", name: str | None = None) -> Any:
+    """Return `tensor` reduced over the ranks, element by element, on every rank.
+
+    Args:
+        tensor: of one shape and type on all ranks; an ``IndexedSlices``, whose rows are gathered;
+            or a list of tensors of one type, which are reduced at once.
+        reduction: "sum", "mean" (floating and complex types), "min" or "max" (not of complex
+            ones). Of booleans there are only "min" (all) and "max" (any). Types of 16 bits are
+            added in 32 and rounded once.
+        name: name of the op; where it is given, all ranks must give the same.
+
+    The bits of the result do not depend on timing. Raises ``ValueError`` for a reduction that
+    there is not, ``TypeError`` for one that the type does not have. Ranks that disagree about
+    shapes or types get an ``InvalidArgumentError`` when the step runs.
+    """
+    if isinstance(tensor, IndexedSlices):
+        return _allreduce_slices(tensor, reduction, name)
+    several = isinstance(tensor, (list, tuple)) and any(isinstance(t, Tensor) for t in tensor)
+    tensors = [convert_to_tensor(t) for t in (tensor if several else [tensor])]
+    check_reduction(reduction, tensors[0].dtype)
+    found = add_op("MpiAllreduce", tensors, reduction=reduction.encode(), key=_key(name),
+                   name=name or "allreduce")
+    found = found if isinstance(found, list) else [found]
+    return found if several else found[0]
+
+
+def _allreduce_slices(slices: IndexedSlices, reduction: str, name: str | None) -> IndexedSlices:
+    if reduction not in ("sum", "mean"):
+        raise ValueError(f"IndexedSlices are reduced by 'sum' or 'mean', got {reduction!r}")
+    check_reduction(reduction, slices.dtype)
+    with name_scope(name, "allreduce", [slices.values, slices.indices]) as scope:
+        values = slices.values
+        if reduction == "mean":
+            _, size = rank_and_size()
+            values = values / raw_ops.Cast(size, DstT=values.dtype.base_dtype)
+        key = scope.rstrip("/") if name else None
+        return IndexedSlices(allgather(values, key and f"{key}/values"),
+                             allgather(slices.indices, key and f"{key}/indices"),
+                             slices.dense_shape)
+
+
+def broadcast(tensor: Any, root: int = 0, name: str | None = None) -> Any:
+    """Return the value that `tensor` has on rank `root`, on every rank.
+
+    `tensor` is a tensor, or a list of tensors of one type; shapes and types are the same on all
+    ranks. Raises as :func:`allreduce`; a root that does not exist is an ``InvalidArgumentError``.
+    """
+    several = isinstance(tensor, (list, tuple)) and any(isinstance(t, Tensor) for t in tensor)
+    tensors = [convert_to_tensor(t) for t in (tensor if several else [tensor])]
+    found = add_op("MpiBroadcast", tensors, root=root, key=_key(name), name=name or "broadcast")
+    found = found if isinstance(found, list) else [found]
+    return found if several else found[0]
+
+
+def allgather(tensor: Any, name: str | None = None) -> Tensor:
+    """Return the rows of `tensor` of all ranks, in the order of the ranks.
+
+    The first dimension may differ between ranks, the others must not. Raises ``ValueError`` for a
+    scalar.
+    """
+    tensor = _with_rows(tensor, "allgather")
+    return add_op("MpiAllgather", tensor, key=_key(name), name=name or "allgather")[0]
+
+
+def reduce_scatter(tensor: Any, reduction: str = "sum", name: str | None = None) -> Tensor:
+    """Return this rank's part of the rows of `tensor` reduced over the ranks.
+
+    `tensor` has one shape on all ranks; the number of ranks must divide its first dimension.
+    Arguments and errors as of :func:`allreduce`, and ``ValueError`` for a scalar.
+    """
+    tensor = _with_rows(tensor, "reduce_scatter")
+    check_reduction(reduction, tensor.dtype)
+    return add_op("MpiReduceScatter", tensor, reduction=reduction.encode(), key=_key(name),
+                  name=name or "reduce_scatter")
+
+
+def alltoall(tensor: Any, name: str | None = None) -> Tensor:
+    """Return what the ranks have for this one: of each rank's rows one part, this rank's.
+
+    `tensor` has one shape on all ranks, the number of ranks must divide its first dimension; the
+    result has the same shape. Raises ``ValueError`` for a scalar.
+    """
+    tensor = _with_rows(tensor, "alltoall")
+    return add_op("MpiAlltoall", tensor, key=_key(name), name=name or "alltoall")
+
+
+def barrier(name: str | None = None) -> Operation:
+    """Return an operation that is done when all ranks have come to it."""
+    return add_op("MpiBarrier", key=_key(name), name=name or "barrier")
+
+
+def check_reduction(reduction: str, dtype: Any) -> None:
+    """``ValueError`` if there is no such reduction, ``TypeError`` if `dtype` does not have it."""
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"reduction must be one of {', '.join(_REDUCTIONS)}, got {reduction!r}")
+    dtype = dtypes.as_dtype(dtype).base_dtype
+    has = {"sum": not dtype.is_bool, "mean": dtype.is_floating or dtype.is_complex,
+           "min": not dtype.is_complex, "max": not dtype.is_complex}
+    if not has[reduction]:
+        raise TypeError(f"There is no {reduction} of {dtype.name} values over ranks")
+
+
+def _with_rows(tensor: Any, what: str) -> Tensor:
+    tensor = convert_to_tensor(tensor)
+    if tensor._dims == ():
+        raise ValueError(f"{what} needs a tensor with at least one dimension, got a scalar")
+    return tensor
+
+
+def _key(name: str | None) -> bytes:
+    return (name or "").encode()

@@ -1,0 +1,36 @@
+"""The devices of this process, as ``python.client.device_lib`` of 1.x lists them."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NamedTuple
+
+from hpcflow.graph.graph import Graph
+from hpcflow.runtime.session import Session
+
+
+class DeviceAttributes(NamedTuple):
+    """One device: its name in the process, its type, and its memory in bytes."""
+
+    name: str
+    device_type: str
+    memory_limit: int
+    physical_device_desc: str = ""
+
+
+def list_local_devices(session_config: Any = None) -> list[DeviceAttributes]:
+    """Return the devices that a session of this process may use."""
+    with Session(graph=Graph(), config=session_config) as session:
+        return [DeviceAttributes(_local_name(d.name), d.type, _memory(d.type))
+                for d in session.list_devices()]
+
+
+def _local_name(name: str) -> str:
+    return "/" + name.rpartition("/")[2].removeprefix("device:").lower()
+
+
+def _memory(device_type: str) -> int:
+    """The machine's memory for CPUs; what a GPU has is not asked for."""
+    if device_type != "CPU":
+        return 0
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

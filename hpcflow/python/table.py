@@ -1,0 +1,188 @@
+"""What is behind the module paths of 1.x."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """What one path shows: the names of `sources` (module paths), the first that has a name
+    winning, and before them `names`, each with the ``module:object`` that it stands for."""
+
+    sources: tuple[str, ...]
+    names: Mapping[str, str] = MappingProxyType({})
+
+
+RAW = "raw"  # a source: the builders of all op types, by the names of generated functions
+
+_API = "hpcflow"
+_NN = "hpcflow.nn"
+_TRAIN = "hpcflow.train"
+_GRAPH = "hpcflow.graph."
+_PROTO = "tensorboard.compat.proto."
+_MORE_PROTOS = "hpcflow.protos"
+
+
+def _from(module: str, *names: str) -> dict[str, str]:
+    return {name: f"{module}:{name}" for name in names}
+
+
+_FRAMEWORK = {
+    "common_shapes": Entry((_GRAPH + "shape_inference",)),
+    "constant_op": Entry((_API,)),
+    "device": Entry(("hpcflow.device_spec",)),
+    "dtypes": Entry(("hpcflow.dtypes",)),
+    "errors": Entry(("hpcflow.errors",)),
+    "errors_impl": Entry(("hpcflow.errors",)),
+    "framework_lib": Entry((_API,)),
+    "function": Entry(("hpcflow.framework.function",)),
+    "graph_io": Entry((_TRAIN,)),
+    "graph_util": Entry(("hpcflow.graph_util",)),
+    "graph_util_impl": Entry(("hpcflow.graph_util",)),
+    "importer": Entry((), _from("hpcflow", "import_graph_def")),
+    "meta_graph": Entry(("hpcflow.train.meta_graph",)),
+    "op_def_library": Entry((_GRAPH + "build",)),
+    "ops": Entry((_API, _GRAPH + "convert", _GRAPH + "graph", _GRAPH + "indexed_slices",
+                  _GRAPH + "opdef", _GRAPH + "operation"),
+                 _from(_GRAPH + "legacy", "get_gradient_function", "name_from_scope_name",
+                       "strip_name_scope", "prepend_name_scope", "get_all_collection_keys",
+                       "add_to_collections")),
+    "random_seed": Entry(("hpcflow.ops.random_ops",), _from("hpcflow", "set_random_seed")),
+    "sparse_tensor": Entry((_GRAPH + "sparse_tensor",)),
+    "tensor_shape": Entry(("hpcflow.shapes",)),
+    "tensor_util": Entry((_GRAPH + "tensor_proto", _GRAPH + "shape_inference"),
+                         {"MakeNdarray": "hpcflow.contrib.util:make_ndarray",
+                          **_from(_GRAPH + "legacy", "is_tensor", "constant_value_as_shape")}),
+    "test_util": Entry(("hpcflow.test_util", "hpcflow.test_util.layouts"),
+                       {"TensorFlowTestCase": "hpcflow.test_util:TestCase"}),
+    "versions": Entry((_API,)),
+}  # fmt: skip
+
+_OP_MODULES = {
+    "array_grad": (), "array_ops": (), "candidate_sampling_ops": (_NN,), "check_ops": (),
+    "clip_ops": (), "confusion_matrix": (), "control_flow_grad": (), "control_flow_ops": (
+        "hpcflow.ops.grouping", "hpcflow.ops.cond_context", "hpcflow.ops.while_context"),
+    "ctc_ops": (_NN,), "data_flow_grad": (), "data_flow_ops": (), "embedding_ops": (_NN,),
+    "functional_ops": (), "gradients": (), "gradients_impl": (), "histogram_ops": (),
+    "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",), "init_ops":
+    ("hpcflow.ops.initializers",),
+    "io_ops": (), "linalg_ops": (), "logging_ops": (), "lookup_ops": ("hpcflow.contrib.lookup",),
+    "math_grad": (), "math_ops": (), "metrics": ("hpcflow.metrics",),
+    "nn": (_NN,), "nn_grad": (_NN,), "nn_impl": (_NN,), "nn_ops": (_NN,),
+    "numerics": (), "parsing_ops": (), "partitioned_variables": (), "random_ops": (),
+    "resource_variable_ops": (), "rnn": (_NN, "hpcflow.contrib.rnn"),
+    "rnn_cell": ("hpcflow.contrib.rnn",), "rnn_cell_impl": ("hpcflow.contrib.rnn",),
+    "script_ops": (), "session_ops": (), "sets": ("hpcflow.ops.sets",),
+    "sets_impl": ("hpcflow.ops.sets",),
+    "sparse_grad": (), "sparse_ops": (), "special_math_ops": (), "spectral_ops":
+    ("hpcflow.spectral",), "standard_ops": (), "state_grad": (),
+    "string_ops": (), "summary_ops": (), "template": (), "tensor_array_grad": (),
+    "tensor_array_ops": (), "variable_scope": ("hpcflow.ops.variable_scope",
+                                               "hpcflow.ops.variable_store"),
+    "variables": ("hpcflow.ops.variables", "hpcflow.ops.partitioned"),
+}  # fmt: skip
+_GENERATED = (
+    "array", "candidate_sampling", "control_flow", "ctc", "data_flow", "functional", "image", "io",
+    "linalg", "logging", "lookup", "math", "nn", "parsing", "random", "resource_variable",
+    "script", "sdca", "sendrecv", "set", "sparse", "spectral", "state", "string", "summary", "user",
+)
+
+_OPS = {
+    **{name: Entry((*first, _API, RAW)) for name, first in _OP_MODULES.items()},
+    **{f"gen_{family}_ops": Entry((RAW,)) for family in _GENERATED},
+    "rnn_cell_impl": Entry(("hpcflow.contrib.rnn",),
+                           {"_RNNCell": "hpcflow.contrib.rnn:RNNCell"}),
+    "state_ops": Entry(("hpcflow.ops.state", _API, RAW),
+                       {"variable_op_v2": "hpcflow.ops.state:variable_op"}),
+    "gradient_checker": Entry(("hpcflow.test_util.gradient_checker",)),
+    "losses.losses": Entry(("hpcflow.losses",)),
+    "losses.losses_impl": Entry(("hpcflow.losses",)),
+    "losses.util": Entry(("hpcflow.losses",)),
+}
+
+_LAYERS = ("base", "convolutional", "core", "layers", "normalization", "pooling")
+
+_PLATFORM = {
+    "app": Entry(("hpcflow.platform.app",), {"flags": "hpcflow.platform.flags"}),
+    "benchmark": Entry(("hpcflow.test_util.benchmark",)),
+    "flags": Entry(("hpcflow.platform.flags",)),
+    "gfile": Entry(("hpcflow.platform.gfile",)),
+    "googletest": Entry(("hpcflow.test_util",), {
+        **_from("unittest", "TestLoader", "TestSuite", "TextTestRunner", "skip", "skipIf"),
+        "GetTempDir": "hpcflow.test_util:get_temp_dir"}),
+    "resource_loader": Entry(("hpcflow.platform.resource_loader",)),
+    "test": Entry(("hpcflow.test_util",)),
+    "tf_logging": Entry(("hpcflow.platform.logging",)),
+}  # fmt: skip
+
+_TRAINING = {name: Entry((_TRAIN, _API)) for name in (
+    "adadelta", "adagrad", "adagrad_da", "adam", "basic_loops", "basic_session_run_hooks",
+    "checkpoint_state_pb2", "coordinator", "device_setter", "ftrl", "gradient_descent", "input",
+    "learning_rate_decay", "momentum", "monitored_session", "moving_averages", "optimizer",
+    "proximal_adagrad", "proximal_gradient_descent", "queue_runner", "queue_runner_impl",
+    "rmsprop", "saver", "server_lib", "session_manager", "session_run_hook", "slot_creator",
+    "summary_io", "supervisor", "sync_replicas_optimizer", "training", "training_ops",
+    "training_util",
+)}  # fmt: skip
+_TRAINING["checkpoint_state_pb2"] = Entry((_MORE_PROTOS,))
+_TRAINING["moving_averages"] = Entry((_TRAIN, "hpcflow.optimizers.moving_averages"))
+_TRAINING["slot_creator"] = Entry(("hpcflow.optimizers.slots",))
+_TRAINING["training_ops"] = Entry((RAW,))
+_TRAINING["gen_training_ops"] = Entry((RAW,))
+
+_PYTHON = {
+    **{f"framework.{name}": entry for name, entry in _FRAMEWORK.items()},
+    **{f"ops.{name}": entry for name, entry in _OPS.items()},
+    **{f"platform.{name}": entry for name, entry in _PLATFORM.items()},
+    **{f"training.{name}": entry for name, entry in _TRAINING.items()},
+    **{f"layers.{name}": Entry(("hpcflow.layers",)) for name in _LAYERS},
+    "client.client_lib": Entry((_API,)),
+    "client.device_lib": Entry(("hpcflow.platform.device_lib",)),
+    "client.session": Entry((_API,), {"BaseSession": "hpcflow:Session",
+                                      "SessionInterface": "hpcflow:Session"}),
+    "client.timeline": Entry(("hpcflow.tools.timeline",)),
+    "lib.io.file_io": Entry(("hpcflow.platform.file_io",)),
+    "lib.io.python_io": Entry(("hpcflow.platform.python_io",)),
+    "lib.io.tf_record": Entry(("hpcflow.platform.python_io",)),
+    "summary.summary": Entry(("hpcflow.summary", _API)),
+    "summary.writer.writer": Entry(("hpcflow.summary",)),
+    "user_ops.user_ops": Entry(("hpcflow.user_ops",)),
+    "util.compat": Entry(("hpcflow.platform.compat",)),
+    "util.nest": Entry(("hpcflow.framework.nest",)),
+}
+
+_PROTO_MODULES = {
+    "framework": (
+        "allocation_description", "attr_value", "cost_graph", "function", "graph", "node_def",
+        "op_def", "resource_handle", "step_stats", "summary", "tensor", "tensor_description",
+        "tensor_shape", "types", "variable", "versions",
+    ),
+    "protobuf": ("config", "debug", "meta_graph", "rewriter_config", "saver"),
+    "util": ("event",),
+}
+_CORE = {
+    **{f"{folder}.{name}_pb2": Entry((f"{_PROTO}{name}_pb2",))
+       for folder, names in _PROTO_MODULES.items() for name in names},
+    "framework.summary_pb2": Entry((f"{_PROTO}summary_pb2", f"{_PROTO}histogram_pb2")),
+    "protobuf.cluster_pb2": Entry((f"{_PROTO}cluster_pb2",)),
+    "protobuf.tensorflow_server_pb2": Entry((f"{_PROTO}cluster_pb2", _MORE_PROTOS)),
+    "protobuf.queue_runner_pb2": Entry((_MORE_PROTOS,)),
+    "example.example_pb2": Entry((_MORE_PROTOS,)),
+    "example.feature_pb2": Entry((_MORE_PROTOS,)),
+}  # fmt: skip
+
+MODULES = {
+    **{f"hpcflow.python.{path}": entry for path, entry in _PYTHON.items()},
+    **{f"hpcflow.core.{path}": entry for path, entry in _CORE.items()},
+}
+
+
+def packages() -> set[str]:
+    """The paths above those of `MODULES`, except the two packages that are files."""
+    above = set()
+    for path in MODULES:
+        names = path.split(".")
+        above |= {".".join(names[:n]) for n in range(3, len(names))}
+    return above

@@ -1,0 +1,34 @@
+"""What tests of operations ask of ``python.framework.test_util`` of 1.x."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+
+
+def IsGoogleCudaEnabled() -> bool:
+    """False: kernels of GPUs come with CuPy, not with the library."""
+    return False
+
+
+def CudaSupportsHalfMatMulAndConv() -> bool:
+    """False, as :func:`IsGoogleCudaEnabled`."""
+    return False
+
+
+def NHWCToNCHW(input_tensor: Any) -> Any:
+    """Move the channels of a shape (a list of 4 or 5) or of a 4-D tensor to the second place."""
+    return _reordered(input_tensor, {4: [0, 3, 1, 2], 5: [0, 1, 4, 2, 3]})
+
+
+def NCHWToNHWC(input_tensor: Any) -> Any:
+    """Move the channels of a shape (a list of 4 or 5) or of a 4-D tensor to the last place."""
+    return _reordered(input_tensor, {4: [0, 2, 3, 1], 5: [0, 1, 3, 4, 2]})
+
+
+def _reordered(value: Any, orders: dict[int, list[int]]) -> Any:
+    if isinstance(value, Tensor):
+        return raw_ops.Transpose(x=value, perm=orders[len(value.get_shape())])
+    return [value[i] for i in orders[len(value)]]

@@ -1,0 +1,142 @@
+"""The threads over which large element-wise work is split: one pool per process.
+
+Kernels that release the interpreter's lock run in parts, of which the calling thread does its
+share. While the pool is busy with another step's work, a caller does all parts itself: then the
+cores are used already.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+from collections.abc import Callable
+from queue import SimpleQueue
+
+import numpy as np
+
+from hpcflow import config
+
+
+class _Job:
+    """The parts of one piece of work; whoever is free takes the next."""
+
+    def __init__(self, function: Callable[[int], None], count: int) -> None:
+        self.function = function
+        self.count = count
+        self.left = count
+        self.error: BaseException | None = None
+        self._numbers = itertools.count()
+        self._lock = threading.Lock()
+        self._done = threading.Event()
+
+    def work(self) -> None:
+        """Do parts until none is left."""
+        while (number := next(self._numbers)) < self.count:
+            try:
+                self.function(number)
+            except BaseException as e:  # noqa: BLE001  (raised by the caller of the pool)
+                self.error = e
+            with self._lock:
+                self.left -= 1
+                if not self.left:
+                    self._done.set()
+
+    def wait(self) -> None:
+        """Until every part is done; raises what one of them raised."""
+        self._done.wait()
+        del self.function  # a thread that comes late must not keep the arrays
+        if self.error is not None:
+            raise self.error
+
+
+class Pool:
+    """``size - 1`` threads beside the one that calls."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._busy = threading.Lock()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        for number in range(size - 1):
+            threading.Thread(target=self._serve, daemon=True,
+                             name=f"hpcflow-worker-{number}").start()
+
+    def _serve(self) -> None:
+        np.seterr(all="ignore")  # as in the thread that runs the step
+        while (job := self._jobs.get()) is not None:
+            job.work()
+
+    def run(self, function: Callable[[int], None], count: int) -> None:
+        """Call ``function(0)`` to ``function(count - 1)``, in any order, and wait for them."""
+        if self.size == 1 or count == 1 or not self._busy.acquire(blocking=False):
+            for number in range(count):
+                function(number)
+            return
+        try:
+            job = _Job(function, count)
+            for _ in range(min(self.size, count) - 1):
+                self._jobs.put(job)
+            job.work()
+            job.wait()
+        finally:
+            self._busy.release()
+
+    def close(self) -> None:
+        """End the threads; what is run later is done by its caller."""
+        for _ in range(self.size - 1):
+            self._jobs.put(None)
+
+
+_pool: Pool | None = None
+_lock = threading.Lock()
+
+
+def pool() -> Pool:
+    """The pool of this process, made on first use."""
+    global _pool
+    found = _pool
+    if found is None:
+        with _lock:
+            found = _pool = _pool or Pool(thread_count())
+    return found
+
+
+def thread_count() -> int:
+    """HPCFLOW_THREADS; else OMP_NUM_THREADS, but no more than there are cores to run on."""
+    if config.flags.threads:
+        return config.flags.threads
+    text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    return min(_cores(), int(text)) if text.isdecimal() and int(text) else _cores()
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def limit(count: int) -> None:
+    """Use `count` threads from now on, or one per core if these are fewer."""
+    global _pool
+    count = min(count, _cores())
+    with _lock:
+        if _pool is None or _pool.size != count:
+            old, _pool = _pool, Pool(count)
+            if old is not None:
+                old.close()
+
+
+def _after_fork() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def bounds(size: int, parts: int, unit: int = 16) -> list[tuple[int, int]]:
+    """`size` elements in about equal parts whose starts are multiples of `unit`."""
+    step = -(-size // parts)
+    step += -step % unit
+    return [(start, min(start + step, size)) for start in range(0, size, step)]
