@@ -5,16 +5,19 @@ PYTHON ?= python3
 RANKS ?= 4
 TEST_ARGS ?=
 BENCH_ARGS ?=
+ORACLE_ARGS ?=
 
 VENV := .venv
 BIN := $(VENV)/bin
 LOG := build/install.log
+# The reference runtime, with which the ops are compared: in an environment of its own.
+REFERENCE := build/reference
 
 # Open MPI refuses to run as root without these; elsewhere they mean nothing.
 export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 
-.PHONY: help demo test lint test-site bench clean distclean
+.PHONY: help demo test lint test-site test-oracle bench clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -22,6 +25,7 @@ help:
 	@echo 'make test       run all test rings (TEST_ARGS="--ring graph -k NAME" narrows)'
 	@echo 'make lint       ruff, mypy and the layer test'
 	@echo 'make test-site  Slurm, PMIx, MPI-IO on this machine (root on Debian or Ubuntu)'
+	@echo 'make test-oracle   compare all ops with the reference runtime, which it installs'
 	@echo 'make bench      print the tables of all benchmarks (BENCH_ARGS="--peer ...")'
 	@echo 'make clean      remove build products; make distclean also the environments'
 
@@ -40,7 +44,10 @@ lint: $(VENV)/.dev
 test-site: $(VENV)/.test
 	@$(PYTHON) tests/site/run.py
 
-bench: $(VENV)/.demo
+test-oracle: $(VENV)/.test $(REFERENCE)/.installed
+	@$(BIN)/python tests/oracle/run.py --peer $(REFERENCE)/bin/python $(ORACLE_ARGS)
+
+bench: $(VENV)/.test
 	@$(BIN)/python -m hpcflow bench all $(BENCH_ARGS)
 
 clean:
@@ -54,8 +61,8 @@ distclean: clean
 # The environment, with what each target needs. A stamp file says which extras are in it.
 
 $(VENV)/.demo: extras := mpi,examples
-$(VENV)/.test: extras := mpi,examples,test
-$(VENV)/.dev: extras := mpi,examples,test,dev
+$(VENV)/.test: extras := mpi,examples,jit,onednn,test
+$(VENV)/.dev: extras := mpi,examples,jit,onednn,test,dev
 
 $(VENV)/.demo $(VENV)/.test $(VENV)/.dev: pyproject.toml setup.py | $(BIN)/python
 	@mkdir -p build
@@ -64,6 +71,15 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.dev: pyproject.toml setup.py | $(BIN)/pytho
 		|| { tail -n 20 $(LOG); echo 'make: the installation failed; all of it is in $(LOG)'; \
 		exit 1; }
 	@$(BIN)/python -m compileall -q hpcflow || true
+	@touch $@
+
+$(REFERENCE)/.installed: tests/oracle/requirements.txt
+	@mkdir -p build
+	@echo 'installing the reference runtime into $(REFERENCE) ...'
+	@$(PYTHON) -m venv $(REFERENCE)
+	@$(REFERENCE)/bin/python -m pip install --disable-pip-version-check -r $< \
+		>build/reference.log 2>&1 || { tail -n 20 build/reference.log; \
+		echo 'make: the installation failed; all of it is in build/reference.log'; exit 1; }
 	@touch $@
 
 $(BIN)/python:

@@ -6,7 +6,7 @@ import threading
 from typing import Any
 
 from hpcflow import errors, raw_ops
-from hpcflow.graph.opdef import register_op
+from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.shape_inference import unchanged
 from hpcflow.kernels.registry import ASYNC, kernel
 
@@ -105,6 +105,16 @@ def _pair_later(node):
 @kernel("TestEffectLater", mode=ASYNC)
 def _effect_later(node):
     return lambda step, done, x: threading.Timer(0.0, done, (None,)).start()
+
+
+@RegisterGradient("TestLater")
+def _later_grad(op, grad):
+    return later(grad)
+
+
+@RegisterGradient("TestGate")
+def _gate_grad(op, grad):
+    return grad
 
 
 def later(x, seconds=0.0):

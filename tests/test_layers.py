@@ -20,14 +20,16 @@ PACKAGE = ROOT / "hpcflow"
 
 LEVEL_0 = {
     "config", "errors", "dtypes", "shapes", "strided", "device_spec", "tracing", "version",
-    "windows",
+    "windows", "protos", "array_protos", "callbacks", "threads", "jit",
 }  # fmt: skip
 CORE = {"graph", "ops"}
-GRADIENTS = {"autodiff", "nn"}
-USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "contrib"}
+GRADIENTS = {"autodiff", "nn", "framework"}
+USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "contrib", "spectral",
+         "image"}
 BELOW_RUNTIME = {"comm", "storage", "resources", "kernels", "compiler"}
-TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "__init__",
-       "__main__"}
+TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "user_ops",
+       "placement", "python", "core", "extending",
+       "__init__", "__main__"}
 
 # Part of hpcflow -> the parts (besides level 0 and itself) that it may import.
 ALLOWED: dict[str, set[str]] = {
@@ -41,6 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(GRADIENTS, CORE),
     **dict.fromkeys(USERS, CORE | GRADIENTS),
     "compiler": CORE | {"kernels.registry"},
+    "simulator": CORE | {"compiler"},
     "runtime": CORE | GRADIENTS | USERS | BELOW_RUNTIME,
 }
 EVERYTHING = set(ALLOWED) | TOP
@@ -49,7 +52,7 @@ ALLOWED |= dict.fromkeys(TOP, EVERYTHING)
 # Third-party packages that only one part of hpcflow may import.
 OWNERS = {"mpi4py": "comm", "h5py": "storage"}
 # What `import hpcflow` must not load: slow, large, or not installed everywhere.
-HEAVY = ["mpi4py", "h5py", "numba", "tensorboard", "google.protobuf", "cupy", "scipy"]
+HEAVY = ["mpi4py", "h5py", "numba", "tensorboard", "google.protobuf", "cupy", "scipy", "PIL"]
 
 
 def module_name(path: Path) -> str:

@@ -10,6 +10,7 @@ from hpcflow import dtypes
 from hpcflow.graph import graph as graph_module
 from hpcflow.graph.convert import constant
 from hpcflow.graph.graph import Graph, get_default_graph, name_scope
+from hpcflow.graph.operation import Operation
 from hpcflow.graph.raw import raw_ops
 
 
@@ -256,7 +257,7 @@ def test_operation_and_tensor_facts(graph):
     assert x.op.get_attr("value").tensor_shape.dim[1].size == 2
     with pytest.raises(ValueError, match="No attr named 'absent'"):
         op.get_attr("absent")
-    assert repr(y) == "<hf.Tensor 'y:0' shape=(1, 2) dtype=float32>"
+    assert repr(y) == "<tf.Tensor 'y:0' shape=(1, 2) dtype=float32>"
     assert str(y) == 'Tensor("y:0", shape=(1, 2), dtype=float32)'
     assert op.colocation_groups() == [b"loc:@y"]
     assert op.node_def.input == ["x"]
@@ -294,7 +295,18 @@ def test_tensors_are_no_python_values(graph):
 
 
 def test_running_without_a_session_says_so(graph):
-    with pytest.raises(ValueError, match="no default session is registered"):
+    with pytest.raises(ValueError, match="No default session is registered"):
         constant(1.0).eval()
-    with pytest.raises(ValueError, match="no default session is registered"):
+    with pytest.raises(ValueError, match="No default session is registered"):
         no_op().run()
+
+
+def test_an_operation_of_a_node_def():
+    with Graph().as_default() as graph:
+        x = constant([1.0, 2.0])
+        made = raw_ops.Identity(x, name="same")
+        op = Operation(made.op.node_def, graph, inputs=[x])
+        assert (op.name, op.type, op.outputs[0].dtype) == ("same", "Identity", dtypes.float32)
+        assert graph.get_operations()[-1] is made.op
+        with pytest.raises(TypeError, match="NodeDef"):
+            Operation("Identity", graph)

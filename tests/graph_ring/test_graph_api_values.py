@@ -249,5 +249,5 @@ def test_registered_conversions_come_by_priority():
         register_tensor_conversion_function("Value", conversion("x", x))
     with pytest.raises(TypeError, match="callable"):
         register_tensor_conversion_function(Value, 3)
-    with pytest.raises(TypeError, match="no conversion function registered"):
+    with pytest.raises(TypeError, match="no conversion function is registered"):
         convert_to_tensor(object())

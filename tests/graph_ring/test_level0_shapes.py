@@ -30,7 +30,8 @@ def test_written_forms(dims, text, compact):
     shape = TensorShape(dims)
     assert str(shape) == text
     assert format_shape(shape) == format_shape(dims) == compact
-    assert repr(shape) == f"TensorShape({None if dims is None else list(dims)})"
+    named = None if dims is None else [Dimension(d) for d in dims]
+    assert repr(shape) == f"TensorShape({named})"
 
 
 def test_construction():
@@ -52,7 +53,7 @@ def test_construction():
     ("dims", "error"), [([-1], ValueError), (["a"], TypeError), ([1.5], TypeError)]
 )
 def test_bad_dimensions_are_refused(dims, error):
-    with pytest.raises(error, match="dimension"):
+    with pytest.raises(error, match=r"(?i)dimension"):
         TensorShape(dims)
 
 
@@ -73,7 +74,7 @@ def test_indexing_and_iteration():
     assert unknown[1:].ndims is None and unknown[:-1].ndims is None
     assert not unknown and bool(shapes.scalar())
     for use in (len, list, TensorShape.as_list):
-        with pytest.raises(ValueError, match="unknown rank"):
+        with pytest.raises(ValueError, match=r"unknown TensorShape|unknown rank"):
             use(unknown)
 
 

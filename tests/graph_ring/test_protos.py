@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hpcflow as hf
-from hpcflow.train import protos
+from hpcflow import protos
 
 
 def test_examples():

@@ -64,7 +64,7 @@ def test_reuse():
 
 def test_error_names_the_first_line():
     hf.get_variable("v", [1])
-    with pytest.raises(ValueError, match=r"created at .*test_variable_scope\.py"):
+    with pytest.raises(ValueError, match=r"Originally defined at .*test_variable_scope\.py"):
         hf.get_variable("v", [1])
 
 
@@ -99,7 +99,7 @@ def test_default_names_are_unique():
     with pytest.raises(TypeError, match="default_name"):
         with hf.variable_scope(None):
             pass
-    with pytest.raises(TypeError, match="string or a VariableScope"):
+    with pytest.raises(TypeError, match="string or VariableScope"):
         with hf.variable_scope(3):
             pass
 

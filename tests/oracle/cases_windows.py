@@ -198,3 +198,63 @@ def batch_norms(table: Table) -> None:
                 if op[-1] == "3":
                     inputs["reserve_space_3"] = vector()
                 table.add(op, inputs, {"is_training": training, "epsilon": 1e-3}, **options)
+
+
+@family
+def fused_convolutions(table: Table) -> None:
+    for dtype in FLOATS:
+        for mode in ("REFLECT", "SYMMETRIC"):
+            for padding, stride in (("SAME", 1), ("VALID", 2)):
+                attrs = {"mode": mode, "padding": padding, "strides": [1, stride, stride, 1]}
+                # The reference pads further images than the first one wrongly.
+                x, w = table.normal(dtype, (1, 6, 7, 3)), table.normal(dtype, (3, 2, 3, 4))
+                paddings = np.array([[0, 0], [2, 1], [1, 3], [0, 0]], "int32")
+                table.add("FusedPadConv2D", {"input": x, "paddings": paddings, "filter": w},
+                          attrs, tolerance=TOLERANCE, forms=("constant", "static"))
+                for align in (False, True):
+                    table.add("FusedResizeAndPadConv2D", {
+                        "input": x, "size": ints(9, 5), "paddings": paddings, "filter": w},
+                        {**attrs, "resize_align_corners": align}, tolerance=8 * TOLERANCE,
+                        forms=("constant", "static"))
+    x, w = x.astype("float32"), w.astype("float32")
+    for bad, label in ((paddings[:3], "rows"), (paddings + 9, "too much"), (paddings - 2, "less")):
+        table.bad("FusedPadConv2D", {"input": x, "paddings": bad, "filter": w}, attrs, label)
+    table.bad("FusedPadConv2D", {"input": x, "paddings": paddings, "filter": w[:, :, :2]}, attrs,
+              "depth")
+    table.bad("FusedResizeAndPadConv2D", {"input": x, "size": ints(0, 4), "paddings": paddings,
+                                          "filter": w}, attrs, "size")
+
+
+@family
+def fractional_pools(table: Table) -> None:
+    for dtype in ("float32", "float64", "int32", "int64"):
+        for overlapping in (False, True):
+            attrs = {"overlapping": overlapping, "pooling_ratio": [1.0, 1.5, 2.0, 1.0]}
+            for op in ("FractionalMaxPool", "FractionalAvgPool"):
+                for pseudo in (False, True):
+                    table.add(op, {"value": table.normal(dtype, (2, 9, 8, 3))}, {
+                        **attrs, "pseudo_random": pseudo, "deterministic": pseudo,
+                        "seed": 3 * pseudo}, check="shapes")
+            _fractional_gradients(table, dtype, overlapping)
+    x = table.normal("float32", (1, 6, 6, 1))
+    for ratios in ([1.0, 0.5, 1.5, 1.0], [2.0, 1.5, 1.5, 1.0], [1.0, 1.5, 1.5, 2.0], [1.0, 1.5]):
+        table.bad("FractionalMaxPool", {"value": x}, {"pooling_ratio": ratios}, str(ratios))
+    table.bad("FractionalMaxPool", {"value": x}, {"pooling_ratio": [1.0, 1.5, 1.5, 1.0],
+                                                  "seed": 3}, "seed")
+    table.bad("FractionalAvgPool", {"value": x[0]}, {"pooling_ratio": [1.0, 1.5, 1.5, 1.0]}, "rank")
+
+
+def _fractional_gradients(table: Table, dtype: str, overlapping: bool) -> None:
+    x = table.distinct(dtype, (2, 7, 6, 2))
+    rows, columns = ints(0, 2, 3, 5, 7, dtype="int64"), ints(0, 1, 3, 6, dtype="int64")
+    most = np.empty((2, 4, 3, 2), x.dtype)
+    for i, j in np.ndindex(4, 3):
+        below, right = (int(n) + overlapping for n in (rows[i + 1], columns[j + 1]))
+        most[:, i, j] = x[:, rows[i]:below, columns[j]:right].max((1, 2))
+    back = {"out_backprop": table.normal(dtype, most.shape), "row_pooling_sequence": rows,
+            "col_pooling_sequence": columns}
+    table.add("FractionalMaxPoolGrad", {"orig_input": x, "orig_output": most, **back},
+              {"overlapping": overlapping})
+    if dtype in FLOATS:
+        table.add("FractionalAvgPoolGrad", {"orig_input_tensor_shape": ints(
+            *x.shape, dtype="int64"), **back}, {"overlapping": overlapping})

@@ -36,6 +36,7 @@ class Verdict:
         why = reason(self.case.op, problem)
         if why is not None:
             self.notes.append(f"stated: {why}")
+            self.error = 0.0
             return
         self.status = "failed"
         self.problems.append(problem)
@@ -46,7 +47,9 @@ def judge(case: Case, ours: dict, theirs: dict) -> Verdict:
     verdict = Verdict(case)
     mine, other = ours["error"], theirs["error"]
     if other is not None and lacks_kernel(other):
-        verdict.status = "skipped"
+        verdict.status = "unserved"
+        if mine is not None and mine[0] == "Died":
+            verdict.fail("ends the process, of dtypes that the reference does not serve")
         if mine is None:
             verdict.notes.append(f"beyond the reference: {other[1][:120]}")
         return verdict

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -13,6 +14,18 @@ from arrays import load, save
 HERE = Path(__file__).resolve().parent
 KINDS = ("output", "variable", "gradient", "second")
 LIMIT = 3600.0
+# Both libraries run at the same time, each on one core.
+ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def describe_peer(python: str) -> str:
+    """The version of the reference runtime in `python`; ends the run if it does not work."""
+    program = ("import sys, tensorflow as tf; "
+               "print(f'tensorflow {tf.__version__}, Python', sys.version.split()[0])")
+    done = subprocess.run([python, "-c", program], capture_output=True, text=True, timeout=300)
+    if done.returncode:
+        raise SystemExit(f"{python} has no working reference runtime:\n{done.stderr[-2000:]}")
+    return done.stdout.strip()
 
 
 def run_worker(python: str, library: str, directory: Path, chunks: list[str]) -> str | None:
@@ -20,7 +33,7 @@ def run_worker(python: str, library: str, directory: Path, chunks: list[str]) ->
     command = [python, str(HERE / "worker.py"), library, str(directory), *chunks]
     with open(directory / f"{library}.log", "a") as log:
         done = subprocess.run(command, stdout=subprocess.PIPE, stderr=log, text=True, timeout=LIMIT,
-                              cwd=HERE)
+                              cwd=HERE, env=ENVIRONMENT)
     if done.returncode == 0:
         return None
     lines = [line for line in done.stdout.splitlines() if line.startswith("start ")]

@@ -100,6 +100,33 @@ def branches(tf: Any) -> tuple:
     return [x], [chosen, count, power], None
 
 
+@model
+def functional(tf: Any) -> tuple:
+    """The reference writes functions and nodes that call them, as later writers do."""
+    x = tf.placeholder(tf.float32, [None, 4], name="x")
+    if tf.__name__ == "hpcflow":
+        return [x], _functional(tf, x, lambda f: f), None
+    from tensorflow.python.ops import control_flow_util
+
+    control_flow_util.ENABLE_CONTROL_FLOW_V2 = True
+    try:
+        return [x], _functional(tf, x, tf.function), None
+    finally:
+        control_flow_util.ENABLE_CONTROL_FLOW_V2 = False
+
+
+def _functional(tf: Any, x: Any, function: Callable) -> list:
+    total = tf.reduce_sum(x)
+    chosen = tf.cond(total > 0, lambda: total * 2.0, lambda: total - 1.0)
+    power = tf.while_loop(lambda i, p: i < 5, lambda i, p: (i + 1, p * 1.5 + total),
+                          [tf.constant(0), tf.constant(1.0)])[1]
+    called = function(lambda a: tf.tanh(a) * 2.0)(x)
+    branches = [lambda n=n: total * n for n in (1.0, 2.0, 3.0)]
+    index = tf.cast(total, tf.int32) * 0 + 1
+    case = tf.case([(tf.equal(index, i), branches[i]) for i in range(2)], branches[2])
+    return [chosen, power, called, case]
+
+
 def feeds() -> dict[str, np.ndarray]:
     """The values of the placeholders by name."""
     x = np.cos(np.arange(24, dtype=np.float32)).reshape(6, 4)
@@ -126,6 +153,13 @@ def rebuild(tf: Any, exported: dict, config: Any) -> list:
     with tf.Graph().as_default() as graph:
         tf.import_graph_def(definition, name="")
         return _run(tf, graph, exported, config)
+
+
+def types_of(tf: Any, exported: dict) -> list[str]:
+    """The op types in an exported model."""
+    definition = tf.GraphDef()
+    _parse(exported["graph"], definition)
+    return sorted({node.op for node in definition.node})
 
 
 def _parse(text: str, message: Any) -> None:

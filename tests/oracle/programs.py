@@ -16,6 +16,8 @@ import models
 import naming
 import numpy as np
 import scenarios
+import scenarios_more  # noqa: F401 - more of them
+import scenarios_quantized  # noqa: F401 - adds its own
 from arrays import load, save
 from compare import error_in_eps
 
@@ -42,7 +44,8 @@ def exchange(name: str, tf: Any, config: Any, directory: Path) -> None:
     found = {}
     for model, (info, _) in _load_runs(directory / f"{other}-models.npz").items():
         if "graph" in info:
-            found[model] = _attempt(lambda i=info: ({}, models.rebuild(tf, i, config)))
+            found[model] = _attempt(lambda i=info: ({"ops": models.types_of(tf, i)},
+                                                    models.rebuild(tf, i, config)))
     _save_runs(directory / f"{name}-imports.npz", found)
 
 

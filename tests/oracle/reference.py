@@ -16,17 +16,30 @@ def add_op(op: str, inputs: dict, attrs: dict) -> Any:
     if op_def is None:
         raise LookupError(f"the reference has no op {op}")
     names = [a.name for a in op_def.input_arg]
-    inferred = {n for a in op_def.input_arg for n in (a.type_attr, a.number_attr, a.type_list_attr)}
-    known = {a.name for a in op_def.attr}
+    known = {a.name for a in op_def.attr} - _inferred(op_def)
     given = {k: v for k, v in attrs.items() if k in known}
+    return add_by_name(op, **dict(zip(names, inputs.values())), **given)
+
+
+def add_by_name(op: str, **values: Any) -> Any:
+    """Add `op` with inputs and attributes by the names that the reference gives them."""
+    op_def = op_def_registry.get(op)
+    inferred = _inferred(op_def)
     defaults = {a.name: _value(a.default_value) for a in op_def.attr
                 if a.HasField("default_value") and a.name not in inferred}
-    return op_def_library.apply_op(op, **dict(zip(names, inputs.values())), **{**defaults, **given})
+    return op_def_library.apply_op(op, **{**defaults, **values})
+
+
+def _inferred(op_def: Any) -> set[str]:
+    """The attributes that follow from the inputs."""
+    return {n for a in op_def.input_arg for n in (a.type_attr, a.number_attr, a.type_list_attr)}
 
 
 def _value(attr: Any) -> Any:
     kind = attr.WhichOneof("value")
     value = getattr(attr, kind)
+    if kind == "tensor":
+        return attr.tensor
     if kind == "type":
         return dtypes.as_dtype(value)
     if kind == "shape":

@@ -9,6 +9,7 @@ dtype's epsilon; the last line is ``N passed, N failed``.
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 import time
@@ -52,6 +53,8 @@ def write_cases(cases: list[Case], directory: Path) -> list[str]:
 def main() -> int:
     """Run the comparison; the status is 1 if anything differs."""
     arguments = parse_arguments()
+    peer = os.path.abspath(arguments.peer)
+    print(f"reference: {evaluate.describe_peer(peer)}", flush=True)
     started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="oracle-") as temporary:
         directory = Path(arguments.keep or temporary)
@@ -62,12 +65,12 @@ def main() -> int:
 
         cases = Table(ops, arguments.seed, arguments.sample == "all", arguments.ops).fill()
         chunks = write_cases(cases, directory)
-        records = evaluate.run_both(arguments.peer, directory, chunks)
+        records = evaluate.run_both(peer, directory, chunks)
         summary = report.Report(ops, arguments.notes)
         for case, ours, theirs in zip(cases, records["hpcflow"], records["reference"]):
             summary.add(case, ours, theirs)
         if not arguments.ops:
-            evaluate.run_programs(arguments.peer, directory)
+            evaluate.run_programs(peer, directory)
             summary.add_programs(directory)
             summary.list_uncovered(cases)
         summary.close(time.perf_counter() - started)

@@ -201,6 +201,61 @@ def files(tf: Any, session: Any) -> list:
 
 
 @scenario
+def readers(tf: Any, session: Any) -> list:
+    values: list = []
+    with tempfile.TemporaryDirectory() as directory:
+        def write(name: str, data: bytes) -> bytes:
+            (Path(directory) / name).write_bytes(data)
+            return str(Path(directory) / name).encode()
+
+        text, empty = write("text", b"a\nb\r\nc\rd\n\nlast\r"), write("empty", b"")
+        fixed, none = write("fixed", b"HHaabbcF"), directory.encode() + b"/none"
+        record = b"\x03\0\0\0\0\0\0\0\x15\xde\xac\x7dabc\x3a\x19\xc4\xe0"
+        names = [text, empty, none, text]
+        for kind, attrs, files in (
+                ("TextLineReader", {}, names), ("WholeFileReader", {}, [text, empty]),
+                ("TextLineReader", {"skip_header_lines": 3}, names),
+                ("FixedLengthRecordReader", {"record_bytes": 2, "header_bytes": 2,
+                                             "footer_bytes": 1}, [fixed, fixed]),
+                ("FixedLengthRecordReader", {"record_bytes": -1}, [fixed]),
+                ("IdentityReader", {}, [b"x", b"y"]),
+                ("TFRecordReader", {}, [write("damaged", record)]),
+                ("TFRecordReader", {"compression_type": "GZIP"}, [fixed])):
+            for count in (0, 3):
+                values += _read_all(tf, session, kind, attrs, files, count, directory)
+    return values
+
+
+def _read_all(tf: Any, session: Any, kind: str, attrs: dict, files: list, count: int,
+              directory: str) -> list:
+    """All outcomes of a reader, one by one or several at once; the counts and the state."""
+    ops = tf.raw_ops
+    queue = tf.FIFOQueue(9, tf.string)
+    session.run(queue.enqueue_many([files]))
+    session.run(queue.close())
+    reader = getattr(ops, f"{kind}V2")(**attrs)
+    both = {"reader_handle": reader, "queue_handle": queue.queue_ref}
+    read = ops.ReaderReadUpToV2(num_records=count, **both) if count else ops.ReaderReadV2(**both)
+    counts = [ops.ReaderNumRecordsProducedV2(reader_handle=reader),
+              ops.ReaderNumWorkUnitsCompletedV2(reader_handle=reader)]
+    values = []
+    for _ in range(8):
+        found = _outcome(session, list(read))
+        if not isinstance(found, str):  # without the directory, which is another one
+            found = [np.array([v.replace(directory.encode(), b"") for v in np.ravel(part)], object)
+                     for part in found]
+        values += [found, _outcome(session, counts)]
+    state = ops.ReaderSerializeStateV2(reader_handle=reader)
+    stored = _outcome(session, state)
+    if isinstance(stored, bytes):
+        stored = stored.replace(directory.encode(), b"")
+        restore = ops.ReaderRestoreStateV2(reader_handle=reader, state=b"\x08\x02\x10\x01")
+        values += [_outcome(session, restore), _outcome(session, state)]
+    _outcome(session, ops.ReaderResetV2(reader_handle=reader))
+    return [*values, stored, _outcome(session, counts)]
+
+
+@scenario
 def checkpoint(tf: Any, session: Any) -> list:
     """Each library in its own format: what is saved comes back."""
     v = tf.Variable(np.arange(6, dtype=np.float32).reshape(2, 3), name="v")
@@ -364,3 +419,56 @@ def strings(tf: Any, session: Any) -> list:
     return [session.run(joined), session.run(tf.raw_ops.ShardedFilename(
         basename="f", shard=2, num_shards=10)), session.run(tf.raw_ops.ShardedFilespec(
             basename="f", num_shards=10))]
+
+
+@scenario
+def sparse_tensors_map(tf: Any, session: Any) -> list:
+    """Sparse tensors left with the session, taken in another order, and as strings."""
+    raw, parts = tf.raw_ops, (np.array([[0, 1], [0, 2], [2, 0]]), np.float32([1, 2, 3]),
+                              np.array([3, 4]))
+    keys = dict(zip(("sparse_indices", "sparse_values", "sparse_shape"), map(tf.constant, parts)))
+    many = raw.AddManySparseToTensorsMap(shared_name="kept", container="", **keys)
+    one = raw.AddSparseToTensorsMap(shared_name="whole", container="", **keys)
+    handles = tf.placeholder(tf.int64, [None])
+    rows, whole = (raw.TakeManySparseFromTensorsMap(
+        sparse_handles=handles, dtype=tf.float32, shared_name=name, container="")
+        for name in ("kept", "whole"))
+    found = session.run(many)
+    values = [len(found), *session.run(list(rows), {handles: found[[2, 0]]}),
+              *session.run(list(rows), {handles: found[[1]]}),
+              *session.run(list(whole), {handles: [session.run(one)]})]
+    strings = raw.SerializeManySparse(**keys)
+    back = raw.DeserializeManySparse(serialized_sparse=strings, dtype=tf.float32)
+    wide = raw.DeserializeManySparse(serialized_sparse=tf.stack([raw.SerializeSparse(**keys)] * 2),
+                                     dtype=tf.float32)
+    return [*values, *session.run([list(back), list(wide)])]
+
+
+@scenario
+def sparse_functions(tf: Any, session: Any) -> list:
+    """The public functions that are made of several ops."""
+    x = tf.SparseTensor([[0, 1], [2, 0], [2, 3]], [3.0, 1.0, 2.0], [4, 5])
+    ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], np.int64([2, 0, 1]), [3, 2])
+    weights = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], [1.0, 2.0, 3.0], [3, 2])
+    dense = np.arange(5.0, dtype=np.float32)
+    table = tf.constant(np.arange(6.0, dtype=np.float32).reshape(3, 2))
+    filled = tf.sparse_fill_empty_rows(x, -1.0)
+    results = [
+        filled[0], filled[1], tf.sparse_transpose(x), tf.sparse_retain(x, [True, False, True]),
+        tf.sparse_reset_shape(x), tf.sparse_reset_shape(x, [5, 7]), tf.sparse_to_indicator(ids, 4),
+        tf.sparse_merge(ids, weights, 4), tf.sparse_tensor_to_dense(x, -2.0), x * dense,
+        x / (dense + 1), tf.sparse_add(x, x), tf.sparse_add(x, tf.ones([4, 5])),
+        tf.sparse_concat(0, [x, tf.sparse_reset_shape(x)], expand_nonconcat_dim=True),
+        tf.sparse_reshape(x, [2, -1]), tf.sparse_reduce_sum(x, 1), tf.sparse_reduce_sum(x),
+        tf.sparse_reduce_sum(x, -1, True), tf.sparse_softmax(x), tf.sparse_maximum(x, x * dense),
+        tf.sparse_split(sp_input=x, num_split=2, axis=1), tf.shape(x), tf.size(x), tf.rank(x),
+        tf.square(x), tf.cast(x, tf.int32), tf.sparse_tensor_dense_matmul(x, tf.ones([5, 2])),
+        tf.nn.embedding_lookup_sparse(table, ids, weights, combiner="sum"),
+        tf.sets.set_union([[1, 2], [3, 3]], [[2, 5], [4, 3]]), tf.sets.set_size(ids),
+        tf.sets.set_difference(ids, tf.constant([[0], [1], [7]], tf.int64)),
+        tf.sets.set_intersection(tf.constant([[0], [1], [7]], tf.int64), ids),
+    ]
+    fed = tf.sparse_placeholder(tf.float32, [2, 3])
+    value = tf.SparseTensorValue([[1, 2]], [5.0], [2, 3])
+    return [tuple(session.run(r)) if isinstance(r, tf.SparseTensor) else session.run(r)
+            for r in results] + [session.run(fed, {fed: value})]

@@ -281,6 +281,15 @@ def test_bars_are_checked(tmp_path, ratio, status, word):
     assert word in output and "not measured" in output
 
 
+@pytest.mark.parametrize(("hidden", "word"), [(80.0, "held"), (60.0, "MISSED")])
+def test_bars_of_other_columns_are_checked(tmp_path, hidden, word):
+    path = tmp_path / "results.json"
+    path.write_text(json.dumps({"overlap": [{"case": "simulated link", "hidden %": hidden}]}))
+    code, output = run_script("check.py", path)
+    assert code == (word == "MISSED")
+    assert word in output and "at least 70" in output
+
+
 def test_two_results_are_compared(tmp_path):
     before = results_file(tmp_path / "before.json", 0.2)
     after = results_file(tmp_path / "after.json", 0.1)

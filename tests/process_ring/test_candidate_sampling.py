@@ -73,12 +73,14 @@ def test_weights_of_a_file_reserved_classes_and_shards(session, tmp_path):
 
 
 def test_all_classes_and_hits(session):
-    drawn, of_labels, of_drawn = session.run(hf.nn.all_candidate_sampler(LABELS, 2, 4, True))
-    np.testing.assert_array_equal(drawn, range(4))
+    drawn, of_labels, of_drawn = session.run(hf.nn.all_candidate_sampler(LABELS, 2, 10, True))
+    np.testing.assert_array_equal(drawn, range(10))
     assert of_labels.shape == (3, 2) and (of_labels == 1).all() and (of_drawn == 1).all()
     rows, places, weights = session.run(hf.nn.compute_accidental_hits(LABELS, [9, 3, 2], 2))
     assert list(zip(rows, places)) == [(0, 1), (1, 0), (2, 2), (2, 2)]
     np.testing.assert_array_equal(weights, np.finfo(np.float32).min)
+    with pytest.raises(hf.errors.InvalidArgumentError, match=r"must be in \[0, 4\)"):
+        session.run(hf.nn.all_candidate_sampler(LABELS, 2, 4, True))
 
 
 def test_labels_of_another_shape(session):

@@ -52,7 +52,7 @@ def test_print(capfd):
         for _ in range(3):
             np.testing.assert_array_equal(session.run(shown), [[1, 2], [3, 4]])
         lines = capfd.readouterr().err.splitlines()
-        assert lines == ["here: [1.0 2.0 3.0...][text][1 2]"] * 2
+        assert lines == ["here: [1 2 3...][text][1 2]"] * 2
         np.testing.assert_array_equal(session.run(grad), [[2, 4], [6, 8]])
 
 

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 import sys
-import textwrap
-import time
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from processes import run_limited
+from jobs import LIMIT_SECONDS, PACKAGE_PARENT, Ended, run_job
 
-import hpcflow
 from hpcflow.comm.launch import without_launcher
 
-LIMIT_SECONDS = 60.0
 SOON_SECONDS = 20.0
-PACKAGE_PARENT = str(Path(hpcflow.__file__).parent.parent)
 PREAMBLE = """
     import os, sys, threading, time
     import numpy as np
@@ -45,55 +38,13 @@ TRANSPORT = """
 """
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a job ended."""
-
-    status: int
-    output: str
-    seconds: float
-
-    def lines_of(self, rank: int) -> list[str]:
-        """What the rank printed behind its prefix."""
-        prefix = f"[rank {rank}] "
-        lines = self.output.splitlines()
-        return [line.removeprefix(prefix) for line in lines if line.startswith(prefix)]
-
-
-def launcher() -> list[str]:
-    """The command that starts ranks: of this environment, else of the machine."""
-    beside = Path(sys.prefix) / "bin" / "mpirun"
-    mpirun = str(beside) if beside.exists() else shutil.which("mpirun")
-    if mpirun is None:
-        pytest.skip("no mpirun")
-    version = subprocess.run([mpirun, "--version"], capture_output=True, text=True, check=False)
-    options = ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in version.stdout else []
-    return [mpirun, *options, "-n"]
-
-
 @pytest.fixture
 def job(tmp_path: Path):
     """Run a program on some ranks; the preamble comes before it."""
 
     def run(program: str, ranks: int = 2, transport: bool = True, **variables: str) -> Ended:
-        script = tmp_path / "program.py"
-        parts = [PREAMBLE, TRANSPORT if transport else "", program]
-        script.write_text("".join(textwrap.dedent(part) for part in parts))
-        env = without_launcher(os.environ) | {
-            "OMPI_ALLOW_RUN_AS_ROOT": "1",
-            "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
-            "PYTHONPATH": PACKAGE_PARENT,
-            **variables,
-        }
-        command = [*launcher(), str(ranks), sys.executable, str(script)]
-        log = tmp_path / "job.log"
-        start = time.monotonic()
-        status = run_limited(command, log, LIMIT_SECONDS, env)
-        seconds = time.monotonic() - start
-        # Open MPI's launcher puts a NUL behind its own messages.
-        output = log.read_text(errors="replace").replace("\0", "")
-        assert status is not None, f"the job hung:\n{output}"
-        return Ended(status, output, seconds)
+        return run_job(tmp_path, [PREAMBLE, TRANSPORT if transport else "", program], ranks,
+                       **variables)
 
     return run
 
@@ -269,3 +220,30 @@ def test_launcher_that_mpi_does_not_know(tmp_path: Path) -> None:
     ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=LIMIT_SECONDS)
     assert ended.returncode != 0
     assert "Slurm started 4 ranks, but MPI sees 1" in ended.stderr
+
+
+def test_raising_system_exit_is_exiting(tmp_path: Path) -> None:
+    """By whatever name it was known, and only if nothing catches it."""
+    program = """
+        try:
+            raise SystemExit(4)
+        except SystemExit as e:
+            assert e.code == 4
+        try:
+            early(5)
+        except SystemExit as e:
+            assert e.code == 5 and type(e).__name__ == "SystemExit"
+        if rank == 1:
+            raise SystemExit(3)
+        until(lambda: False)
+    """
+    ended = run_job(tmp_path, ["from sys import exit as early", PREAMBLE, TRANSPORT, program])
+    assert ended.status != 0
+    assert ended.seconds < SOON_SECONDS
+    assert ended.lines_of(1) == ["exited with status 3; ending the job"]
+
+
+@pytest.mark.parametrize("code", ["0", "", "None"])
+def test_a_good_system_exit_is_a_normal_end(job, code: str) -> None:
+    ended = job(f"raise SystemExit({code})")
+    assert ended.status == 0, ended.output

@@ -76,7 +76,7 @@ def test_environment_for_children() -> None:
 def test_backoff_spins_then_yields_then_sleeps(monkeypatch: pytest.MonkeyPatch) -> None:
     backoff = Backoff()
     yields: list[None] = []
-    monkeypatch.setattr(waiting.os, "sched_yield", lambda: yields.append(None))
+    monkeypatch.setattr(waiting, "_yield_core", lambda: yields.append(None))
     for _ in range(waiting.SPINS):
         backoff.wait()
     assert not yields
@@ -120,7 +120,7 @@ def test_backoff_learns_from_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where something came every few milliseconds, it yields that long before it sleeps."""
     clock = [0.0]
     monkeypatch.setattr(waiting.time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr(waiting.os, "sched_yield", lambda: None)
+    monkeypatch.setattr(waiting, "_yield_core", lambda: None)
 
     def yielding_for(backoff: Backoff) -> float:
         start = clock[0]

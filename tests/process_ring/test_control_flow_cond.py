@@ -240,14 +240,14 @@ def test_exclusive_case(session, preds):
     pairs = [(p, lambda i=i: hf.constant(i)) for i, p in enumerate(preds)]
     result = hf.case(pairs, lambda: -1, exclusive=True)
     assert run_case(session, result, preds, [0, 1, 0]) == 1
-    with pytest.raises(errors.InvalidArgumentError, match="at most one"):
+    with pytest.raises(errors.InvalidArgumentError, match="More than one condition"):
         run_case(session, result, preds, [0, 1, 1])
 
 
 def test_case_without_default(session, preds):
     result = hf.case([(p, lambda i=i: hf.constant(i)) for i, p in enumerate(preds)])
     assert run_case(session, result, preds, [0, 0, 1]) == 2
-    with pytest.raises(errors.InvalidArgumentError, match="must be true"):
+    with pytest.raises(errors.InvalidArgumentError, match="None of the conditions"):
         run_case(session, result, preds, [0, 0, 0])
 
 

@@ -176,20 +176,53 @@ def test_a_conditional(session, imported):
     x, p, y = imported(CONDITIONAL, "p:0", "y:0")
     assert session.run(y, {x: 3.0, p: True}) == 6
     assert session.run(y, {x: 3.0, p: False}) == 4
-    grad = hf.gradients(y, x)[0]  # without knowing of the conditional
+    grad = hf.gradients(y, x)[0]
     assert session.run(grad, {x: 3.0, p: True}) == 2
     assert session.run(grad, {x: 3.0, p: False}) == 1
 
 
 def test_a_loop_and_its_gradient(session, imported):
     x, y, g = imported(LOOP, "y:0", "g:0")
+    again = hf.gradients(y, x)[0]  # by the loop that the operations form
     for value in (2.0, -0.5):
-        np.testing.assert_allclose(session.run([y, g], {x: value}), [value**4, 4 * value**3])
+        np.testing.assert_allclose(session.run([y, g, again], {x: value}),
+                                   [value**4, 4 * value**3, 4 * value**3])
+    with pytest.raises(TypeError, match="computes the gradient of another loop"):
+        hf.gradients(g, x)
 
 
 def test_arrays(session, imported):
     x, y = imported(ARRAYS, "y:0")
     assert session.run(y, {x: [1.0, 2.0, 3.0]}).tolist() == [1, 4, 9]
+
+
+def test_gradients_of_imported_loops_and_conditionals(session, graph):
+    """They are those of the graph that was exported."""
+    x = hf.placeholder(hf.float32, [2], name="x")
+    w = hf.constant([0.5, 1.5], name="w")
+
+    def inner(j, b, x):
+        return j + 1, hf.cond(hf.equal(j, 1), lambda: hf.sin(b) * x, lambda: b * w), x
+
+    def outer(i, a):
+        b = hf.while_loop(lambda j, *_: j < 3, inner, [0, a, x])[1]
+        return i + 1, hf.cond(hf.reduce_sum(b) > 0.5, lambda: b * 0.5, lambda: b + a)
+
+    p = hf.placeholder(hf.bool, [], name="p")
+    y = hf.cond(p, lambda: hf.while_loop(lambda i, _: i < 2, outer, [0, x])[1], lambda: x * w)
+    y = hf.identity(y, name="y")
+    grads = hf.gradients(y, [x, w])
+    feeds = [{"x:0": [0.3, 0.9], "p:0": v} for v in (True, False)]
+    wanted = [session.run(grads, f) for f in feeds]
+    with hf.Graph().as_default() as other, hf.Session() as session2:
+        hf.import_graph_def(graph.as_graph_def(), name="")
+        xs = [other.get_tensor_by_name(n) for n in ("x:0", "w:0")]
+        found = hf.gradients(other.get_tensor_by_name("y:0"), xs)
+        for f, want in zip(feeds, wanted):
+            for got, w in zip(session2.run(found, f), want):
+                np.testing.assert_allclose(got, w, rtol=1e-6)
+        inside = next(op for op in other.get_operations() if op.type == "LoopCond")
+        assert not other.is_fetchable(inside)
 
 
 def test_frames_of_two_imports_are_told_apart(graph):

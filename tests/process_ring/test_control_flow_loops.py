@@ -314,7 +314,7 @@ def test_wrong_shape_invariants(graph, invariants, error, message):
 @pytest.mark.parametrize(("arguments", "error", "message"), [
     ((1, lambda i: i, [0]), TypeError, "'cond' must be callable"),
     ((lambda i: i < 3, 1, [0]), TypeError, "'body' must be callable"),
-    ((lambda i: i < 3, lambda i: i, []), ValueError, "no loop variables"),
+    ((lambda i: i < 3, lambda i: i, []), ValueError, "No loop variables"),
     ((lambda i: i < 3, lambda i: i, 0), TypeError, "a list or a tuple"),
     ((lambda i: i < 3, lambda i: None, [0]), ValueError, "returned None"),
     ((lambda i: i < 3, lambda i: [i, i], [0]), ValueError, "1 loop variables.*2 values"),

@@ -22,9 +22,9 @@ pytest.importorskip("tqdm")
 pytestmark = pytest.mark.time_limit(240)
 
 
-def run(logdir, *arguments, ranks=0):
+def run(logdir, *arguments, ranks=0, example="digits_ps"):
     """The lines that the example prints."""
-    command = [sys.executable, str(ROOT / "examples/digits_ps.py"), "--logdir", str(logdir),
+    command = [sys.executable, str(ROOT / f"examples/{example}.py"), "--logdir", str(logdir),
                *arguments]
     if ranks:
         command = [MPIRUN, "--oversubscribe", "-n", str(ranks), *command]
@@ -77,3 +77,15 @@ def test_ranks_learn_and_resume(tmp_path, ranks, options):
     latest = hf.train.latest_checkpoint(str(tmp_path))
     assert f"resuming from {latest}" in run(tmp_path, "--steps", "10")
     scalars(tmp_path)
+
+
+@pytest.mark.skipif(MPIRUN is None, reason="no mpirun")
+def test_ranks_that_average_gradients_learn_and_resume(tmp_path):
+    lines = run(tmp_path, "--steps", "200", ranks=2, example="digits_allreduce")
+    assert lines[0] == "2 ranks"
+    assert len([line for line in lines if line.startswith("step ")]) == 10
+    assert accuracy(lines) > 0.85
+    assert hf.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-200")
+    again = run(tmp_path, "--steps", "20", example="digits_allreduce")
+    assert again[0] == "one process" and accuracy(again) > 0.85
+    assert again[-2].endswith("model.ckpt-220")

@@ -40,19 +40,20 @@ def test_the_guide_runs_from_top_to_bottom(capsys):
     scope = {}
     for block in blocks("docs/guide.md"):
         run(block, scope)
-    assert capsys.readouterr().out.splitlines() == ["(?, 2) Softmax", "(4, 2)", "3.0 4 0.0625"]
+    assert capsys.readouterr().out.splitlines() == ["(?, 2) Softmax", "(4, 2)", "(8, 8, 3)",
+                                                    "5.0 [ 0.  -0.6 -0.8] 4.0",
+                                                    "3.0 4 0.0625", "[201.  30.]"]
     assert scope["imported"].op.type == "Softmax"
 
 
-def test_the_op_of_the_page_on_ops(capsys):
+def test_the_op_of_the_page_on_extending(capsys):
     from hpcflow.graph import opdef
 
     try:
-        run(blocks("docs/ops.md")[0], {})
+        run(blocks("docs/extending.md")[0], {})
     finally:
-        opdef._OPS.pop("Cube", None)
-        opdef._GRADIENTS.pop("Cube", None)
-    assert "8." in capsys.readouterr().out
+        opdef._OPS.pop("Twice", None)
+    assert capsys.readouterr().out == "[2. 4.]\n"
 
 
 def test_the_checkpoints_page(tmp_path, monkeypatch, capsys):

@@ -10,8 +10,18 @@ import pytest
 from raw_control_flow import branches, loop, switch
 
 import hpcflow as hf
-from hpcflow import raw_ops
+from hpcflow import config, raw_ops
+from hpcflow.compiler import absorb
 from hpcflow.runtime import iterations
+
+
+@pytest.fixture(params=["compiled", "control flow by the executor", "node by node"])
+def form(request, monkeypatch):
+    """Also with regions, but without control flow in them."""
+    monkeypatch.setattr(config.flags, "compile", request.param != "node by node")
+    if request.param == "control flow by the executor":
+        monkeypatch.setattr(absorb, "_fits", lambda node: False)
+    return request.param
 
 
 @pytest.fixture(params=[True, False], ids=["optimized", "as built"])
@@ -385,21 +395,26 @@ def test_nothing_is_left_behind(session, n, p):
     session.run(either, {n: 3, p: True})
     gc.collect()
     gc.disable()
+    others = alive(iterations.Iteration)  # of steps that other tests left to the event loop
+    frames = alive(iterations.Frame)
     try:
         for k in range(6):
             session.run([total, either], {n: k, p: k % 2})
-        assert alive(iterations.Iteration) == 0
-        assert alive(iterations.Frame) == 0
+        assert alive(iterations.Iteration) <= others
+        assert alive(iterations.Frame) <= frames
         with pytest.raises(hf.errors.InvalidArgumentError):
             session.run(bad, {n: 5})
     finally:
         gc.enable()
     gc.collect()
-    assert alive(iterations.Iteration) == alive(iterations.Frame) == 0
+    assert alive(iterations.Iteration) <= others
+    assert alive(iterations.Frame) <= frames
 
 
 @pytest.mark.parametrize("parallel", [1, 3])
-def test_parallel_iterations_are_the_limit(session, n, parallel, monkeypatch):
+def test_parallel_iterations_are_the_limit(session, n, parallel, monkeypatch, form):
+    if form == "compiled":  # one at a time
+        monkeypatch.setattr(absorb, "_fits", lambda node: False)
     seen = []
     original = iterations.Frame.add_iteration
 

@@ -157,7 +157,7 @@ def test_a_step_that_waits_for_long_says_for_what(servers, capfd):
         config.flags.reload()
 
 
-def test_a_loop_stays_on_one_task(servers):
+def test_loops_read_and_use_other_tasks(servers):
     with hf.device("/job:ps/task:0"):
         v = hf.Variable(2.0, name="factor")
     with hf.device("/job:worker/task:0"):
@@ -172,8 +172,7 @@ def test_a_loop_stays_on_one_task(servers):
     with hf.Session(servers["worker", 0].target) as session:
         session.run(v.initializer)
         assert session.run(near) == 128.0
-        with pytest.raises(hf.errors.UnimplementedError, match="spread over tasks"):
-            session.run(far)
+        assert session.run(far) == 5.0
 
 
 def test_closed_sessions_give_their_tags_back(servers):

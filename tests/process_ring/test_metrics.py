@@ -220,6 +220,19 @@ def test_labels_given_twice_count_once(session):
     assert session.run(update) == session.run(value) == 0.5
 
 
+def test_sparse_labels(session):
+    """Examples with different numbers of labels; one has none."""
+    scores = np.float32([[3, 2, 1, 0], [0, 1, 2, 3], [9, 0, 8, 0]])
+    labels = hf.SparseTensor([[0, 0], [0, 1], [1, 0]], np.int64([0, 3, 2]), [3, 2])
+    found = [hf.metrics.recall_at_k(labels, scores, 2),
+             hf.metrics.sparse_precision_at_k(labels, scores, 2),
+             hf.metrics.sparse_average_precision_at_k(labels, scores, 2),
+             hf.metrics.recall_at_k(labels, scores, 2, class_id=3)]
+    session.run(hf.local_variables_initializer())
+    np.testing.assert_allclose(session.run([update for _, update in found]),
+                               [2 / 3, 2 / 6, np.nan, 0])
+
+
 def test_variables_and_collections(session):
     value, update = hf.metrics.precision([True], [True], metrics_collections=["m"],
                                          updates_collections="u", name="p")

@@ -68,6 +68,20 @@ def test_convolutions(kind, case, padding, layout, monkeypatch):
 
 
 @needs_library
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_few_large_images(layout, monkeypatch):
+    """The gradient by the filter takes copies of image and gradient in a layout of its own."""
+    x, w = normal(2, 24, 25, 17), normal(3, 3, 17, 20)
+    x = np.moveaxis(x, -1, 1) if layout == "NCHW" else x
+
+    def build(a, b):
+        y = hf.nn.conv2d(a, b, [1, 1, 1, 1], "SAME", data_format=layout)
+        return [y, *hf.gradients(y, [a, b])]
+
+    alike(build, x, w, monkeypatch=monkeypatch)
+
+
+@needs_library
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 def test_volumes(padding, monkeypatch):
     def build(a, b):
@@ -137,6 +151,50 @@ def test_batch_norm(training, layout, channels, monkeypatch):
         return [*results, *hf.gradients(y * y * y, [a, scale, offset])]
 
     alike(build, x, *vectors, monkeypatch=monkeypatch)
+
+
+@needs_library
+@pytest.mark.parametrize("order", ["C", "F", "part", "every second"])
+@pytest.mark.parametrize("flips", [(False, False), (False, True), (True, False), (True, True)])
+def test_products(flips, order, monkeypatch):
+    """Large enough for the library; the factors lie in memory in several ways."""
+    a, b = (normal(*(dims[::-1] if flip else dims))
+            for dims, flip in zip([(200, 150), (150, 130)], flips))
+    arranged = {"C": np.copy, "F": np.asfortranarray, "part": lambda x: np.pad(x, 3)[3:-3, 3:-3],
+                "every second": lambda x: np.repeat(x, 2, 1)[:, ::2]}[order]
+
+    def build(x, y):
+        return hf.matmul(x, y, *flips)
+
+    alike(build, arranged(a), arranged(b), monkeypatch=monkeypatch)
+
+
+@needs_library
+def test_halves(monkeypatch):
+    """Computed in single precision, as by NumPy."""
+    def build(x, w, a, b):
+        y = hf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME")
+        z = [pool(y, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+             for pool in (hf.nn.max_pool, hf.nn.avg_pool)]
+        return [y, *z, hf.gradients(z[0] + z[1], [x, w])[1], hf.matmul(a, b)]
+
+    inputs = normal(2, 9, 9, 5), normal(3, 3, 5, 6), normal(150, 140), normal(140, 130)
+    halves = [x.astype(np.float16) for x in inputs]
+    found = run(build, *halves)
+    with monkeypatch.context() as patch:
+        patch.setattr(config.flags, "onednn", "0")
+        expected = run(build, *halves)
+    for a, b in zip(found, expected, strict=True):
+        assert a.dtype == b.dtype == np.float16
+        np.testing.assert_allclose(a, b, rtol=2e-3, atol=1e-3 * np.abs(b).max())
+
+
+@needs_library
+def test_bad_factors():
+    with pytest.raises(hf.errors.InvalidArgumentError, match="inner dimensions differ"):
+        run(hf.matmul, normal(200, 150), normal(140, 200))
+    with pytest.raises(hf.errors.InvalidArgumentError, match="must be matrices"):
+        run(hf.raw_ops.MatMul, normal(2, 200, 150), normal(150, 200))
 
 
 @needs_library

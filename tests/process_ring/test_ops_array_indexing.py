@@ -166,7 +166,7 @@ def test_one_hot_values_and_types():
     equal(evaluate(lambda i: hf.one_hot(i, 300), np.uint8(255)), np.eye(300)[255])
     assert hf.one_hot(i, 2).dtype is hf.float32
     assert hf.one_hot(i, 2, 1, 0).dtype is hf.int32
-    assert hf.one_hot(i, 2, 1.0, 0).dtype is hf.float32
+    assert hf.one_hot(i, 2, 1.0, 0.0).dtype is hf.float32
     assert hf.one_hot(i, 2, 1, 0, dtype=hf.float16).dtype is hf.float16
     with pytest.raises(TypeError, match="on_value"):
         hf.one_hot(i, 2, hf.constant(1.0), dtype=hf.int32)

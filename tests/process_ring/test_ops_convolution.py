@@ -243,3 +243,42 @@ def test_static_shapes():
     y = hf.nn.conv2d_transpose(hf.placeholder(hf.float32, [4, 14, 14, 8]), w, [4, 28, 28, 3],
                                [1, 2, 2, 1])
     assert y.shape.as_list() == [4, 28, 28, 3]
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("rates", [[2, 3], [1, 2], [1, 1]])
+def test_with_space_to_batch(session, padding, rates):
+    """Holes in the window of a convolution, like zeros in its filter; known and fed rates."""
+    x = np.random.default_rng(1).normal(size=(2, 9, 8, 3)).astype("float32")
+    w = np.random.default_rng(2).normal(size=(3, 2, 3, 4)).astype("float32")
+    wide = np.zeros((2 * rates[0] + 1, rates[1] + 1, 3, 4), "float32")
+    wide[::rates[0], ::rates[1]] = w
+
+    def conv(x, count, padding):
+        assert count == 2
+        return hf.nn.conv2d(x, w, [1, 1, 1, 1], padding)
+
+    expected = hf.nn.conv2d(x, wide, [1, 1, 1, 1], padding)
+    y = hf.nn.with_space_to_batch(x, rates, padding, conv, [3, 2])
+    assert y.shape == expected.shape
+    fed, given = hf.placeholder(hf.float32), hf.placeholder(hf.int32, [2])
+    again = hf.nn.with_space_to_batch(fed, given, padding, conv, [3, 2], spatial_dims=[1, 2])
+    values = session.run([expected, y, again], {fed: x, given: rates})
+    for value in values[1:]:
+        np.testing.assert_allclose(value, values[0], rtol=1e-4, atol=1e-4)
+
+
+def test_with_space_to_batch_along_one_dimension(session):
+    """Space need not begin behind the batch; the channels may come before it."""
+    x = np.arange(24, dtype="float32").reshape(1, 2, 12)
+    add = lambda x, count, padding: x[:, :, 1:] + x[:, :, :-1]
+    expected = x[..., 3:] + x[..., :-3]
+    for options in ({"spatial_dims": [2]}, {"data_format": "NCW"}):
+        y = hf.nn.with_space_to_batch(x, [3], "VALID", add, **options)
+        np.testing.assert_array_equal(session.run(y), expected)
+    for rates, options in (([0], {}), ([3], {"spatial_dims": [0]}), ([3], {"spatial_dims": [3]}),
+                           ([3, 2], {"spatial_dims": [2, 1]})):
+        with pytest.raises(ValueError, match=r"dilation_rate|spatial_dims|rank"):
+            hf.nn.with_space_to_batch(x, rates, "VALID", add, **options)
+    with pytest.raises(ValueError, match="filter_shape"):
+        hf.nn.with_space_to_batch(x, [3], "SAME", add, spatial_dims=[2])

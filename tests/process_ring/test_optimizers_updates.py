@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.kernels import training
+from hpcflow.kernels import block_rules
 
 
 def gradient_descent(states, grad, alpha):
@@ -186,7 +186,7 @@ def test_dense(name, dtype, shape):
 def test_blocks(name, monkeypatch):
     """A large array is updated in blocks, the last one shorter, with the same result."""
     rule, kinds, scalars, attrs = RULES[name]
-    monkeypatch.setattr(training, "WORKING_SET_BYTES", 4096)
+    monkeypatch.setattr(block_rules, "WORKING_SET_BYTES", 4096)
     rng = np.random.default_rng(4)
     shape = (7, 301)
     states = [drawn(k, shape, rng, np.float32) for k in kinds]

@@ -114,7 +114,7 @@ def test_the_reader(tmp_path):
     assert reader.get_tensor("s") == b"text"
     assert reader.get_variable_to_dtype_map() == {"v": hf.int32, "s": hf.string}
     assert reader.debug_string() == b"s (string) []\nv (int32) [1, 2]"
-    with pytest.raises(hf.errors.NotFoundError, match=r"'vv' not found .* similar names: v"):
+    with pytest.raises(hf.errors.NotFoundError, match=r"Key vv not found .* similar names: v"):
         reader.get_tensor("vv")
     with pytest.raises(hf.errors.NotFoundError):
         hf.train.NewCheckpointReader(str(tmp_path / "absent"))
@@ -210,7 +210,7 @@ def checkpoint_of(path, **initial):
          r"'b' .* it is float32\[3\], expected float32\[2\]"),
         ({"a": [0.0], "b": [0, 0, 0]}, "InvalidArgumentError",
          r"'b' .* it is float32\[3\], expected int32\[3\]"),
-        ({"a": [0.0], "c": [0.0]}, "NotFoundError", "variable 'c' not found in checkpoint"),
+        ({"a": [0.0], "c": [0.0]}, "NotFoundError", "Key c not found in checkpoint"),
     ],
 )  # fmt: skip
 def test_a_checkpoint_that_does_not_fit_changes_nothing(tmp_path, initial, error, message):

@@ -196,3 +196,45 @@ def test_queue_runners_travel(tmp_path):
         assert session.run("net/taken:0") == 7
         coordinator.request_stop()
         coordinator.join(threads)
+
+
+def test_contexts_of_loops_and_conditionals(tmp_path):
+    """What is inside of others is part of these, as other readers want it."""
+    def build():
+        x = hf.placeholder(hf.float32, [2], name="x")
+        body = lambda i, a: (i + 1, hf.cond(hf.reduce_sum(a) > 1.0, lambda: a * x,
+                                            lambda: hf.sin(a) + x))
+        y = hf.while_loop(lambda i, _: i < 3, body, [0, x])[1]
+        return x, hf.cond(y[0] > 0.0, lambda: y * 2.0, lambda: y)
+
+    with hf.Graph().as_default() as graph, graph.name_scope("part"):
+        x, y = build()
+        hf.add_to_collection("ends", x)
+        hf.add_to_collection("ends", y)
+        (loop,) = graph.get_collection(hf.GraphKeys.WHILE_CONTEXT)
+        assert len(graph.get_collection(hf.GraphKeys.COND_CONTEXT)) == 2
+        with hf.Session() as session:
+            wanted = session.run([y, hf.gradients(y, x)[0]], {x: [0.3, 0.9]})
+    with hf.Graph().as_default() as graph:
+        with graph.name_scope("part"):
+            for tensor in build():
+                hf.add_to_collection("ends", tensor)
+        meta = hf.train.export_meta_graph(str(tmp_path / "graph.meta"), export_scope="part")
+    from hpcflow.protos import message_class
+
+    kind = message_class("WhileContextDef")
+    proto = kind.FromString(meta.collection_def["while_context"].bytes_list.value[0])
+    assert proto.context_name == "while/while_context" and proto.parallel_iterations == 10
+    assert len(proto.loop_exit_names) == 2 and len(proto.nested_contexts) == 2
+    assert {c.cond_ctxt.branch for c in proto.nested_contexts} == {0, 1}
+    assert proto.values_def.external_values["x:0"].startswith("while/")
+    with hf.Graph().as_default() as graph, hf.Session() as session:
+        hf.train.import_meta_graph(str(tmp_path / "graph.meta"), import_scope="again")
+        (found,) = graph.get_collection(hf.GraphKeys.WHILE_CONTEXT)
+        branches = graph.get_collection(hf.GraphKeys.COND_CONTEXT)
+        assert type(found) is type(loop) and found.name == "again/part/while/while_context"
+        assert [b.branch for b in branches] == [1, 0] and branches[0].pred is branches[1].pred
+        x, y = graph.get_collection("ends")
+        got = session.run([y, hf.gradients(y, x)[0]], {x: [0.3, 0.9]})
+        for a, b in zip(got, wanted):
+            np.testing.assert_array_equal(a, b)

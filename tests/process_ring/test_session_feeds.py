@@ -118,7 +118,7 @@ def test_wrong_types(xy, session):
         ({x: "ab"}, ValueError, "Cannot feed 'ab'"),
         ({x: ["a", "b"]}, ValueError, "Cannot feed"),
         ({x: [1, [2, 3]]}, ValueError, "Cannot feed"),
-        ({x: y}, TypeError, "cannot be a hf.Tensor"),
+        ({x: y}, TypeError, "cannot be a tf.Tensor"),
         ({i: 300}, TypeError, "not compatible with Tensor type int8"),
         ({i: -129}, TypeError, "not compatible"),
         ({s: 3}, TypeError, "string"),
@@ -181,3 +181,20 @@ def test_feeding_is_not_changed_by_later_writes(form, xy, session):
     fetched_x[:] = 7
     assert value.tolist() == [9, 9]
     assert fetched_y.tolist() == [2, 4]
+
+
+def test_what_waits_for_a_fed_placeholder():
+    """A placeholder with a feed need not run for those that wait for it."""
+    with hf.Graph().as_default():
+        x, v = hf.placeholder(hf.float32, [2]), hf.Variable(1.0)
+        with hf.control_dependencies([x]):
+            y = v + 1.0
+        done = hf.group(x, y)
+        with hf.Session() as session:
+            session.run(v.initializer)
+            assert session.run([y, done], {x: [1.0, 2.0]}) == [2.0, None]
+            with pytest.raises(hf.errors.InvalidArgumentError, match="must feed a value"):
+                session.run(y)
+            handle = session.partial_run_setup([y, v], [x])
+            assert session.partial_run(handle, v) == 1.0
+            assert session.partial_run(handle, y, {x: [1.0, 2.0]}) == 2.0

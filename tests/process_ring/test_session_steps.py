@@ -81,7 +81,7 @@ def test_operation_run_and_tensor_eval(form, graph):
     assert (v * 2).eval(session=session) == 4
     x = hf.placeholder(hf.int32)
     assert (x + 1).eval({x: 4}, session) == 5
-    with pytest.raises(ValueError, match="no default session"):
+    with pytest.raises(ValueError, match="No default session"):
         add.run()
 
 

@@ -144,7 +144,7 @@ def test_any_partitioning_reads_as_any_other(name, tmp_path_factory, data):
 def test_expectations_are_checked(tmp_path):
     path = save(str(tmp_path / "m.h5"), {"layer/w": ("float32", np.zeros((2, 3), np.float32))})
     with storage.Reader(path) as reader:
-        with pytest.raises(NotFoundError, match=r"'layer/v' not found.*similar names: layer/w"):
+        with pytest.raises(NotFoundError, match=r"Key layer/v not found.*similar names: layer/w"):
             reader.read("layer/v")
         with pytest.raises(InvalidArgumentError, match=r"float32\[2,3\], expected float64\[2,3\]"):
             reader.read("layer/w", dtype="float64")

@@ -61,9 +61,9 @@ def test_initial_value_forms(session):
 def test_bad_definitions():
     with pytest.raises(ValueError, match="initial_value"):
         hf.Variable()
-    with pytest.raises(ValueError, match="fully known shape"):
+    with pytest.raises(ValueError, match="must have a shape specified"):
         hf.Variable(hf.placeholder(hf.float32, [None]))
-    with pytest.raises(TypeError, match="collections"):
+    with pytest.raises(ValueError, match="collections"):
         hf.Variable(1, collections="variables")
     with pytest.raises(ValueError, match=r"expected \(3,\)"):
         hf.Variable([1.0, 2.0], expected_shape=[3])

@@ -97,7 +97,7 @@ def test_orthogonal(shape, dtype):
     m = got.reshape(-1, shape[-1]) / 2
     m = m if m.shape[0] >= m.shape[1] else m.T
     np.testing.assert_allclose(m.T @ m, np.eye(m.shape[1]), atol=1e-5)
-    with pytest.raises(ValueError, match="two dimensions"):
+    with pytest.raises(ValueError, match="two-dimensional"):
         hf.orthogonal_initializer()([4])
 
 

@@ -21,6 +21,7 @@ EXCEPTIONS = {
     "PreventGradient": "raises by definition",
     "Print": "the identity, with output",
     "ReadVariableOp": "the identity of a variable's value, which cannot be fed",
+    "QuantizeAndDequantize": "passes through what is a staircase; tested with the op",
     "CheckNumerics": "the identity; its check of the gradient is tested with the op",
 }
 
@@ -32,7 +33,8 @@ def test_every_gradient_is_checked(request: pytest.FixtureRequest) -> None:
     if not checking <= ran:
         pytest.skip(f"needs the whole ring; not collected: {', '.join(sorted(checking - ran))}")
     assert hf.Graph  # importing the package registers every op
-    registered = {t for t in opdef.registered_ops() if opdef.has_gradient(t)}
+    registered = {t for t in opdef.registered_ops()
+                  if opdef.has_gradient(t) and not t.startswith("Test")}  # of tests
     checked = {opdef.get_gradient(t) for t in registered & gradcheck.CHECKED}
     missing = sorted(t for t in registered - set(EXCEPTIONS)
                      if opdef.get_gradient(t) not in checked)

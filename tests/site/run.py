@@ -106,7 +106,17 @@ def check_parts(site: Site) -> str:
 
 def check_training(site: Site) -> str:
     """``slurm/ps_train.sbatch`` trains the digits to the accuracy asked for."""
-    result = submit(site, "ps_train.sbatch", "digits").wait(300)
+    return trained(site, "ps_train.sbatch", "digits")
+
+
+def check_allreduce(site: Site) -> str:
+    """So does ``slurm/allreduce_train.sbatch``."""
+    return trained(site, "allreduce_train.sbatch", "digits-allreduce")
+
+
+def trained(site: Site, script: str, name: str) -> str:
+    """What a job script that trains the digits prints last."""
+    result = submit(site, script, name).wait(300)
     expect_completed(result)
     found = re.search(r"^test accuracy: (0\.\d+|1\.0+)\s*$", result.output, re.MULTILINE)
     if not found or float(found[1]) < ACCURACY:
@@ -198,6 +208,7 @@ def check_checkpoints(site: Site) -> str:
 CHECKS: dict[str, Callable[[Site], str]] = {
     "parts": check_parts,
     "training": check_training,
+    "allreduce": check_allreduce,
     "failing-rank": check_failing_rank,
     "benchmarks": check_benchmarks,
     "mpi-tests": check_mpi_tests,

@@ -1,0 +1,138 @@
+"""The passes that join layers and updates: which nodes they make, and which they leave alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import kernels
+from hpcflow.compiler import checks
+from hpcflow.compiler.fuse_layers import fuse_layers
+from hpcflow.compiler.fuse_updates import fuse_updates
+from hpcflow.compiler.prune import prune
+from hpcflow.compiler.unused import drop_unread
+
+CPU, OTHER = "/job:a/replica:0/task:0/device:CPU:0", "/job:a/replica:0/task:0/device:ODD:0"
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    kernels.load()
+    with hf.Graph().as_default() as graph:
+        yield graph
+
+
+def fused(*fetches, device=CPU):
+    """The types of the step's nodes after both passes, without gradients that nobody reads."""
+    step = prune(list(fetches), [], device)
+    for node in step.nodes:
+        node.device = device
+    drop_unread(step)
+    fuse_layers(step)
+    fuse_updates(step)
+    checks.check(step, "fuse")
+    return [n.type for n in step.nodes]
+
+
+def layer(relu=True, dtype=hf.float32):
+    x = hf.placeholder(dtype, [2, 8, 8, 3])
+    w, b = hf.Variable(hf.ones([3, 3, 3, 4], dtype)), hf.Variable(hf.ones([4], dtype))
+    conv = hf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME")
+    biased = hf.nn.bias_add(conv, b)
+    return conv, biased, hf.nn.relu(biased) if relu else biased
+
+
+def test_a_layer_is_one_node():
+    *_, y = layer()
+    types = fused(y)
+    assert "_ConvBias" in types and not {"Conv2D", "BiasAdd", "Relu"} & set(types)
+
+
+def test_without_relu():
+    assert fused(layer(relu=False)[-1]).count("_ConvBias") == 1
+
+
+@pytest.mark.parametrize(("part", "left"), [(0, {"Conv2D", "BiasAdd", "Relu"}), (1, {"Relu"})])
+def test_what_is_fetched_stays(part, left):
+    parts = layer()
+    types = set(fused(parts[-1], parts[part]))
+    assert types & {"Conv2D", "BiasAdd", "Relu"} == left
+    assert ("_ConvBias" in types) == (part == 1)
+
+
+def test_what_is_waited_for_stays(graph):
+    conv, _, y = layer()
+    with graph.control_dependencies([conv]):
+        later = hf.identity(y)
+    assert "Conv2D" in fused(later)
+
+
+def test_other_types_and_devices_stay():
+    assert "_ConvBias" not in fused(layer(dtype=hf.float64)[-1])
+    assert "_ConvBias" not in fused(layer()[-1], device=OTHER)
+
+
+def pooled(ksize=3, padding="VALID"):
+    x = hf.placeholder(hf.float32, [2, 8, 8, 3])
+    y = hf.nn.max_pool(x, [1, ksize, ksize, 1], [1, 2, 2, 1], padding)
+    return x, y, hf.gradients(y * y, [x])[0]
+
+
+def test_a_pooling_and_its_gradient_share_places():
+    _, y, gradient = pooled()
+    types = fused(y, gradient)
+    assert {"_MaxPool", "_MaxPoolGrad"} <= set(types)
+    assert not {"MaxPool", "MaxPoolGrad"} & set(types)
+
+
+def test_a_pooling_alone_stays():
+    assert "MaxPool" in fused(pooled()[1])
+
+
+def test_a_gradient_of_another_pooling_stays():
+    x, y, _ = pooled(padding="SAME")
+    other = hf.raw_ops.MaxPoolGrad(x, y, y, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1],
+                                   padding="SAME")
+    assert {"MaxPool", "MaxPoolGrad"} <= set(fused(other))
+
+
+def descent(rows=400, columns=300, more=None):
+    x = hf.constant(np.ones((8, rows), np.float32))
+    w = hf.Variable(hf.ones([rows, columns]))
+    y = hf.matmul(x, w)
+    optimizer = hf.train.GradientDescentOptimizer(0.1)
+    pairs = optimizer.compute_gradients(hf.reduce_sum(y * y), [w])
+    train = optimizer.apply_gradients(pairs)
+    return [train] + ([pairs[0][0]] if more else [])
+
+
+def test_a_product_goes_into_the_update():
+    types = fused(*descent())
+    assert "_MatMulGradientDescent" in types and "ApplyGradientDescent" not in types
+    assert types.count("MatMul") == 1  # the forward one
+
+
+def test_small_products_stay():
+    assert "_MatMulGradientDescent" not in fused(*descent(30, 20))
+
+
+def test_a_fetched_gradient_stays():
+    assert "_MatMulGradientDescent" not in fused(*descent(more=True))
+
+
+def test_what_waited_for_the_gradient_waits_for_its_factors(graph):
+    w = hf.Variable(hf.ones([400, 300]))
+    a, b = (hf.placeholder(hf.float32, dims, name) for dims, name in
+            (([400, 8], "a"), ([8, 300], "b")))
+    gradient = hf.matmul(hf.tanh(a), b)
+    with graph.control_dependencies([gradient]):
+        after = hf.no_op("after")
+    train = hf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, w)])
+    step = prune([train, after], [], CPU)
+    for node in step.nodes:
+        node.device = CPU
+    fuse_updates(step)
+    checks.check(step, "fuse")
+    waiting = next(n for n in step.nodes if n.name == "after")
+    assert "Tanh" in [c.type for c in waiting.controls]

@@ -1,0 +1,232 @@
+"""Collective operations over MPI: sessions of ranks without a cluster, training, one writer."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.comm import world
+
+
+@pytest.fixture
+def ranks():
+    """(rank, size), in a graph of its own."""
+    here = world.world()
+    with hf.Graph().as_default():
+        yield here.rank, here.size
+
+
+def part(index, shape=(5, 3), dtype=np.float32):
+    return np.random.default_rng(index).standard_normal(shape).astype(dtype)
+
+
+def test_ranks(ranks):
+    assert (hf.mpi.rank(), hf.mpi.size()) == ranks
+    assert (hf.mpi.local_rank(), hf.mpi.local_size()) == ranks  # one node
+
+
+@pytest.mark.parametrize("length", [0, 1, 1000, 100_003, 3_000_000])
+@pytest.mark.parametrize("reduction", ["sum", "mean", "max"])
+def test_allreduce(ranks, length, reduction):
+    rank, size = ranks
+    x = hf.placeholder(hf.float32, [length])
+    total = hf.mpi.allreduce(x, reduction)
+    want = getattr(np, reduction)([part(i, (length,)) for i in range(size)], 0)
+    with hf.Session() as session:
+        for _ in range(3):
+            got = session.run(total, {x: part(rank, (length,))})
+            np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+
+
+def test_all_operations_in_one_step(ranks):
+    rank, size = ranks
+    rows = 2 * size
+    x = hf.constant(part(rank, (rows, 3)))
+    half = hf.cast(x, hf.bfloat16)
+    fetches = [hf.mpi.broadcast(x, size - 1), hf.mpi.allgather(x[: rank + 1]),
+               hf.mpi.reduce_scatter(x), hf.mpi.alltoall(x), hf.mpi.allreduce(half, "max")]
+    data = [part(i, (rows, 3)) for i in range(size)]
+    with hf.control_dependencies(fetches):
+        last = hf.mpi.barrier()
+    with hf.Session() as session:
+        for _ in range(3):
+            (one, gathered, scattered, mixed, _), _ = session.run([fetches, last])
+            np.testing.assert_array_equal(one, data[-1])
+            np.testing.assert_array_equal(
+                gathered, np.concatenate([d[: i + 1] for i, d in enumerate(data)]))
+            mine = slice(2 * rank, 2 * rank + 2)
+            np.testing.assert_allclose(scattered, np.sum(data, 0)[mine], rtol=1e-5, atol=1e-6)
+            np.testing.assert_array_equal(mixed, np.concatenate([d[mine] for d in data]))
+
+
+def model():
+    """Linear regression on a placeholder of rows: (x, y, variables, loss)."""
+    x = hf.placeholder(hf.float32, [None, 3])
+    y = hf.placeholder(hf.float32, [None, 1])
+    w = hf.Variable(part(5, (3, 1)), name="w")
+    b = hf.Variable(hf.zeros([1]), name="b")
+    return x, y, [w, b], hf.reduce_mean(hf.square(hf.matmul(x, w) + b - y))
+
+
+def test_training_is_that_of_the_whole_batch(ranks):
+    rank, size = ranks
+    x, y, variables, loss = model()
+    optimizer = hf.mpi.DistributedOptimizer(hf.train.MomentumOptimizer(0.1, 0.9))
+    train = optimizer.minimize(loss)
+    alone = hf.train.MomentumOptimizer(0.1, 0.9, name="alone").minimize(loss)
+    data = part(0, (4 * size, 3)), part(1, (4 * size, 1))
+    mine = slice(4 * rank, 4 * rank + 4)
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        for _ in range(10):
+            session.run(train, {x: data[0][mine], y: data[1][mine]})
+        got = session.run(variables)
+        session.run(hf.global_variables_initializer())
+        for _ in range(10):
+            session.run(alone, {x: data[0], y: data[1]})
+        for a, b in zip(got, session.run(variables), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_monitored_training_with_one_writer(ranks, tmp_path_factory):
+    """Every rank passes the same arguments; rank 0 restores, saves, and all follow it."""
+    rank, _ = ranks
+    from mpi4py import MPI
+
+    path = Path(MPI.COMM_WORLD.bcast(
+        str(tmp_path_factory.mktemp("checkpoints")) if rank == 0 else None))
+    w = hf.Variable(hf.fill([3], float(rank + 1)), name="w")
+    step = hf.train.get_or_create_global_step()
+    optimizer = hf.mpi.DistributedOptimizer(hf.train.GradientDescentOptimizer(1.0))
+    train = optimizer.minimize(hf.reduce_sum(w) * float(rank), global_step=step)
+    mean = np.mean(range(hf.mpi.size()))
+    for turn in range(2):
+        hooks = [hf.mpi.BroadcastVariablesHook(0), hf.train.StopAtStepHook(num_steps=4)]
+        with hf.train.MonitoredTrainingSession(
+                is_chief=rank == 0, checkpoint_dir=str(path), hooks=hooks,
+                save_summaries_steps=None) as session:
+            for _ in range(3):
+                session.run(train)
+            seen = session.run([w, step])
+            session.run(train)
+            assert session.should_stop()
+        MPI.COMM_WORLD.Barrier()  # the checkpoint is there
+        assert seen[1] == 4 * turn + 3
+        np.testing.assert_allclose(seen[0], np.full(3, 1 - mean * (4 * turn + 3)), rtol=1e-5)
+    saved = hf.train.latest_checkpoint(str(path))
+    assert saved is not None and saved.endswith("-8")
+    reader = hf.train.NewCheckpointReader(saved)
+    np.testing.assert_allclose(reader.get_tensor("w"), np.full(3, 1 - mean * 8), rtol=1e-5)
+
+
+def test_workers_of_a_cluster():
+    """Replicas that are workers beside parameter servers reduce among themselves."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD.Dup()
+    ps = {"ps": 1} if comm.size > 1 else {}
+    task = hf.mpi.task(jobs=ps, comm=comm)
+    server = hf.train.Server(task.cluster, task.job, task.index)
+    if task.job == "worker":
+        workers = task.cluster.num_tasks("worker")
+        with hf.Graph().as_default(), hf.device(f"/job:worker/task:{task.index}"):
+            total = hf.mpi.allreduce(hf.constant(float(task.index + 1)))
+            with hf.Session(server.target) as session:
+                for _ in range(3):
+                    assert session.run(total) == workers * (workers + 1) / 2
+    server.join()
+
+
+@pytest.mark.parametrize("ranks_of_slices", [1, 2, 4])
+def test_equal_bits_for_every_number_of_ranks(ranks_of_slices):
+    """Eight slices on as many of the ranks as there are, compared with those of one rank."""
+    from mpi4py import MPI
+
+    everyone = MPI.COMM_WORLD
+    if ranks_of_slices > everyone.size:
+        pytest.skip("needs more ranks")
+    comm = everyone.Split(everyone.rank < ranks_of_slices)
+    if everyone.rank < ranks_of_slices:
+        alone = trained(MPI.COMM_SELF.Dup())
+        together = trained(comm)
+        for a, b in zip(alone, together, strict=True):
+            np.testing.assert_array_equal(a, b)
+    everyone.Barrier()
+
+
+def trained(comm):
+    """Variables after some reproducible steps on the ranks of `comm`."""
+    slices, rows = 8, 4
+    task = hf.mpi.task(comm=comm)
+    server = hf.train.Server(task.cluster, task.job, task.index)
+    count = slices * rows // comm.size
+    with hf.Graph().as_default(), hf.device(f"/job:worker/task:{task.index}"):
+        x = hf.placeholder(hf.float32, [count, 20])
+        y = hf.placeholder(hf.float32, [count, 1])
+
+        def loss(images, labels):
+            shape = hf.random_normal_initializer(seed=3)
+            w = hf.get_variable("w", [20, 16], initializer=shape)
+            v = hf.get_variable("v", [16, 1], initializer=shape)
+            return hf.reduce_mean(hf.square(hf.matmul(hf.tanh(hf.matmul(images, w)), v) - labels))
+
+        optimizer = hf.mpi.DistributedOptimizer(
+            hf.train.AdamOptimizer(0.01), slices=slices, place=(task.index, comm.size))
+        train = optimizer.minimize(loss, inputs=[x, y])
+        data = part(8, (slices * rows, 20)), part(9, (slices * rows, 1))
+        mine = slice(count * task.index, count * (task.index + 1))
+        with hf.Session(server.target) as session:
+            session.run(hf.global_variables_initializer())
+            for _ in range(5):
+                session.run(train, {x: data[0][mine], y: data[1][mine]})
+            result = session.run(hf.global_variables())
+    server.join()
+    return result
+
+
+def test_a_failing_step_fails_on_all_ranks(ranks):
+    rank, size = ranks
+    x = hf.placeholder(hf.float32, [300_000])
+    total = hf.mpi.allreduce(hf.check_numerics(x, "bad number"))
+    good, bad = np.ones(300_000), np.full(300_000, np.nan)
+    with hf.Session() as session:
+        for _ in range(3):
+            assert session.run(total, {x: good})[-1] == size
+            kind = hf.errors.InvalidArgumentError if rank == 0 else hf.errors.AbortedError
+            with pytest.raises(kind, match="bad number"):
+                session.run(total, {x: good if rank else bad})
+
+
+def test_stragglers_are_waited_for(ranks):
+    rank, size = ranks
+    total = hf.mpi.allreduce(hf.constant(1))
+    with hf.Session() as session:
+        session.run(total)
+        time.sleep(1.6 * (rank == size - 1))
+        assert session.run(total) == size
+
+
+@pytest.mark.parametrize("reduction", ["sum", "mean", "max"])
+def test_ranks_of_two_nodes_reduce_in_two_levels(monkeypatch, reduction):
+    """As if every second rank were on another node."""
+    from mpi4py import MPI
+
+    from hpcflow.runtime.endpoint import Endpoint
+
+    monkeypatch.setattr(Endpoint, "nodes_of", lambda self, ranks: [
+        [i for i in range(len(ranks)) if i % 2 == node] for node in (0, 1) if node < len(ranks)])
+    task = hf.mpi.task(comm=MPI.COMM_WORLD.Dup())
+    server = hf.train.Server(task.cluster, task.job, task.index)
+    with hf.Graph().as_default(), hf.device(f"/job:worker/task:{task.index}"):
+        total = hf.mpi.allreduce(hf.constant(part(task.index, (3, 400_001))), reduction)
+        with hf.Session(server.target) as session:
+            want = getattr(np, reduction)([part(i, (3, 400_001)) for i in range(task.size)], 0)
+            for _ in range(3):
+                np.testing.assert_allclose(session.run(total), want, rtol=1e-5, atol=1e-6)
+        levels = [g.layout.levels for g in server._server.endpoint.collectives._groups.values()]
+        assert any(found is not None for found in levels) == (task.size >= 4)
+    server.join()

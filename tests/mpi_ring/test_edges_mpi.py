@@ -1,0 +1,96 @@
+"""Edges between ranks: compressed values, large values in pieces."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.comm import world
+
+
+@contextmanager
+def cluster():
+    """(task, server) of this rank, all ranks workers; leaves when every rank is done."""
+    from mpi4py import MPI
+
+    task = hf.mpi.task(comm=MPI.COMM_WORLD.Dup())
+    server = hf.train.Server(task.cluster, task.job, task.index)
+    with hf.Graph().as_default():
+        yield task, server
+    server.join()
+
+
+@pytest.mark.parametrize("shape", [[40_000], None])
+def test_compressed_values(shape):
+    with cluster() as (task, server):
+        last = world.world().size - 1
+        x = hf.placeholder(hf.float32, shape)
+        with hf.device(f"/job:worker/task:{last}"):
+            bits = hf.bitcast(x * 1.0, hf.int32)
+        proto = hf.ConfigProto()
+        proto.graph_options.enable_bfloat16_sendrecv = True
+        values = np.random.RandomState(task.index).standard_normal(40_000).astype(np.float32)
+        with hf.Session(server.target, config=proto) as session:
+            for factor in (1.0, 3.0):
+                sent = (values * np.float32(factor)).view(np.uint32)
+                if task.index != last:
+                    sent = sent & 0xFFFF0000
+                got = session.run(bits, {x: values * np.float32(factor)})
+                np.testing.assert_array_equal(got.view(np.uint32), sent)
+
+
+def test_wrong_clusters_and_devices_on_every_rank():
+    """Each rank gets the error, and the ranks go on."""
+    size = world.world().size
+    too_many = {"ps": [f"mpi://{i}" for i in range(size)], "worker": [f"mpi://{size}"]}
+    if size > 1:
+        with pytest.raises(hf.errors.InvalidArgumentError, match="at least as many ranks"):
+            hf.train.Server(too_many, "ps", world.world().rank)
+    with cluster() as (task, server):
+        x = hf.placeholder(hf.float32, [2])
+        with hf.device(f"/job:worker/task:{size}"):
+            nowhere = x + 1.0
+        with hf.device(f"/job:worker/task:{(task.index + 1) % size}"):
+            huge = hf.zeros([1 << 22, 1 << 20]) + x[0]
+            fine = x + 2.0
+        with hf.Session(server.target) as session:
+            with pytest.raises(hf.errors.InvalidArgumentError, match="Not in the cluster"):
+                session.run(nowhere, {x: [1, 2]})
+            with pytest.raises(hf.errors.ResourceExhaustedError, match="Out of memory"):
+                session.run(hf.reduce_sum(huge + 1.0), {x: [1, 2]})
+            np.testing.assert_array_equal(session.run(fine, {x: [1, 2]}), [3, 4])
+
+
+def test_masters_that_serve_each_other():
+    """Every rank runs steps over all ranks at once, in several threads, small and large."""
+    with cluster() as (task, server):
+        size = world.world().size
+        x = hf.placeholder(hf.float32, [None])
+        y = x
+        for shift in range(1, size + 1):
+            with hf.device(f"/job:worker/task:{(task.index + shift) % size}"):
+                y = hf.sqrt(hf.square(y)) + 1.0
+        failures = []
+
+        def work(session, count, length):
+            try:
+                values = np.arange(length, dtype=np.float32)
+                for i in range(count):
+                    np.testing.assert_allclose(session.run(y, {x: values + i}), values + i + size,
+                                               rtol=1e-5)
+            except Exception as e:  # noqa: BLE001
+                failures.append(e)
+
+        with hf.Session(server.target) as session:
+            threads = [threading.Thread(target=work, args=(session, count, length))
+                       for count, length in [(40, 3), (40, 5000), (5, 300_000)]]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(90)
+            assert not any(thread.is_alive() for thread in threads)
+        assert not failures, failures[0]

@@ -1,0 +1,273 @@
+"""Cases of op types that came after 1.0, which graphs of later writers hold."""
+
+from __future__ import annotations
+
+import numpy as np
+from case import Shape, Type
+from table import (
+    ALL,
+    COMPLEXES,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    PAIRS,
+    SHAPES,
+    Table,
+    family,
+    ints,
+    scalar,
+)
+
+UNARY = {"Sinh": "normal", "Cosh": "normal", "Asinh": "normal", "Acosh": "positive",
+         "Atanh": "unit"}  # fmt: skip
+NO_NAN = ("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py")
+BITS = ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift")
+# What is said about the main diagonal must be known when a graph is imported.
+IMPORTED = ("constant",)
+SCATTERS = ("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMin",
+            "TensorScatterMax")  # fmt: skip
+
+
+@family
+def newer_elementwise(table: Table) -> None:
+    for op, domain in UNARY.items():
+        for dtype in table.dtypes(op):
+            for shape in SHAPES:
+                x = getattr(table, domain)(dtype, shape)
+                x = (x + 1).astype(dtype) if op == "Acosh" else x
+                table.add(op, {"x": x}, gradient=1, tolerance=128)
+            if dtype not in COMPLEXES:
+                table.add(op, {"x": table.special(dtype)}, label="special values", tolerance=128)
+    for op in NO_NAN:
+        for dtype in table.dtypes(op):
+            for a, b in PAIRS:
+                x, y = table.normal(dtype, a), table.positive(dtype, b)
+                table.add(op, {"x": x, "y": y}, gradient=1, tolerance=64)
+            x = np.array([0, 0, 1, -1, 2], dtype)
+            y = np.array([0, 2, 0, 3, 0] if op in ("DivNoNan", "MulNoNan") else [0, 2, 1, 3, 1],
+                         dtype)
+            table.add(op, {"x": x, "y": y}, label="zeros", tolerance=64)
+        table.bad(op, {"x": table.normal("float32", (2,)), "y": table.positive("float32", (3,))})
+    for dtype in table.dtypes("Atan2"):
+        for a, b in PAIRS:
+            table.add("Atan2", {"y": table.nonzero(dtype, a), "x": table.nonzero(dtype, b)},
+                      gradient=1, tolerance=64)
+    for dtype in table.dtypes("Selu"):
+        for shape in SHAPES:
+            table.add("Selu", {"features": table.normal(dtype, shape)}, gradient=1, tolerance=64)
+            for alpha in (0.2, 0.0, 1.5):
+                table.add("LeakyRelu", {"features": table.normal(dtype, shape)}, {"alpha": alpha},
+                          gradient=1)
+        values = [table.normal(dtype, (2, 3)) for _ in range(2)]
+        table.add("SeluGrad", {"gradients": values[0], "outputs": values[1]}, gradient=1,
+                  tolerance=64)
+        table.add("LeakyReluGrad", {"gradients": values[0], "features": values[1]}, gradient=1)
+
+
+@family
+def bits(table: Table) -> None:
+    for dtype in INTEGERS:
+        info = np.iinfo(dtype)
+        for a, b in PAIRS:
+            x, y = (table.rng.integers(info.min, info.max, s, endpoint=True).astype(dtype)
+                    for s in (a, b))
+            shifts = table.integers(info.bits, b, dtype)
+            for op in BITS:
+                table.add(op, {"x": x, "y": shifts if "Shift" in op else y})
+        table.add("Invert", {"x": table.special(dtype)})
+
+
+@family
+def newer_strings(table: Table) -> None:
+    words = np.array([[b"Hello 12", b"", b" \tx y\n"], [b"aab", "\u00c4\u00e4Z".encode(), b"12-3"]],
+                     object)
+    for x in (words, words[0, 0], words[:0]):
+        table.add("StringLower", {"input": x})
+        table.add("StringUpper", {"input": x})
+        table.add("StringStrip", {"input": x})
+        for unit in ("BYTE", "UTF8_CHAR"):
+            table.add("StringLength", {"input": x}, {"unit": unit})
+        for encoding in ("utf-8",):
+            table.add("StringLower", {"input": x}, {"encoding": encoding})
+            table.add("StringUpper", {"input": x}, {"encoding": encoding})
+        for pattern in ("a+b", "[0-9]+.*", "", ".*"):
+            table.add("RegexFullMatch", {"input": x, "pattern": pattern.encode()})
+            table.add("StaticRegexFullMatch", {"input": x}, {"pattern": pattern})
+        for pattern, rewrite in (("([a-z])", r"<\1>"), ("[0-9]", "#"), ("l+", "")):
+            for everywhere in (True, False):
+                table.add("RegexReplace", {"input": x, "pattern": pattern.encode(),
+                                           "rewrite": rewrite.encode()},
+                          {"replace_global": everywhere})
+                table.add("StaticRegexReplace", {"input": x}, {
+                    "pattern": pattern, "rewrite": rewrite, "replace_global": everywhere})
+    table.bad("RegexFullMatch", {"input": words, "pattern": b"(a"}, label="pattern")
+    table.bad("RegexReplace", {"input": words, "pattern": b"(a", "rewrite": b""}, label="pattern")
+
+
+@family
+def newer_products(table: Table) -> None:
+    shapes = (((2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4)), ((2, 1, 2, 3), (5, 3, 2)),
+              ((0, 2, 3), (3, 1)), ((2, 0), (0, 3)))
+    for dtype in table.dtypes("BatchMatMulV2"):
+        for a, b in shapes:
+            x, y = table.normal(dtype, a), table.normal(dtype, b)
+            table.add("BatchMatMulV2", {"x": x, "y": y}, gradient=1, tolerance=64)
+            table.add("BatchMatMulV2", {"x": x.swapaxes(-1, -2).conj(), "y": y.swapaxes(
+                -1, -2).conj()}, {"adj_x": True, "adj_y": True}, gradient=1, tolerance=64)
+            if dtype in ("float32", "float64", "int32"):
+                table.add("BatchMatMulV3", {"x": x, "y": y}, {"Tout": Type(dtype)}, tolerance=64)
+    x = table.normal("float32", (2, 3))
+    table.bad("BatchMatMulV2", {"x": x, "y": x}, label="inner")
+    table.bad("BatchMatMulV2", {"x": table.normal("float32", (2, 2, 3)),
+                                "y": table.normal("float32", (3, 3, 2))}, label="batches")
+    for dtype in ("float32", "float64", "complex64"):
+        for equation, dims in (("ij,jk->ik", ((2, 3), (3, 4))), ("bij,bjk->bki", (
+                (2, 3, 1), (2, 1, 4))), ("ii->i", ((3, 3),)), ("ij->", ((2, 3),)),
+                ("i,j->ij", ((2,), (3,))), ("...ij,jk->...ik", ((4, 2, 3), (3, 2))),
+                ("ij,ij->j", ((2, 3), (2, 3)))):
+            table.add("Einsum", {"inputs": [table.normal(dtype, d) for d in dims]},
+                      {"equation": equation}, gradient=1, tolerance=64)
+    table.bad("Einsum", {"inputs": [x, x]}, {"equation": "ij,jk->ik"})
+
+
+@family
+def newer_arrays(table: Table) -> None:
+    for dtype in ALL:
+        for a, b in PAIRS[:8]:
+            table.add("SelectV2", {"condition": table.normal("bool", a), "t": table.normal(
+                dtype, b), "e": table.normal(dtype, ())}, gradient=1)
+        x = table.normal(dtype, (3, 4))
+        for kind in ("int32", "int64"):
+            for shift, axis in ((scalar(1, kind), scalar(0)), (ints(1, -5, dtype=kind), ints(0, 1)),
+                                (ints(1, 2, dtype=kind), ints(1, 1)), (scalar(0, kind), scalar(
+                                    -1))):
+                table.add("Roll", {"input": x, "shift": shift, "axis": axis}, gradient=1)
+        table.add("Snapshot", {"input": x}, gradient=1)
+        table.add("IdentityN", {"input": [x, table.normal("int32", (2,))]}, gradient=1)
+        for dims in ((3, 4), (-1, 4), None):
+            table.add("EnsureShape", {"input": x}, {"shape": Shape(dims)}, gradient=1)
+        for form in ("constant", "unknown"):
+            table.add("ParallelDynamicStitch", {
+                "indices": [ints(0, 3), np.array([[1], [2]], "int32")],
+                "data": [table.normal(dtype, (2, 2)), table.normal(dtype, (2, 1, 2))]}, {},
+                (form,), gradient=1)
+    x = table.normal("float32", (3, 4))
+    table.bad("EnsureShape", {"input": x}, {"shape": Shape((3, 5))})
+    table.bad("Roll", {"input": x, "shift": scalar(1), "axis": scalar(2)}, label="axis")
+    table.bad("Roll", {"input": scalar(1, "float32"), "shift": scalar(1), "axis": scalar(0)})
+    table.bad("SelectV2", {"condition": table.normal("bool", (2,)), "t": x, "e": x})
+
+
+@family
+def clipped(table: Table) -> None:
+    for dtype in ("int32", "int64", *FLOATS):
+        for shape in SHAPES:
+            x = table.normal(dtype, shape, 3)
+            table.add("ClipByValue", {"t": x, "clip_value_min": scalar(-1, dtype),
+                                      "clip_value_max": scalar(2, dtype)}, gradient=1)
+        x = table.normal(dtype, (2, 3), 3)
+        table.add("ClipByValue", {"t": x, "clip_value_min": np.full((2, 3), -1, dtype),
+                                  "clip_value_max": scalar(2, dtype)}, gradient=1)
+    table.bad("ClipByValue", {"t": x, "clip_value_min": np.zeros(2, dtype),
+                              "clip_value_max": scalar(2, dtype)})
+
+
+@family
+def counted(table: Table) -> None:
+    for dtype in table.dtypes("Bincount"):
+        values = table.integers(5, (20,))
+        for weights in (np.zeros(0, dtype), table.positive(dtype, (20,))):
+            for size in (0, 3, 9):
+                table.add("Bincount", {"arr": values, "size": scalar(size), "weights": weights})
+                for kind in ("int32", "int64"):
+                    table.add("DenseBincount", {
+                        "input": values.astype(kind), "size": scalar(size, kind), "weights": weights
+                    }, {"binary_output": weights.size == 0 and size == 9})
+        rows = table.integers(4, (3, 5))
+        table.add("DenseBincount", {"input": rows, "size": scalar(4), "weights": table.positive(
+            dtype, (3, 5))})
+    table.bad("Bincount", {"arr": ints(1, -1), "size": scalar(3), "weights": np.zeros(
+        0, "float32")}, label="negative")
+    table.bad("Bincount", {"arr": ints(1), "size": scalar(-3), "weights": np.zeros(0, "float32")})
+    table.bad("DenseBincount", {"input": ints(1, -1), "size": scalar(3), "weights": np.zeros(
+        0, "float32")}, label="negative")
+    for dtype in table.dtypes("HistogramFixedWidth"):
+        for shape in ((), (0,), (40,), (3, 5)):
+            for kind in ("int32", "int64"):
+                table.add("HistogramFixedWidth", {
+                    "values": table.normal(dtype, shape, 3),
+                    "value_range": np.array([-3, 5], dtype), "nbins": scalar(7)},
+                    {"dtype": Type(kind)})
+    x = table.normal("float32", (4,))
+    table.bad("HistogramFixedWidth", {"values": x, "value_range": np.array([2, 2], "float32"),
+                                      "nbins": scalar(7)})
+    table.bad("HistogramFixedWidth", {"values": x, "value_range": np.array([2, 3], "float32"),
+                                      "nbins": scalar(0)})
+
+
+@family
+def searched(table: Table) -> None:
+    for dtype in ("int32", "int64", "float32", "float64"):
+        rows = np.sort(table.normal(dtype, (2, 6)), 1)
+        values = table.normal(dtype, (2, 5))
+        values[:, :2] = rows[:, 1:3]
+        for op in ("LowerBound", "UpperBound"):
+            for kind in ("int32", "int64"):
+                table.add(op, {"sorted_inputs": rows, "values": values}, {"out_type": Type(kind)})
+                table.add(op, {"sorted_inputs": rows[:, :0], "values": values},
+                          {"out_type": Type(kind)})
+        for shape in ((), (0,), (3, 4)):
+            table.add("Bucketize", {"input": table.normal(dtype, shape, 3)},
+                      {"boundaries": [-2.0, 0.0, 1.0]})
+    table.bad("Bucketize", {"input": values}, {"boundaries": [1.0, 0.0]}, label="order")
+    table.bad("LowerBound", {"sorted_inputs": rows, "values": values[:1]}, label="rows")
+    for kind in ("int32", "int64"):
+        for k in (1, 2, 9):
+            table.add("InTopKV2", {"predictions": table.normal("float32", (6, 5)).round(),
+                                   "targets": table.integers(5, (6,), kind),
+                                   "k": scalar(k, kind)})
+    table.bad("InTopKV2", {"predictions": table.normal("float32", (2, 3)), "targets": ints(0),
+                           "k": scalar(1)})
+
+
+@family
+def scattered(table: Table) -> None:
+    for op in SCATTERS:
+        for dtype in NUMBERS:
+            if dtype in COMPLEXES and op.endswith(("Min", "Max")):
+                continue
+            for kind in ("int32", "int64"):
+                for rows in ([[0], [2]], [[3], [1]]):
+                    table.add(op, {"tensor": table.normal(dtype, (4, 3)),
+                                   "indices": np.array(rows, kind),
+                                   "updates": table.normal(dtype, (2, 3))}, gradient=1)
+                table.add(op, {"tensor": table.normal(dtype, (4, 3)),
+                               "indices": np.array([[0, 1], [3, 2]], kind),
+                               "updates": table.normal(dtype, (2,))}, gradient=1)
+                table.add(op, {"tensor": table.normal(dtype, (4,)),
+                               "indices": np.zeros((0, 1), kind),
+                               "updates": table.normal(dtype, (0,))}, gradient=1)
+        x = table.normal("float32", (4, 3))
+        for rows, dims, label in (([[4]], (1, 3), "range"), ([[-1]], (1, 3), "negative"),
+                                  ([[0]], (1, 2), "updates")):
+            table.bad(op, {"tensor": x, "indices": np.array(rows, "int32"),
+                           "updates": table.normal("float32", dims)}, label=label)
+
+
+@family
+def diagonals(table: Table) -> None:
+    """The main diagonal: others are refused when a graph is imported."""
+    k = scalar(0)
+    for dtype in ("int32", "int64", *FLOATS, "complex64", "bool"):
+        pad = scalar(0, dtype)
+        for rows, columns in ((3, 4), (3, 3), (4, 2)):
+            x = table.normal(dtype, (2, rows, columns))
+            diagonal = table.normal(dtype, (2, min(rows, columns)))
+            sizes = {"num_rows": scalar(rows), "num_cols": scalar(columns), "padding_value": pad}
+            for version, attrs in (("V2", {}), ("V3", {"align": "LEFT_RIGHT"}), ("V3", {})):
+                table.add("MatrixDiagPart" + version, {"input": x, "k": k, "padding_value": pad},
+                          attrs, IMPORTED, gradient=1)
+                table.add("MatrixSetDiag" + version, {"input": x, "diagonal": diagonal, "k": k},
+                          attrs, IMPORTED, gradient=1)
+                table.add("MatrixDiag" + version, {"diagonal": diagonal, "k": k, **sizes}, attrs,
+                          IMPORTED, gradient=1)

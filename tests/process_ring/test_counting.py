@@ -1,0 +1,39 @@
+"""Counts: confusion matrices and histograms."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+
+@pytest.fixture(autouse=True)
+def session():
+    with hf.Graph().as_default(), hf.Session() as session:
+        yield session
+
+
+def test_confusion_matrix(session):
+    labels, predictions = [0, 2, 1, 2, 2], [0, 2, 2, 1, 2]
+    expected = [[1, 0, 0], [0, 0, 1], [0, 1, 2]]
+    found = session.run(hf.confusion_matrix(labels, predictions))
+    assert found.tolist() == expected and found.dtype == np.int32
+    wide = session.run(hf.confusion_matrix(labels, predictions, num_classes=4, dtype=hf.float64))
+    np.testing.assert_array_equal(wide, np.pad(expected, (0, 1)))
+    weighted = session.run(hf.confusion_matrix(labels, predictions, weights=[1, 2, 3, 4, 5]))
+    assert weighted.tolist() == [[1, 0, 0], [0, 0, 3], [0, 4, 7]]
+    with pytest.raises(ValueError, match="incompatible"):
+        hf.confusion_matrix([0, 1], [0, 1, 2])
+    for wrong in (3, -1):
+        with pytest.raises(hf.errors.InvalidArgumentError):
+            session.run(hf.confusion_matrix([0, wrong], [0, 1], num_classes=3))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
+def test_histograms(session, dtype):
+    values = np.array([[-1, 0, 1.5], [2, 5, 15]], dtype)
+    found = session.run(hf.histogram_fixed_width(values, np.array([0, 5], dtype), nbins=5))
+    assert found.tolist() == [2, 1, 1, 0, 2]  # 1.5 is 1 as an integer
+    empty = hf.histogram_fixed_width(np.zeros(0, dtype), np.array([0, 5], dtype), dtype=hf.int64)
+    assert session.run(empty).tolist() == [0] * 100

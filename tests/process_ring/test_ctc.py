@@ -1,0 +1,178 @@
+"""Connectionist temporal classification against the sum over all ways through time."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from gradcheck import note
+from op_forms import evaluate, failing
+
+import hpcflow as hf
+from hpcflow import raw_ops
+
+RNG = np.random.default_rng(17)
+STEPS, BATCH, CLASSES = 5, 3, 4
+LENGTHS = np.array([5, 3, 4], np.int32)
+LABELS = [[0, 1], [2, 2], [1, 0, 1]]
+INPUTS = RNG.normal(size=(STEPS, BATCH, CLASSES)).astype(np.float32)
+
+
+def sparse_labels(labels):
+    indices = [[b, i] for b, row in enumerate(labels) for i in range(len(row))]
+    return np.array(indices, np.int64), np.concatenate(labels).astype(np.int32)
+
+
+def probabilities(inputs):
+    e = np.exp(inputs.astype(np.float64))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+def sequences(inputs, length, merge):
+    """Labels -> probability, by going through every way; equal neighbours are merged or not."""
+    y, found = probabilities(inputs), {}
+    for way in itertools.product(range(CLASSES), repeat=int(length)):
+        kept = [c for i, c in enumerate(way)
+                if c != CLASSES - 1 and not (merge and i and way[i - 1] == c)]
+        chance = np.prod([y[t, c] for t, c in enumerate(way)])
+        found[tuple(kept)] = found.get(tuple(kept), 0.0) + chance
+    return found
+
+
+def losses(inputs, merge):
+    with np.errstate(divide="ignore"):
+        return np.array([-np.log(sequences(inputs[:, b], LENGTHS[b], merge).get(
+            tuple(LABELS[b]), 0.0)) for b in range(BATCH)])
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_loss(merge):
+    indices, values = sparse_labels(LABELS)
+    loss, _ = evaluate(lambda *p: raw_ops.CTCLoss(*p, ctc_merge_repeated=merge), INPUTS, indices,
+                       values, LENGTHS)
+    np.testing.assert_allclose(loss, losses(INPUTS, merge), rtol=1e-5)
+
+
+@pytest.mark.parametrize("merge", [True, False])
+@pytest.mark.parametrize("time_major", [True, False])
+def test_gradient(merge, time_major):
+    """Central differences of the enumerated loss, in float64."""
+    indices, values = sparse_labels(LABELS)
+    weights = np.array([1.0, -2.0, 0.5])
+    with hf.Graph().as_default():
+        given = INPUTS if time_major else INPUTS.transpose(1, 0, 2)
+        x = hf.placeholder(hf.float32, given.shape)
+        labels = hf.SparseTensor(indices, values, [BATCH, 3])
+        loss = hf.nn.ctc_loss(labels, x, LENGTHS, ctc_merge_repeated=merge, time_major=time_major)
+        gradient = hf.gradients(loss, x, hf.constant(weights, hf.float32))[0]
+        note([loss], [x])
+        with hf.Session() as session:
+            got = session.run(gradient, {x: given})
+    got = got if time_major else got.transpose(1, 0, 2)
+    wide, delta = INPUTS.astype(np.float64), 1e-6
+    for at in np.ndindex(*INPUTS.shape):
+        ends = []
+        for sign in (1, -1):
+            moved = wide.copy()
+            moved[at] += sign * delta
+            ends.append(losses(moved, merge)[at[1]])
+        if np.isfinite(ends).all():  # a loss of infinity has the gradient of the softmax
+            expected = weights[at[1]] * (ends[0] - ends[1]) / (2 * delta)
+            np.testing.assert_allclose(got[at], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_no_second_derivative():
+    indices, values = sparse_labels(LABELS)
+    with hf.Graph().as_default():
+        x = hf.constant(INPUTS)
+        loss = hf.nn.ctc_loss(hf.SparseTensor(indices, values, [3, 3]), x, LENGTHS)
+        gradient = hf.gradients(loss, x)[0]
+        with pytest.raises(LookupError, match="second derivative"):
+            hf.gradients(gradient, x)
+
+
+def test_no_way_through_time():
+    """Repeated labels need a blank between them; the other examples are not affected."""
+    indices, values = sparse_labels(LABELS)
+    lengths = np.array([5, 2, 4], np.int32)
+    loss, gradient = evaluate(raw_ops.CTCLoss, INPUTS, indices, values, lengths)
+    np.testing.assert_allclose(loss[[0, 2]], losses(INPUTS, True)[[0, 2]], rtol=1e-5)
+    assert np.isinf(loss[1])
+    np.testing.assert_allclose(gradient[:2, 1], probabilities(INPUTS[:2, 1]), rtol=1e-5)
+    assert not gradient[2:, 1].any()
+
+
+def test_collapsed_labels():
+    indices, values = sparse_labels([[0, 0, 1], [2, 2], [1, 0, 1]])
+    one = evaluate(lambda *p: raw_ops.CTCLoss(*p, preprocess_collapse_repeated=True), INPUTS,
+                   indices, values, LENGTHS)
+    indices, values = sparse_labels([[0, 1], [2], [1, 0, 1]])
+    two = evaluate(raw_ops.CTCLoss, INPUTS, indices, values, LENGTHS)
+    np.testing.assert_array_equal(one[0], two[0])
+
+
+def test_labels_that_do_not_fit():
+    indices, values = sparse_labels(LABELS)
+    for labels, message in (([0, 1, 2, 2, 1, -1, 1], "nonnegative"),
+                            ([3, 1, 2, 2, 1, 0, 1], "following a null label")):
+        found = failing(raw_ops.CTCLoss, INPUTS, indices, np.array(labels, np.int32), LENGTHS)
+        assert any(message in m for m in found)
+    for lengths in ([6, 3, 4], [5, 1, 4], [5, 3], [5, 3, 0]):
+        failing(raw_ops.CTCLoss, INPUTS, indices, values, np.array(lengths, np.int32))
+    failing(raw_ops.CTCLoss, INPUTS, indices[::-1].copy(), values, LENGTHS)
+    failing(raw_ops.CTCLoss, INPUTS, indices[:2], values[:2], LENGTHS)
+    with pytest.raises(TypeError, match="SparseTensor"):
+        hf.nn.ctc_loss(hf.zeros([3, 2], hf.int32), INPUTS, LENGTHS)
+
+
+def _rows(indices, values):
+    rows = [[] for _ in range(BATCH)]
+    for (b, _), value in zip(indices, values.tolist()):
+        rows[b].append(value)
+    return rows
+
+
+@pytest.mark.parametrize("merge", [True, False])
+def test_greedy(merge):
+    x = np.repeat(INPUTS, 2, axis=0)
+    indices, values, shape, scores = evaluate(
+        lambda *p: _flat(*hf.nn.ctc_greedy_decoder(*p, merge_repeated=merge)), x, LENGTHS)
+    expected = []
+    for b in range(BATCH):
+        best = x[:LENGTHS[b], b].argmax(axis=1).tolist()
+        expected.append([c for i, c in enumerate(best)
+                         if c != CLASSES - 1 and not (merge and i and best[i - 1] == c)])
+        np.testing.assert_allclose(scores[b], -x[:LENGTHS[b], b].max(axis=1).sum(), rtol=1e-6)
+    assert _rows(indices, values) == expected
+    assert shape.tolist() == [BATCH, max(map(len, expected))]
+
+
+def _flat(decoded, scores):
+    return [t for d in decoded for t in (d.indices, d.values, d.dense_shape)] + [scores]
+
+
+def test_beam_search_with_room_for_all():
+    """A beam wide enough finds the likeliest sequences with their whole probabilities."""
+    paths = 4
+    found = evaluate(lambda *p: _flat(*hf.nn.ctc_beam_search_decoder(
+        *p, beam_width=500, top_paths=paths, merge_repeated=False)), INPUTS, LENGTHS)
+    scores = found[-1]
+    for b in range(BATCH):
+        chances = sequences(INPUTS[:, b], LENGTHS[b], True)
+        best = sorted(chances, key=chances.get, reverse=True)[:paths]
+        got = [tuple(_rows(*found[3 * i:3 * i + 2])[b]) for i in range(paths)]
+        assert got == best
+        np.testing.assert_allclose(scores[b], np.log([chances[p] for p in best]), rtol=1e-5)
+
+
+def test_narrow_beams():
+    """Narrower beams find no more than wider ones, and the narrowest goes step by step."""
+    scores = [evaluate(lambda *p, w=width: hf.nn.ctc_beam_search_decoder(*p, beam_width=w)[1],
+                       INPUTS, LENGTHS) for width in (1, 3, 200)]
+    assert (scores[0] <= scores[1] + 1e-6).all() and (scores[1] <= scores[2] + 1e-6).all()
+    failing(lambda *p: hf.nn.ctc_beam_search_decoder(*p, beam_width=1, top_paths=2)[1], INPUTS,
+            LENGTHS)
+    for function in (hf.nn.ctc_beam_search_decoder, hf.nn.ctc_greedy_decoder):
+        failing(lambda *p, f=function: f(*p)[1], INPUTS, LENGTHS + 1,
+                error=hf.errors.FailedPreconditionError)

@@ -1,0 +1,48 @@
+"""The command that draws figures: its predictions, its tables, and its job scripts."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from hpcflow.compiler.costs import Rates
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def figures():
+    spec = importlib.util.spec_from_file_location("figures", ROOT / "benchmarks" / "figures.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.one_thread = Rates
+    return module
+
+
+@pytest.mark.parametrize("name", ["null_steps", "backup", "softmax", "scaling"])
+def test_predictions(figures, tmp_path, name):
+    assert figures.main([name, "--quick", "--ranks", "0", "--no-picture", "--out",
+                         str(tmp_path)]) == 0
+    rows = json.loads((tmp_path / f"{name}.json").read_text())
+    assert rows and all(r["kind"] == "predicted" and r["median_ms"] > 0 for r in rows)
+    if name == "softmax":  # a part of the classes is less work
+        full, sampled = ([r["words/s"] for r in rows if r["case"] == case]
+                         for case in ("full", "sampled"))
+        assert all(a < b for a, b in zip(full, sampled, strict=True))
+
+
+def test_normalized_speedup(figures):
+    rows = [{"case": "backup", "kind": "measured", "backup": b, "workers": 4 + b, "median_ms": t}
+            for b, t in ((0, 12.0), (1, 8.0))]
+    figures.with_speedups(rows)
+    assert rows[0]["normalized"] == 1.0
+    assert rows[1]["speedup"] == 1.5 and rows[1]["normalized"] == pytest.approx(1.2)
+
+
+def test_job_scripts_are_scripts():
+    for path in (ROOT / "slurm").glob("*.sbatch"):
+        subprocess.run(["bash", "-n", str(path)], check=True)

@@ -1,0 +1,132 @@
+"""Fused layers and updates give what their parts give, by oneDNN and without it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import config, errors
+
+RNG = np.random.default_rng(61)
+PLAIN = hf.OptimizerOptions(opt_level=hf.OptimizerOptions.L0)
+
+
+def normal(*shape, scale=1.0):
+    return (scale * RNG.normal(size=shape)).astype(np.float32)
+
+
+def run_both(build, feeds=None, steps=1):
+    """The results of ``build() -> (fetches, variables)`` with and without the passes."""
+    results = []
+    for options in (None, PLAIN):
+        graph_options = hf.GraphOptions(optimizer_options=options)
+        with hf.Graph().as_default() as graph:
+            session_config = hf.ConfigProto(graph_options=graph_options)
+            with hf.Session(config=session_config, graph=graph) as session:
+                fetches, variables, fed = build()
+                session.run(hf.global_variables_initializer())
+                for _ in range(steps):
+                    found = session.run(fetches, dict(zip(fed, feeds or [])))
+                results.append([x for x in found if x is not None] + session.run(variables))
+    for a, b in zip(*results, strict=True):
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-5 * np.abs(b).max(initial=0))
+
+
+@pytest.fixture(params=["", "0"], ids=["onednn", "numpy"], autouse=True)
+def library(request, monkeypatch):
+    monkeypatch.setattr(config.flags, "onednn", request.param)
+
+
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("batch", [0, 3])
+def test_layers(batch, layout, padding, relu):
+    x, w, b = normal(batch, 9, 7, 5), normal(3, 2, 5, 6), normal(6)
+    steps = [1, 2, 1, 1]
+    if layout == "NCHW":
+        x, steps = np.moveaxis(x, -1, 1), [1, 1, 2, 1]
+
+    def build():
+        fed = hf.placeholder(hf.float32, [None, *x.shape[1:]])
+        conv = hf.nn.conv2d(fed, hf.Variable(w), steps, padding, data_format=layout)
+        y = hf.nn.bias_add(conv, hf.Variable(b), data_format=layout)
+        return [hf.nn.relu(y) if relu else y], [], [fed]
+
+    run_both(build, [x])
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize(("batch", "window"), [(0, 3), (3, 3), (2, 1)])
+def test_poolings_and_their_gradients(batch, window, layout, padding):
+    """Values with ties: the first maximum of a window gets the gradient."""
+    x = RNG.integers(0, 5, (batch, 9, 7, 20)).astype(np.float32)
+    ksize, steps = [1, window, window, 1], [1, 2, 1, 1]
+    if layout == "NCHW":
+        x, ksize, steps = np.moveaxis(x, -1, 1), [1, 1, window, window], [1, 1, 2, 1]
+
+    def build():
+        fed = hf.placeholder(hf.float32, [None, *x.shape[1:]])
+        y = hf.nn.max_pool(fed, ksize, steps, padding, layout)
+        return [y, *hf.gradients(y * y, [fed])], [], [fed]
+
+    run_both(build, [x])
+
+
+def test_training_a_small_network():
+    """Everything that is fused at once, over several steps."""
+    x, labels = normal(4, 12, 12, 3), RNG.integers(10, size=4)
+
+    def build():
+        w = [hf.Variable(normal_of(n, dims)) for n, dims in enumerate(
+            [(3, 3, 3, 8), (8,), (1152, 64), (64,), (64, 1200), (1200, 10)])]
+        y = hf.nn.relu(hf.nn.bias_add(hf.nn.conv2d(x, w[0], [1, 1, 1, 1], "SAME"), w[1]))
+        y = hf.nn.relu(hf.matmul(hf.reshape(y, [4, -1]), w[2]) + w[3])
+        y = hf.matmul(hf.matmul(y, w[4]), w[5])
+        loss = hf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=y)
+        train = hf.train.GradientDescentOptimizer(0.05).minimize(hf.reduce_mean(loss))
+        return [loss, train], w, []
+
+    run_both(build, steps=4)
+
+
+def normal_of(seed, dims):
+    return np.random.default_rng(seed).normal(size=dims).astype(np.float32) * 0.1
+
+
+def test_readers_of_the_variable_keep_their_value():
+    w = normal(600, 200, scale=0.1)
+
+    def build():
+        v = hf.Variable(w)
+        y = hf.matmul(normal_of(1, (50, 600)), v)
+        train = hf.train.GradientDescentOptimizer(0.1).minimize(hf.reduce_sum(y * y))
+        return [hf.identity(v), train], [v], []
+
+    run_both(build)
+    with hf.Graph().as_default(), hf.Session() as session:
+        fetches, variables, _ = build()
+        session.run(hf.global_variables_initializer())
+        before, _ = session.run(fetches)
+        np.testing.assert_array_equal(before, w)
+        assert np.abs(session.run(variables[0]) - w).max() > 1e-3
+
+
+def test_a_bad_bias_is_named():
+    with hf.Graph().as_default(), hf.Session() as session:
+        x, b = hf.placeholder(hf.float32, [1, 4, 4, 2]), hf.placeholder(hf.float32)
+        y = hf.nn.relu(hf.nn.bias_add(hf.nn.conv2d(x, np.ones((1, 1, 2, 3), np.float32),
+                                                   [1, 1, 1, 1], "SAME"), b))
+        with pytest.raises(errors.InvalidArgumentError, match=r"bias of shape \[2\].*3 channels"):
+            session.run(y, {x: np.ones((1, 4, 4, 2)), b: np.ones(2)})
+
+
+def test_an_update_of_an_uninitialized_variable():
+    with hf.Graph().as_default(), hf.Session() as session:
+        v = hf.Variable(hf.zeros([300, 300]))
+        gradient = hf.matmul(hf.ones([300, 9]), hf.ones([9, 300]))
+        train = hf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, v)])
+        with pytest.raises(errors.FailedPreconditionError, match="uninitialized"):
+            session.run(train)

@@ -1,0 +1,154 @@
+"""Ranks that vanish while the launcher lets the others live: these learn it, and name them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import jobs
+import pytest
+
+from hpcflow.comm.processes import Process, is_running, this_process
+
+PREAMBLE = """
+    import os, signal, sys, threading, time
+    import numpy as np
+    import hpcflow as hf
+    task = hf.mpi.task(jobs={"ps": 1})
+    server = hf.train.Server(task.cluster, task.job, task.index)
+    who = task.job + ("" if task.job == "ps" else str(task.index))
+
+    def vanish():
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def lost(call):
+        start = time.monotonic()
+        try:
+            while True:
+                call()
+        except (hf.errors.UnavailableError, hf.errors.AbortedError) as e:
+            line = str(e).splitlines()[0]
+            print(f"[rank {task.rank}] {type(e).__name__}: {line}", flush=True)
+        print(f"[rank {task.rank}] after {time.monotonic() - start:.1f} s", flush=True)
+"""
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """Run a program on three ranks under a launcher that does not mind a lost one."""
+    mpirun, *options = jobs.launcher()
+    if "--oversubscribe" not in options:
+        pytest.skip("no launcher that outlives a rank")
+    monkeypatch.setattr(jobs, "launcher", lambda: [mpirun, "--enable-recovery", *options])
+
+    def run(program, **variables):
+        return jobs.run_job(tmp_path, [PREAMBLE, program], 3, **variables)
+
+    return run
+
+
+def check(ended, rank, witnesses):
+    """The job failed, and every witness had an error that names the rank, soon."""
+    assert ended.status != 0, ended.output
+    for witness in witnesses:
+        lines = ended.lines_of(witness)
+        assert any(f"Rank {rank} is lost" in line for line in lines), ended.output
+        seconds = [float(line.split()[1]) for line in lines if line.startswith("after")]
+        assert seconds and seconds[0] < 30, ended.output
+
+
+def test_a_parameter_server_is_lost(job):
+    ended = job("""
+    if who == "ps":
+        threading.Timer(3.0, vanish).start()
+        server.join()
+        sys.exit()
+    with hf.device("/job:ps/task:0"):
+        v = hf.Variable(np.zeros(1000, np.float32), name="v")
+        queue = hf.FIFOQueue(1, hf.float32, shared_name="q")
+        waits = queue.dequeue()
+    with hf.Session(server.target) as session:
+        if task.index == 0:
+            session.run(v.initializer)
+            lost(lambda: session.run(hf.assign_add(v, hf.ones([1000])).op))
+        else:
+            lost(lambda: session.run(waits))
+        lost(lambda: session.run(waits))       # a step that begins later fails at once
+    """)
+    check(ended, 0, (1, 2))
+
+
+def test_a_worker_is_lost_while_the_server_is_idle(job):
+    ended = job("""
+    if who == "ps":
+        server.join()
+    if who == "worker0":
+        vanish()
+    time.sleep(60)
+    """)
+    assert ended.status != 0 and "Rank 1 is lost: its process" in ended.output, ended.output
+
+
+def test_a_worker_is_lost_in_a_collective_operation(job):
+    ended = job("""
+    total = hf.mpi.allreduce(hf.ones([1000]))
+    session = hf.Session()
+    session.run(total)
+    if task.rank == 2:
+        threading.Timer(1.0, vanish).start()
+        time.sleep(60)
+    lost(lambda: session.run(total))
+    """)
+    check(ended, 2, (0, 1))
+
+
+def test_a_master_is_lost_with_a_step_under_way(job):
+    """Its part on the server ends; the other worker notices too, and its own steps go on."""
+    ended = job("""
+    if who == "ps":
+        server.join()
+        sys.exit()
+    with hf.device("/job:ps/task:0"):
+        v = hf.Variable(1.0, name="v")
+        waits = hf.FIFOQueue(1, hf.float32, shared_name="q").dequeue()
+    session = hf.Session(server.target)
+    if who == "worker0":
+        session.run(v.initializer)
+        threading.Timer(2.0, vanish).start()
+        session.run(waits)
+    start = time.monotonic()
+    while time.monotonic() - start < 10:
+        try:
+            session.run(v)
+        except hf.errors.FailedPreconditionError:
+            pass
+        time.sleep(0.01)
+    """)
+    assert ended.status != 0 and "Rank 1 is lost: its process" in ended.output, ended.output
+
+
+def test_a_long_computation_is_not_taken_for_a_lost_rank(job):
+    ended = job("""
+    if who == "worker0":
+        time.sleep(2.0)
+    print(f"[rank {task.rank}] fine", flush=True)
+    """, HPCFLOW_HEALTH_SECONDS="0.25")
+    assert ended.status == 0, ended.output
+
+
+def test_processes():
+    child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"],
+                             stdin=subprocess.PIPE)
+    me = this_process()
+    assert is_running(me) and me.pid == os.getpid()
+    assert not is_running(me._replace(started=me.started + 1))  # the id is another one's now
+    with open(f"/proc/{child.pid}/stat") as file:
+        started = int(file.read().rpartition(")")[2].split()[19])
+    process = Process(child.pid, started, me.namespace)
+    assert is_running(process)
+    child.kill()
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # now it is a zombie
+    assert not is_running(process)
+    child.communicate()
+    assert not is_running(process)

@@ -1,0 +1,130 @@
+"""``python -m hpcflow run``: real jobs, how they end, and what the report says."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from hpcflow.tools import run
+from hpcflow.tools.cli import CommandError
+
+PROGRAM = """
+import os, signal, sys, time
+import hpcflow as hf
+
+task = hf.mpi.task()
+print("here is", task.job, task.index, *sys.argv[1:], flush=True)
+server = hf.train.Server(task.cluster, task.job, task.index)
+if task.job == "ps":
+    server.join()
+    sys.exit()
+what = sys.argv[1] if task.index == 0 else ""
+if what == "raise":
+    raise ValueError("no good")
+if what == "kill":
+    os.kill(os.getpid(), signal.SIGKILL)
+if what == "exit":
+    raise SystemExit(3)
+if what == "sleep":
+    time.sleep(60)
+with hf.device("/job:ps/task:0"):
+    v = hf.Variable(2.0)
+if task.index == 0:
+    with hf.Session(server.target) as session:
+        session.run(v.initializer)
+        print("value", session.run(v), os.environ["OMP_NUM_THREADS"], flush=True)
+"""
+
+
+@pytest.fixture
+def job(tmp_path):
+    (tmp_path / "program.py").write_text(PROGRAM)
+    root = str(Path(run.__file__).parents[2])
+
+    def start(*arguments, options=()):
+        command = [sys.executable, "-m", "hpcflow", "run", "-n", "3", "--ps", "1", "--logs",
+                   str(tmp_path / "logs"), *options, str(tmp_path / "program.py"), *arguments]
+        env = os.environ | {"PYTHONPATH": root}
+        return subprocess.Popen(command, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, cwd=tmp_path)
+
+    return start
+
+
+def ended(process):
+    out, err = process.communicate(timeout=60)
+    return process.returncode, out, err
+
+
+@pytest.mark.time_limit(90)
+def test_a_job_that_ends_well(job, tmp_path):
+    status, out, err = ended(job("fine", "--flag", options=("--threads", "1")))
+    assert status == 0, err
+    assert out.splitlines()[0] == "here is ps 0 fine --flag"
+    assert "3 ranks ended well" in err
+    logs = sorted(p.name for p in (tmp_path / "logs").iterdir())
+    assert logs == ["launcher.log", *(f"rank{r}.{e}" for r in range(3) for e in ("json", "log"))]
+    assert "value 2.0 1" in (tmp_path / "logs" / "rank1.log").read_text()
+
+
+@pytest.mark.time_limit(90)
+@pytest.mark.parametrize(("how", "word", "expected"), [
+    ("raise", "rank 1 on .*: ValueError: no good", None), ("exit", "exit status 3", 3),
+    ("kill", "rank 1 on .*: ended without a word", None)])
+def test_a_failing_rank_is_named(job, how, word, expected):
+    status, _, err = ended(job(how, options=("--follow", "all")))
+    assert status == expected if expected else status != 0
+    assert "the job failed with status" in err
+    assert re.search(word, err), err
+
+
+@pytest.mark.time_limit(90)
+def test_an_interrupt_ends_all_ranks(job):
+    process = job("sleep")
+    assert process.stdout.readline().startswith("here is ps")
+    time.sleep(1.0)
+    process.send_signal(signal.SIGINT)
+    status, _, err = ended(process)
+    assert status == 130 and "the job failed" in err
+
+
+def test_launchers(monkeypatch, tmp_path):
+    for name in ("srun", "mpirun"):
+        (tmp_path / name).write_text("#!/bin/sh\necho fake\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / "none"))
+    assert run.choose_launcher("auto", {}).endswith("/mpirun")
+    srun = run.choose_launcher("auto", {"SLURM_JOB_ID": "7"})
+    assert srun.endswith("/srun")
+    assert run.launcher_command(srun, 4)[1:] == ["--mpi=pmix", "--kill-on-bad-exit=1", "-n", "4"]
+    assert run.launcher_command(str(tmp_path / "mpirun"), 4)[1:] == ["-n", "4"]
+    monkeypatch.setenv("PATH", "")
+    with pytest.raises(CommandError, match="no mpirun"):
+        run.choose_launcher("auto", {})
+
+
+def test_threads_are_shared_among_ranks(monkeypatch):
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    assert run.environment(run.parse(["p.py"]), 4)["OMP_NUM_THREADS"] == "2"
+    assert run.environment(run.parse(["p.py"]), 100)["OMP_NUM_THREADS"] == "1"
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert run.environment(run.parse(["p.py"]), 4)["OMP_NUM_THREADS"] == "3"
+    env = run.environment(run.parse(["--threads", "5", "--ps", "2", "p.py"]), 4)
+    assert env["OMP_NUM_THREADS"] == "5" and env["HPCFLOW_PS"] == "2"
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (["--ps", "2", "-n", "2", __file__], "leaves no rank"), (["nothing.py"], "no file nothing.py")])
+def test_wrong_arguments(arguments, message):
+    with pytest.raises(CommandError, match=message):
+        run.main(arguments)

@@ -1,0 +1,182 @@
+"""SparseTensor: building, feeding and fetching, control flow, operators, batches."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import raw_ops
+
+VALUE = hf.SparseTensorValue([[0, 1], [1, 0], [2, 3]], [1.0, 2.0, 3.0], [3, 4])
+DENSE = np.array([[0, 1, 0, 0], [2, 0, 0, 0], [0, 0, 0, 3]], np.float32)
+
+
+@pytest.fixture(autouse=True)
+def graph():
+    with hf.Graph().as_default() as graph:
+        yield graph
+
+
+def as_dense(value):
+    out = np.zeros(value.dense_shape, np.asarray(value.values).dtype)
+    out[tuple(np.asarray(value.indices).T)] = value.values
+    return out
+
+
+def test_parts_and_shape():
+    x = hf.SparseTensor(*VALUE)
+    assert (x.dtype, x.indices.dtype, x.dense_shape.dtype) == (hf.float32, hf.int64, hf.int64)
+    assert x.get_shape().as_list() == [3, 4] and x.op is x.values.op
+    assert x.graph is hf.get_default_graph()
+    assert hf.SparseTensor.from_value(VALUE).get_shape().as_list() == [3, 4]
+    assert hf.convert_to_tensor_or_sparse_tensor(x) is x
+    assert isinstance(hf.convert_to_tensor_or_sparse_tensor(VALUE), hf.SparseTensor)
+    assert isinstance(hf.convert_to_tensor_or_sparse_tensor([1.0]), hf.Tensor)
+    assert hf.convert_to_tensor_or_indexed_slices(x) is x
+
+
+def test_parts_that_do_not_fit():
+    for parts in (([[0, 1]], [1.0, 2.0], [3, 4]), ([[0, 1]], [1.0], [3]), ([0], [1.0], [3]),
+                  ([[0, 1]], 1.0, [3, 4])):
+        with pytest.raises(ValueError):
+            hf.SparseTensor(*parts)
+    with pytest.raises(TypeError, match="Neither a SparseTensor"):
+        hf.SparseTensor.from_value([1.0])
+    with pytest.raises(RuntimeError, match="requested = int32"):
+        hf.convert_to_tensor_or_sparse_tensor(VALUE, hf.int32)
+    for function in (hf.sparse_reorder, hf.sparse_tensor_to_dense, hf.sparse_softmax):
+        with pytest.raises(TypeError, match="must be a SparseTensor"):
+            function(hf.constant(DENSE))
+    with pytest.raises(TypeError):
+        hf.convert_to_tensor(hf.SparseTensor(*VALUE))
+
+
+@pytest.mark.parametrize("shape", [None, [3, 4], [None, 4]])
+def test_feeds_and_fetches(shape):
+    x = hf.sparse_placeholder(hf.float32, shape, name="x")
+    assert x.values.name == "x/values:0" and x.indices.name == "x/indices:0"
+    y = x * 2.0
+    with hf.Session() as session:
+        for value in (VALUE, tuple(VALUE), hf.SparseTensorValue(*map(np.array, VALUE))):
+            found = session.run(y, {x: value})
+            assert isinstance(found, hf.SparseTensorValue)
+            np.testing.assert_array_equal(as_dense(found), 2 * DENSE)
+        both = session.run({"a": x, "b": [y, y.values]}, {x: VALUE})
+        np.testing.assert_array_equal(as_dense(both["a"]), DENSE)
+        np.testing.assert_array_equal(both["b"][1], [2, 4, 6])
+        call = session.make_callable(hf.sparse_tensor_to_dense(y), [x])
+        np.testing.assert_array_equal(call(VALUE), 2 * DENSE)
+        np.testing.assert_array_equal(as_dense(y.eval({x: VALUE})), 2 * DENSE)
+        with pytest.raises(TypeError, match="SparseTensorValue"):
+            session.run(y, {x: 3.0})
+        with pytest.raises(ValueError):
+            session.run(y, {x: (VALUE.indices, VALUE.values, [[3, 4]])})
+        with pytest.raises(hf.errors.InvalidArgumentError):
+            session.run(y)
+    with pytest.raises(ValueError, match=r"(?i)no default session"):
+        y.eval()
+
+
+def test_in_control_flow():
+    x = hf.sparse_placeholder(hf.float32)
+    flag = hf.placeholder(hf.bool)
+    chosen = hf.cond(flag, lambda: x, lambda: hf.negative(x))
+    _, grown = hf.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * 2.0), [0, x])
+    same = hf.identity(x)
+    done = hf.group(x, same)
+    with hf.Session() as session:
+        for value, sign in ((True, 1), (False, -1)):
+            found = session.run(chosen, {x: VALUE, flag: value})
+            np.testing.assert_array_equal(as_dense(found), sign * DENSE)
+        found = session.run([grown, same, done], {x: VALUE})
+        np.testing.assert_array_equal(as_dense(found[0]), 8 * DENSE)
+        np.testing.assert_array_equal(as_dense(found[1]), DENSE)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64])
+def test_operators(dtype):
+    x = hf.SparseTensor(VALUE.indices, np.array(VALUE.values, dtype), VALUE.dense_shape)
+    row = np.array([1, 2, 3, 4], dtype)
+    with hf.Session() as session:
+        product, quotient, negative = session.run([x * row, x / row, hf.negative(x)])
+        size, rank, shape = session.run([hf.size(x), hf.rank(x), hf.shape(x)])
+    dense = DENSE.astype(dtype)
+    np.testing.assert_array_equal(as_dense(product), dense * row)
+    np.testing.assert_allclose(as_dense(quotient), dense / row, rtol=1e-6)
+    np.testing.assert_array_equal(as_dense(negative), -dense)
+    assert (size, rank, shape.tolist()) == (12, 2, [3, 4])
+
+
+@pytest.mark.parametrize("many", [False, True])
+@pytest.mark.parametrize("shuffle", [False, True])
+def test_batches(many, shuffle):
+    """Sparse and dense components stay together."""
+    number = hf.train.range_input_producer(6, shuffle=False).dequeue()
+    wide = hf.cast(number, hf.int64)
+    if many:
+        sparse = hf.SparseTensor(hf.constant([[0, 0], [1, 1]], hf.int64),
+                                 hf.stack([number, number + 1]), [2, 3])
+        dense = hf.stack([number, number + 1])
+    else:
+        sparse = hf.SparseTensor(hf.reshape(wide, [1, 1]), hf.reshape(number, [1]),
+                                 hf.reshape(wide + 1, [1]))
+        dense = number
+    tensors = {"sparse": sparse, "dense": dense}
+    if shuffle:
+        batch = hf.train.shuffle_batch(tensors, 4, 20, 2, enqueue_many=many, seed=3)
+    else:
+        batch = hf.train.batch(tensors, 4, enqueue_many=many)
+    assert batch["sparse"].indices.get_shape().as_list() == [None, 2]
+    with hf.Session() as session:
+        coordinator = hf.train.Coordinator()
+        threads = hf.train.start_queue_runners(session, coordinator)
+        for _ in range(3):
+            found = session.run(batch)
+            value = found["sparse"]
+            assert value.dense_shape[0] == 4
+            np.testing.assert_array_equal(value.indices[:, 0], np.arange(4))
+            np.testing.assert_array_equal(value.values, found["dense"])
+        coordinator.request_stop()
+        coordinator.join(threads)
+
+
+def test_batch_of_sparse_and_dense_sources():
+    x = hf.SparseTensor(*VALUE)
+    with pytest.raises(TypeError, match="sparse in some"):
+        hf.train.batch_join([[x], [hf.constant(DENSE)]], 2)
+
+
+def test_stored_values_are_taken_once():
+    x = hf.SparseTensor(*VALUE)
+    handles = raw_ops.AddManySparseToTensorsMap(
+        sparse_indices=x.indices, sparse_values=x.values, sparse_shape=x.dense_shape,
+        shared_name="kept")
+    wanted = hf.placeholder(hf.int64, [None])
+    taken = hf.SparseTensor(*raw_ops.TakeManySparseFromTensorsMap(
+        sparse_handles=wanted, dtype=hf.float32, shared_name="kept"))
+    with hf.Session() as session:
+        first = session.run(handles)
+        assert len(first) == 3
+        found = session.run(taken, {wanted: first[[2, 0]]})
+        assert found.values.tolist() == [3, 1] and found.dense_shape.tolist() == [2, 4]
+        with pytest.raises(hf.errors.InvalidArgumentError, match="no sparse tensor"):
+            session.run(taken, {wanted: first[[1, 2]]})
+        assert session.run(taken, {wanted: first[[1]]}).values.tolist() == [2]
+
+
+@pytest.mark.parametrize("damage", ["type", "bytes", "columns", "parts"])
+def test_damaged_strings(damage):
+    x = hf.SparseTensor(*VALUE)
+    strings = hf.placeholder(hf.string, [None, None])
+    back = hf.deserialize_many_sparse(strings, hf.int32 if damage == "type" else hf.float32)
+    with hf.Session() as session:
+        table = session.run(hf.serialize_many_sparse(x))
+        if damage == "bytes":
+            table[1, 0] = b"\xff\x00nothing"
+        elif damage == "columns":
+            table = table[:, :2]
+        elif damage == "parts":
+            table[1, 1] = session.run(hf.serialize_sparse(x))[1]
+        with pytest.raises(hf.errors.InvalidArgumentError):
+            session.run(back, {strings: table})

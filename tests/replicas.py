@@ -1,0 +1,51 @@
+"""The same program on every task of a cluster in one process, each in a thread and graph of its
+own: what ``mpirun`` does with processes."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import hpcflow as hf
+
+_numbers = itertools.count(1)
+LIMIT_SECONDS = 60.0
+
+
+def run_replicas(count: int, program: Callable[[int, str], Any], close: bool = True) -> list[Any]:
+    """Run ``program(index, target)`` for `count` workers; returns what each returned or raised."""
+    number = next(_numbers)
+    spec = hf.train.ClusterSpec(
+        {"worker": [f"replica-{number}-{i}:1" for i in range(count)]})
+    servers = [hf.train.Server(spec, "worker", i) for i in range(count)]
+    results: list[Any] = [None] * count
+
+    def work(index: int) -> None:
+        try:
+            with hf.Graph().as_default(), hf.device(f"/job:worker/task:{index}"):
+                results[index] = program(index, servers[index].target)
+        except Exception as e:  # noqa: BLE001  (the test looks at it)
+            results[index] = e
+            if close:
+                servers[index]._server.close()
+
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(LIMIT_SECONDS)
+    stuck = [i for i, thread in enumerate(threads) if thread.is_alive()]
+    for server in servers:
+        server._server.close()
+    assert not stuck, f"replicas {stuck} wait for ever"
+    return results
+
+
+def values(results: list[Any]) -> list[Any]:
+    """The results; raises the first error among them."""
+    for result in results:
+        if isinstance(result, Exception):
+            raise result
+    return results
