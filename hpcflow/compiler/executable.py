@@ -210,7 +210,7 @@ class Executable:
         self.resources_version = context.resources.version if context is not None else 0
         try:
             self._build(nodes, Binder(devices, context), compiled)
-        except Unstructured:  # the executor runs everything
+        except Unstructured:
             self._build(nodes, Binder(devices, context), False)
         # What is to be told when a step begins: the collective operations that it will enter.
         self.collectives = getattr(context, "take_schedule", lambda: None)()
@@ -221,6 +221,19 @@ class Executable:
     # ------------------------------------------------------------ building
 
     def _build(self, nodes: list[Node], binder: Binder, compiled: bool) -> None:
+        if compiled:
+            self._build_items(nodes, binder, True)
+            return
+        absorbed = [node for node in nodes if node.absorbed]
+        for node in absorbed:  # the executor runs everything
+            node.absorbed = False
+        try:
+            self._build_items(nodes, binder, False)
+        finally:  # the nodes may be built from again
+            for node in absorbed:
+                node.absorbed = True
+
+    def _build_items(self, nodes: list[Node], binder: Binder, compiled: bool) -> None:
         self.sends: list[Edge] = []
         self.recvs: list[Edge] = []
         self.loop_sends: list[Edge] = []
@@ -230,9 +243,6 @@ class Executable:
         self.feeds: dict[int, Item] = {}
         self.results: list[Any] = []  # what a step starts with: None for operations
         self._layouts: dict[FrameInfo, Layout] = {}
-        if not compiled:
-            for node in nodes:
-                node.absorbed = False
         order = topological(nodes)
         remote = {n for n in nodes if _is_remote(n)}
         bound = {node: self._bind(node, binder, remote) for node in order}

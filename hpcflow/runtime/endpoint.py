@@ -71,12 +71,13 @@ class Plan:
         self.context = context
         self.lanes: dict[int, Lane] = {}
         self.pace = Pace(endpoint.masters)
+        self._compiled = compiled_form() and not traced
         self.executable = self._build()
 
     def _build(self) -> Executable:
         task = self.endpoint.task
         executable = Executable(self.nodes, task.name, task.by_name, self.context,
-                                compiled_form() and not self.traced)
+                                self._compiled)
         return instrument(executable) if self.traced else executable
 
     def refresh(self) -> None:

@@ -217,6 +217,26 @@ def test_cancelling_stops_a_loop_that_never_waits(form, graph):
         assert not thread.is_alive() and isinstance(step.error, hf.errors.AbortedError)
 
 
+def test_nodes_may_be_built_from_again_in_the_other_form(graph):
+    from hpcflow.compiler.executable import Executable
+    from hpcflow.runtime.compiled import make_parts
+    from hpcflow.runtime.executor import Step
+
+    total = count_to(5) + hf.Variable(1)
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        engine = session._engine
+        parts = make_parts([total], [], engine.task, engine.task.device_infos(),
+                           engine._context, {}, engine.options)
+        for compiled in (True, False, True):
+            executable = Executable(parts[engine.task.name], engine.task.name,
+                                    engine.task.by_name, engine._context, compiled, 1)
+            step = Step(executable)
+            step.start()
+            assert step.error is None and step.results == [6]
+            assert any(n.absorbed for n in parts[engine.task.name])
+
+
 def test_closing_the_session_stops_a_loop(form, graph):
     endless = count_to(10, lambda i: (i + 1) % 7)
     session = hf.Session()
