@@ -152,3 +152,42 @@ def test_one_rank_is_the_only_worker(tmp_path):
     status, output, _ = finish(start(tmp_path, "print(task.job, task.index)", ranks=1))
     assert status == 0, output
     assert "worker 0" in output
+
+
+def test_a_cluster_larger_than_the_world(tmp_path):
+    status, output, seconds = finish(start(tmp_path, "", ranks=2, prelude="""
+import hpcflow as hf
+from mpi4py import MPI
+cluster = hf.train.ClusterSpec({"worker": ["a:1", "b:1", "c:1"]})
+hf.train.Server(cluster, "worker", MPI.COMM_WORLD.rank)
+"""))
+    assert status != 0
+    assert "The cluster has 3 tasks, but only 2 ranks run" in output
+    assert seconds < 30
+
+
+@pytest.mark.parametrize("steps", [(2, 7), (7, 2)])
+def test_workers_with_more_and_less_data_train_synchronously(tmp_path, steps):
+    """Who has data goes on after the other has none: nobody waits for ever."""
+    status, output, _ = finish(start(tmp_path, f"""
+steps = {steps}[task.index] if task.job == "worker" else 0
+""" + """
+if task.job == "ps":
+    server.join()
+    sys.exit()
+place = hf.train.replica_device_setter(cluster=task.cluster,
+                                       worker_device=f"/job:worker/task:{task.index}")
+with hf.device(place):
+    count = hf.train.get_or_create_global_step()
+    w = hf.get_variable("w", [4], initializer=hf.zeros_initializer())
+    optimizer = hf.train.SyncReplicasOptimizer(hf.train.GradientDescentOptimizer(0.1),
+                                               replicas_to_aggregate=2, total_num_replicas=2)
+    train = optimizer.minimize(hf.reduce_sum(hf.square(w - 1.0)), global_step=count)
+hook = optimizer.make_session_run_hook(task.index == 0)
+with hf.train.MonitoredTrainingSession(server.target, task.index == 0, hooks=[hook]) as session:
+    for _ in range(steps):
+        session.run(train)
+print("worker", task.index, "left", flush=True)
+"""))
+    assert status == 0, output
+    assert "worker 0 left" in output and "worker 1 left" in output
