@@ -113,6 +113,11 @@ BENCHMARKS = {
             ranks=lambda options: 3,
         ),
         Benchmark(
+            "language_model",
+            "words per second of an LSTM with its softmax on 1 and 2 servers, and predicted for "
+            "more",
+        ),
+        Benchmark(
             "serving",
             "a rank that only serves: how soon it answers after a pause, what it uses when idle",
             ranks=lambda options: 2,

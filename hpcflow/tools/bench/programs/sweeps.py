@@ -133,30 +133,14 @@ def _lstm(point: Point, index: int) -> tuple[Any, dict[Any, Any], Any]:
                 list(weights), list(biases), hf.reshape(labels, [-1, 1]), hidden, point.sampled,
                 point.words, partition_strategy="div")
         else:
-            losses = _sharded_softmax(list(weights), list(biases), labels, hidden)
+            losses = hf.contrib.sharded.sharded_softmax_cross_entropy(
+                list(weights), list(biases), labels, hidden)
         train = hf.train.GradientDescentOptimizer(0.1).minimize(
             hf.reduce_mean(losses), colocate_gradients_with_ops=True)
     random = np.random.RandomState(index)
     feeds = {words: random.randint(0, point.words, (point.batch, point.unroll)).astype(np.int32),
              labels: random.randint(0, point.words, point.batch * point.unroll)}
     return train, feeds, None
-
-
-def _sharded_softmax(weights: list, biases: list, labels: Any, hidden: Any) -> Any:
-    """Losses over all classes; only sums over the classes of a shard leave its server."""
-    tops, totals, chosen, first = [], [], [], 0
-    for w, b in zip(weights, biases, strict=True):
-        count = w.shape.as_list()[0]
-        with hf.colocate_with(w):
-            logits = hf.matmul(hidden, w, transpose_b=True) + b
-            top = hf.stop_gradient(hf.reduce_max(logits, 1))
-            tops.append(top)
-            totals.append(hf.reduce_sum(hf.exp(logits - hf.expand_dims(top, 1)), 1))
-            chosen.append(hf.reduce_sum(logits * hf.one_hot(labels - first, count), 1))
-        first += count
-    highest = hf.stop_gradient(hf.reduce_max(hf.stack(tops), 0))
-    total = hf.add_n([t * hf.exp(top - highest) for t, top in zip(totals, tops, strict=True)])
-    return hf.log(total) + highest - hf.add_n(chosen)
 
 
 def _placed(point: Point, index: int) -> Any:
