@@ -25,7 +25,7 @@ _MOST_INPUTS, _MOST_OUTPUTS = 16, 4
 _LARGE = 1 << 16  # elements from which on blocks pay
 # All values of a block together: in the second-level cache, and so large that two threads do not
 # get into each other's way between the calls.
-_BLOCK_BYTES = 1 << 20
+_BLOCK_BYTES = 1 << 21
 _LEAST_PART = 1 << 16  # elements that a thread should have at least
 _DTYPES = frozenset({"float32", "float64", "int32", "int64"})
 # What a ufunc costs, about: to be called, and per element; and what a fused call costs.
@@ -123,7 +123,7 @@ class Fused:
     """``f(*arrays, *scalars)``: a tuple with the outputs, or None if the lines are to run."""
 
     __slots__ = ("steps", "arrays", "numbers", "outputs", "is_static", "dtype", "compiled",
-                 "may_fail", "_slots", "_reused")  # fmt: skip
+                 "may_fail", "_block", "_scratch_count", "_reused")  # fmt: skip
 
     def __init__(self, steps: list[tuple[str, Callable, tuple[str, ...]]], arrays: list[str],
                  numbers: list[str], outputs: list[str], node: Any, compiles: bool) -> None:
@@ -135,8 +135,14 @@ class Fused:
         self.dtype = node.dtypes[0].np
         self.may_fail = not all(isinstance(f, np.ufunc) for _, f, _ in steps)
         self.compiled = jit.compiled(self._program()) if compiles else None
-        self._slots = _slots(steps, outputs)
         self._reused: list[int | None] = [None] * len(outputs)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """Make the function of one block; see `_block_function`."""
+        reused = [None if k is None else self.arrays[k] for k in self._reused]
+        slots, self._scratch_count = _slots(self.steps, dict(zip(self.outputs, reused)))
+        self._block = _block_function(self, slots)
 
     def _program(self) -> jit.Program:
         names = {n: f"a{i}" for i, n in enumerate(self.arrays)}
@@ -161,6 +167,7 @@ class Fused:
                     self._reused[i] = self.arrays.index(name)
                     free.remove(name)
                     break
+        self._prepare()
 
     def __call__(self, *inputs: Any) -> tuple | None:
         """See the class; the outputs are new arrays."""
@@ -211,38 +218,67 @@ class Fused:
         threads.pool().run(part, len(bounds))
 
     def _blocks(self, arrays: list, targets: list, numbers: tuple) -> None:
-        """The ufuncs over one block after the other."""
-        scratch_count = 1 + max(self._slots.values(), default=-1)
-        values = len(arrays) + len(targets) + scratch_count
-        step = max(1024, _BLOCK_BYTES // values // self.dtype.itemsize)
-        scratch = [np.empty(min(step, arrays[0].size), self.dtype) for _ in range(scratch_count)]
-        fixed = dict(zip(self.numbers, numbers))
-        for start in range(0, arrays[0].size, step):
-            stop = start + step
-            scope = {n: a[start:stop] for n, a in zip(self.arrays, arrays)} | fixed
-            length = scope[self.arrays[0]].size
-            results = {n: t[start:stop] for n, t in zip(self.outputs, targets)}
-            for target, function, arguments in self.steps:
-                out = results.get(target)
-                if out is None:
-                    out = scratch[self._slots[target]][:length]
-                scope[target] = function(*[scope[a] for a in arguments], out=out)
+        """The ufuncs over one block after the other, all of about one size."""
+        size = arrays[0].size
+        values = len(arrays) + len(targets) + self._scratch_count
+        most = max(1024, _BLOCK_BYTES // values // self.dtype.itemsize)
+        parts = threads.bounds(size, -(-size // most))
+        scratch = [np.empty(min(parts[0][1], size), self.dtype) for _ in range(self._scratch_count)]
+        for start, stop in parts:
+            self._block(*[a[start:stop] for a in arrays], *[t[start:stop] for t in targets],
+                        *[s[: stop - start] for s in scratch], *numbers)
+
+
+def _block_function(fused: Fused, slots: dict[str, str]) -> Callable:
+    """``f(*arrays, *outputs, *scratch, *numbers)`` calls one ufunc after the other.
+
+    Generated, so that next to nothing happens between two calls: only there does a thread hold the
+    interpreter's lock, and one that has to wait for it sleeps for longer than most calls take.
+    """
+    names = {n: f"a{i}" for i, n in enumerate(fused.arrays)}
+    outputs = {n: f"t{i}" for i, n in enumerate(fused.outputs)}
+    scratch = [f"w{i}" for i in range(fused._scratch_count)]
+    names |= {n: f"s{i}" for i, n in enumerate(fused.numbers)}
+    parameters = [*(names[n] for n in fused.arrays), *outputs.values(), *scratch,
+                  *(names[n] for n in fused.numbers)]
+    scope: dict[str, Any] = {}
+    lines = []
+    for i, (target, function, arguments) in enumerate(fused.steps):
+        scope[f"k{i}"] = function
+        given = [names[a] for a in arguments]
+        place = outputs.get(target)
+        if place is None:
+            place = outputs.get(slots[target], slots[target])
+        names[target] = place
+        lines.append(f"    k{i}({', '.join(given)}, out={place})")
+    source = "\n".join([f"def block({', '.join(parameters)}):", *lines]) + "\n"
+    exec(compile(source, "<hpcflow block>", "exec"), scope)
+    return scope["block"]
 
 
 def _slots(steps: list[tuple[str, Callable, tuple[str, ...]]],
-           outputs: list[str]) -> dict[str, int]:
-    """A scratch array for each value that is not an output, as few as possible."""
+           outputs: dict[str, str | None]) -> tuple[dict[str, str], int]:
+    """Where each value that is not an output is kept, and how many scratch arrays there are.
+
+    A place is the name of an output, whose memory serves until the output is made (if it is that
+    of an input, the value of `outputs`: after the last use of this), or of a scratch array, ``w0``,
+    ``w1`` and so on, of which there are as few as possible.
+    """
     last = {a: i for i, (_, _, arguments) in enumerate(steps) for a in arguments}
-    free: list[int] = []
-    slots: dict[str, int] = {}
+    made = {target: i for i, (target, _, _) in enumerate(steps)}
+    busy = {o: -1 if source is None else last[source] for o, source in outputs.items()}
+    slots: dict[str, str] = {}
     count = 0
-    for i, (target, _, arguments) in enumerate(steps):
-        free += [slots[a] for a in dict.fromkeys(arguments) if a in slots and last[a] == i]
-        if target not in outputs:
-            if not free:
-                free.append(count)
-                count += 1
-            slots[target] = free.pop()
-            if target not in last:  # nobody reads it
-                free.append(slots[target])
-    return slots
+    for i, (target, _, _) in enumerate(steps):
+        if target in outputs:
+            continue
+        end = last.get(target, i)
+        # What is read for the last time here may be overwritten: element by element.
+        places = [p for p, until in busy.items() if until <= i and end <= made.get(p, end)]
+        if places:
+            place = places[0]
+        else:
+            place, count = f"w{count}", count + 1
+        slots[target] = place
+        busy[place] = end
+    return slots, count

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import blas
 from hpcflow.kernels import convolution, pooling
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.resources.variables import VariableState
@@ -73,7 +74,7 @@ def descend(node: KernelNode) -> Callable:
     def run(state: VariableState, alpha: Any, a: Any, b: Any) -> VariableState:
         with state.lock:
             left, right = oriented(a, b, state.read())
-            step = left @ right
+            step = blas.dot(left, right)
             step *= alpha
             target = state.writable()
             np.subtract(target, step, out=target)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import blas
 from hpcflow.errors import FailedPreconditionError
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
@@ -24,7 +25,7 @@ def _mismatch(a: Any, b: Any, flip_a: bool, flip_b: bool) -> Exception:
 def _matmul(node: KernelNode) -> Any:
     """Transposed factors are views: BLAS takes them as they are."""
     flip_a, flip_b = node.attr("transpose_a"), node.attr("transpose_b")
-    dot = node.xp.dot if node.xp is np else node.xp.matmul
+    dot = blas.dot if node.xp is np else node.xp.matmul
     static = node.static_dims(0) is not None and node.static_dims(1) is not None
     if static and not flip_a and not flip_b:
         return dot  # nothing to adapt, and the shapes were checked when the op was made

@@ -17,11 +17,12 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from hpcflow import config
+from hpcflow.blas import find_function, loaded_libraries
 from hpcflow.comm.launch import launch, without_launcher
 from hpcflow.kernels.onednn import library as onednn_library
 from hpcflow.threads import thread_count
@@ -225,32 +226,19 @@ def blas() -> Facts:
     if paths:
         library = ctypes.CDLL(paths[0])
         found["path"] = paths[0]
-        found["kernel"] = _call(library, openblas_names("openblas_get_corename"), ctypes.c_char_p)
-        found["threads"] = _call(library, openblas_names("openblas_get_num_threads"), ctypes.c_int)
+        found["kernel"] = _call(library, "openblas_get_corename", ctypes.c_char_p)
+        found["threads"] = _call(library, "openblas_get_num_threads", ctypes.c_int)
     return found | {"OPENBLAS_CORETYPE": os.environ.get("OPENBLAS_CORETYPE")}
 
 
-def loaded_libraries(part: str) -> list[str]:
-    """Paths of the shared libraries of this process whose file name holds `part`."""
-    lines = (line.split() for line in _read("/proc/self/maps").splitlines())
-    paths = {fields[-1] for fields in lines if len(fields) > 5}
-    return sorted(path for path in paths if part in Path(path).name)
-
-
-def openblas_names(name: str) -> list[str]:
-    """The names a symbol has in the builds of OpenBLAS: bare, 64-bit, and SciPy's."""
-    return [prefix + name + suffix for prefix in ("", "scipy_") for suffix in ("", "64_", "_64")]
-
-
-def _call(library: ctypes.CDLL, names: Iterable[str], restype: Any) -> Any:
-    """Call the first of `names` that `library` has, without arguments; None if it has none."""
-    for name in names:
-        if hasattr(library, name):
-            function = getattr(library, name)
-            function.restype = restype
-            result = function()
-            return result.decode() if isinstance(result, bytes) else result
-    return None
+def _call(library: ctypes.CDLL, name: str, restype: Any) -> Any:
+    """Call a function of OpenBLAS without arguments; None if there is none."""
+    function = find_function(library, name)
+    if function is None:
+        return None
+    function.restype = restype
+    result = function()
+    return result.decode() if isinstance(result, bytes) else result
 
 
 def onednn() -> Facts:

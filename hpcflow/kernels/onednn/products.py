@@ -7,13 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import blas
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, kernel
 from hpcflow.kernels.windows import in_float32
-
-# Multiplications below which BLAS is as fast: the call of the library costs some microseconds.
-_LARGE = 1 << 20
 
 _Operand = tuple[Any, bytes, int]  # the array whose memory is read, "N" or "T", its row length
 
@@ -23,7 +21,7 @@ def is_large(m: int, k: int, n: int) -> bool:
 
     A product with a vector reads the matrix once, which BLAS does as fast as memory allows.
     """
-    return m * k * n >= _LARGE and m > 1 and n > 1 and k > 1
+    return not blas.is_small(m * k * n) and m > 1 and n > 1 and k > 1
 
 
 def _operand(x: Any, flip: bool) -> _Operand:

@@ -1,0 +1,115 @@
+"""How many threads NumPy's BLAS uses for a product.
+
+OpenBLAS gives every product of more than about 64x64x64 all its threads, and these wait for each
+other busily. For small products that gains little on an idle machine; where the cores have other
+work, a product waits for a thread that is not running, for a hundred times its own duration. So
+small products of a step are computed by the thread that runs it. The setting is one of the
+process: it is changed for the time of the product, and put back for whoever else uses NumPy.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+# Multiplications up to which OpenBLAS uses one thread itself; and up to which it is made to.
+_ALONE = 1 << 18
+_SMALL = 1 << 22
+_PTHREADS = 1  # what openblas_get_parallel says of builds with threads of their own
+
+
+def openblas_names(name: str) -> list[str]:
+    """The names a symbol has in the builds of OpenBLAS: bare, 64-bit, and SciPy's."""
+    return [prefix + name + suffix for prefix in ("", "scipy_") for suffix in ("", "64_", "_64")]
+
+
+def loaded_libraries(part: str) -> list[str]:
+    """Paths of the shared libraries of this process whose file name holds `part`."""
+    try:
+        text = Path("/proc/self/maps").read_text()
+    except OSError:
+        return []
+    lines = (line.split() for line in text.splitlines())
+    paths = {fields[-1] for fields in lines if len(fields) > 5}
+    return sorted(path for path in paths if part in Path(path).name)
+
+
+def find_function(library: Any, name: str) -> Any:
+    """The function `name` of an OpenBLAS, whatever the build calls it; None if it has none."""
+    return next((getattr(library, n) for n in openblas_names(name) if hasattr(library, n)), None)
+
+
+class _Threads:
+    """The number of threads of an OpenBLAS: lowered to one while somebody is in ``with``."""
+
+    def __init__(self, read: Callable[[], int], write: Callable[[int], Any]) -> None:
+        self._read = read
+        self._write = write
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._usual = 1
+
+    def __enter__(self) -> None:
+        with self._lock:
+            if not self._inside:
+                self._usual = self._read()
+                if self._usual > 1:
+                    self._write(1)
+            self._inside += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._inside -= 1
+            if not self._inside and self._usual > 1:
+                self._write(self._usual)
+
+    def after_fork(self) -> None:
+        """The threads that were inside do not exist in the child."""
+        self._lock = threading.Lock()
+        if self._inside and self._usual > 1:
+            self._write(self._usual)
+        self._inside = 0
+
+
+@functools.cache
+def _threads() -> _Threads | None:
+    """NumPy's OpenBLAS, if it has threads of its own whose number can be set."""
+    for path in loaded_libraries("openblas"):
+        if "scipy.libs" in path:  # SciPy's own
+            continue
+        library = ctypes.PyDLL(path)  # these calls are too short to give up the interpreter for
+        kind, read, write = [find_function(library, f"openblas_{name}") for name in
+                             ("get_parallel", "get_num_threads", "set_num_threads")]
+        if kind is not None and read is not None and write is not None and kind() == _PTHREADS:
+            found = _Threads(read, write)
+            if hasattr(os, "register_at_fork"):
+                os.register_at_fork(after_in_child=found.after_fork)
+            return found
+    return None
+
+
+def is_small(multiplications: int) -> bool:
+    """True for products that one thread computes best."""
+    return multiplications <= _SMALL
+
+
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """``np.dot`` of two matrices, with one thread if they are small.
+
+    Raises ValueError as ``np.dot`` does.
+    """
+    size = a.size * b.shape[1]
+    if size <= _ALONE or size > _SMALL:
+        return np.dot(a, b, out=out)
+    alone = _threads()
+    if alone is None:
+        return np.dot(a, b, out=out)
+    with alone:
+        return np.dot(a, b, out=out)
