@@ -13,6 +13,10 @@ from hpcflow import dtypes
 # Attributes that never change a result: which operands of a product are gradients.
 _HINTS = frozenset(("grad_a", "grad_b", "grad_x", "grad_y"))
 
+# Attributes of later versions that are supported here. They are written only where they say
+# something, so that graphs without them stay readable by older readers.
+ADDED_LATER = frozenset(("half_pixel_centers",))
+
 # Attribute -> the values that ask for what the op type has always done.
 _NEUTRAL: dict[str, tuple] = {
     "axis": (-1,),
@@ -20,7 +24,7 @@ _NEUTRAL: dict[str, tuple] = {
     "data_format": (b"NHWC", b"NDHWC"),
     "ensure_minimum_range": (0.009999999776482582, 0.01),
     "exponential_avg_factor": (1.0,),
-    "incompatible_shape_error": (True,),
+    "incompatible_shape_error": (True, False),  # shapes that do not fit are an error anyway
     "index_type": (dtypes.int32,),
     "lower_bound": (float("-inf"),),
     "noise": (b"uniform",),

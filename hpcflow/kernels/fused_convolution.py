@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.image_resizing import bilinear_taps, check_images, checked_size, resize
+from hpcflow.kernels.image_resizing import (
+    Grid,
+    bilinear_taps,
+    check_images,
+    checked_size,
+    resize,
+)
 from hpcflow.kernels.layout import mirror_pad
 from hpcflow.kernels.registry import KernelNode, find_kernel, invalid, kernel
 
@@ -47,12 +53,12 @@ def _pad_conv(node: KernelNode) -> Callable:
 
 @kernel("FusedResizeAndPadConv2D", fresh=True, host_inputs=(1, 2))
 def _resize_pad_conv(node: KernelNode) -> Callable:
-    xp, dtype, align = node.xp, node.np_dtype(), node.attr("resize_align_corners")
+    xp, dtype, grid = node.xp, node.np_dtype(), Grid(node.attr("resize_align_corners"))
     convolve = _padded_convolution(node)
 
     def run(x: Any, size: Any, paddings: Any, filter: Any) -> Any:
         check_images(x, "input")
-        resized = resize(xp, x, checked_size(size), bilinear_taps, align)
+        resized = resize(xp, x, checked_size(size), bilinear_taps, grid)
         return convolve(resized.astype(dtype, copy=False), paddings, filter)
 
     return run

@@ -117,46 +117,6 @@ def _noise(rng: np.random.Generator, image: Any, shape: tuple, uniform: bool) ->
     return np.clip(values, low, high).astype(_F)
 
 
-# ---------------------------------------------------------------- selection
-
-
-@kernel("NonMaxSuppression", fresh=True, device="CPU")
-def _suppress(node: KernelNode) -> Callable:
-    """Greedy: the best box that overlaps no chosen one too much, until there are enough."""
-    threshold = node.attr("iou_threshold")
-
-    def run(boxes: Any, scores: Any, limit: Any) -> Any:
-        if not 0 <= threshold <= 1:
-            raise invalid(f"iou_threshold must be in [0, 1], got {threshold}")
-        if limit.ndim or limit < 0:
-            raise invalid(f"max_output_size must be a scalar that is not negative, got {limit}")
-        if boxes.ndim != 2 or boxes.shape[1] != 4:
-            raise invalid(f"boxes must have shape [number, 4], got {list(boxes.shape)}")
-        if scores.shape != boxes.shape[:1]:
-            raise invalid(f"scores must have shape [{boxes.shape[0]}], got {list(scores.shape)}")
-        return np.array(_greedy(boxes, scores, int(limit), threshold), np.int32)
-
-    return run
-
-
-def _greedy(boxes: np.ndarray, scores: np.ndarray, limit: int, threshold: float) -> list[int]:
-    low = np.minimum(boxes[:, :2], boxes[:, 2:])
-    high = np.maximum(boxes[:, :2], boxes[:, 2:])
-    areas = (high - low).prod(1)
-    chosen: list[int] = []
-    left = np.argsort(-scores, kind="stable")
-    while left.size and len(chosen) < limit:
-        best, left = int(left[0]), left[1:]
-        chosen.append(best)
-        sides = np.minimum(high[left], high[best]) - np.maximum(low[left], low[best])
-        both = np.maximum(sides, 0).prod(1)
-        union = areas[left] + areas[best] - both
-        solid = (areas[left] > 0) & (areas[best] > 0)
-        overlap = np.where(solid, both / np.where(solid, union, 1), 0)
-        left = left[overlap <= threshold]
-    return chosen
-
-
 # ---------------------------------------------------------------- random windows
 
 

@@ -16,7 +16,7 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 _F = np.float32
 _TABLE = 1024  # steps between two pixels at which the cubic weights are tabulated
-_CUBIC = -0.75  # the free parameter of the cubic convolution
+_CUBIC, _CENTRED_CUBIC = -0.75, -0.5  # the free parameter of the cubic convolution
 
 
 class Tap(NamedTuple):
@@ -29,6 +29,22 @@ class Tap(NamedTuple):
 # ---------------------------------------------------------------- positions and weights
 
 
+class Grid(NamedTuple):
+    """Where the pixels lie: with `align` the corners of both images fall on each other, with
+    `half` the values belong to the centres of pixels and the edges fall on each other."""
+
+    align: bool
+    half: bool = False
+
+    @classmethod
+    def of(cls, node: KernelNode) -> Grid:
+        """What the attributes of an op say."""
+        grid = cls(node.attr("align_corners"), bool(node.attr("half_pixel_centers")))
+        if grid.align and grid.half:
+            raise invalid("If half_pixel_centers is True, align_corners must be False.")
+        return grid
+
+
 def scale_of(size: int, new: int, align: bool) -> np.float32:
     """Input pixels per output pixel; with `align`, the corners fall on each other."""
     if align and new > 1 and size > 1:
@@ -36,40 +52,50 @@ def scale_of(size: int, new: int, align: bool) -> np.float32:
     return _F(size) / _F(new)
 
 
-def _positions(size: int, new: int, align: bool) -> np.ndarray:
-    return np.arange(new, dtype=_F) * scale_of(size, new, align)
+def _positions(size: int, new: int, grid: Grid) -> np.ndarray:
+    index, scale = np.arange(new, dtype=_F), scale_of(size, new, grid.align)
+    return (index + _F(0.5)) * scale - _F(0.5) if grid.half else index * scale
 
 
-def bilinear_taps(size: int, new: int, align: bool) -> list[Tap]:
+def bilinear_taps(size: int, new: int, grid: Grid) -> list[Tap]:
     """The two neighbours, weighted by nearness."""
-    at = _positions(size, new, align)
-    low = np.minimum(at.astype(np.int64), size - 1)
+    at = _positions(size, new, grid)
+    low = np.minimum(np.floor(at).astype(np.int64), size - 1)
     part = at - low.astype(_F)
-    return [Tap(low, 1 - part), Tap(np.minimum(low + 1, size - 1), part)]
+    return [Tap(np.maximum(low, 0), 1 - part), Tap(np.minimum(low + 1, size - 1), part)]
 
 
-def cubic_taps(size: int, new: int, align: bool) -> list[Tap]:
-    """Four neighbours by cubic convolution (Keys 1981), the edge repeated."""
-    at = _positions(size, new, align)
+def cubic_taps(size: int, new: int, grid: Grid) -> list[Tap]:
+    """Four neighbours by cubic convolution (Keys 1981).
+
+    The edge is repeated; with centres half a pixel inside, there is nothing beyond it, and the
+    weights of what there is are divided by their sum.
+    """
+    at = _positions(size, new, grid)
     low = np.floor(at).astype(np.int64)
     step = np.rint((at - low.astype(_F)) * _TABLE).astype(np.int64)
-    near, far = _cubic_table()
+    near, far = _cubic_table(_CENTRED_CUBIC if grid.half else _CUBIC)
     weights = (far[step], near[step], near[_TABLE - step], far[_TABLE - step])
-    return [Tap(np.clip(low + k - 1, 0, size - 1), w) for k, w in enumerate(weights)]
+    taps = [Tap(low + k - 1, w) for k, w in enumerate(weights)]
+    if grid.half:
+        taps = [Tap(i, np.where((i >= 0) & (i < size), w, _F(0))) for i, w in taps]
+        total = np.add.reduce([w for _, w in taps])
+        taps = [Tap(i, w / total) for i, w in taps]
+    return [Tap(np.clip(i, 0, size - 1), w) for i, w in taps]
 
 
-def _cubic_table() -> tuple[np.ndarray, np.ndarray]:
+def _cubic_table(parameter: float) -> tuple[np.ndarray, np.ndarray]:
     """The weights of the two nearer and of the two farther neighbours."""
-    x, a = np.arange(_TABLE + 1, dtype=_F) / _F(_TABLE), _F(_CUBIC)
+    x, a = np.arange(_TABLE + 1, dtype=_F) / _F(_TABLE), _F(parameter)
     near = ((a + 2) * x - (a + 3)) * x * x + 1
     x = x + 1
     return near, ((a * x - 5 * a) * x + 8 * a) * x - 4 * a
 
 
-def area_taps(size: int, new: int, align: bool) -> list[Tap]:
+def area_taps(size: int, new: int, grid: Grid) -> list[Tap]:
     """All inputs that an output pixel covers, weighted by how much of them."""
-    scale = scale_of(size, new, align)
-    start = _positions(size, new, align)
+    scale = scale_of(size, new, grid.align)
+    start = _positions(size, new, grid)
     end = np.arange(1, new + 1, dtype=_F) * scale
     first, last = np.floor(start).astype(np.int64), np.ceil(end).astype(np.int64)
     taps = []
@@ -81,10 +107,14 @@ def area_taps(size: int, new: int, align: bool) -> list[Tap]:
     return taps
 
 
-def nearest_index(size: int, new: int, align: bool) -> np.ndarray:
+def nearest_index(size: int, new: int, grid: Grid) -> np.ndarray:
     """The input pixel of every output pixel."""
-    at = _positions(size, new, align).astype(np.float64)
-    return np.minimum(np.floor(at + 0.5 if align else at).astype(np.int64), size - 1)
+    if grid.half:
+        at = (np.arange(new, dtype=_F) + _F(0.5)) * scale_of(size, new, False)
+    else:
+        at = _positions(size, new, grid)
+    at = at.astype(np.float64)
+    return np.minimum(np.floor(at + 0.5 if grid.align else at).astype(np.int64), size - 1)
 
 
 # ---------------------------------------------------------------- along an axis
@@ -166,27 +196,27 @@ def checked_size(size: Any, what: str = "size") -> tuple[int, int]:
     return height, width
 
 
-def resize(xp: Any, x: Any, size: tuple[int, int], taps_of: Callable, align: bool) -> Any:
+def resize(xp: Any, x: Any, size: tuple[int, int], taps_of: Callable, grid: Grid) -> Any:
     """`x` resized; a new array in the precision of `x`, float32 at least."""
     along = blended if taps_of is bilinear_taps else combined
-    rows = taps_of(x.shape[1], size[0], align)
+    rows = taps_of(x.shape[1], size[0], grid)
     if 2 * size[0] < x.shape[1] and len(rows) == 2:  # leave out rows that nobody looks at
         seen, index = np.unique(np.concatenate([t.source for t in rows]), return_inverse=True)
         x = xp.take(x, xp.asarray(seen), axis=1)
         halves = index.reshape(2, -1)
         rows = [Tap(halves[0], rows[0].weight), Tap(halves[1], rows[1].weight)]
-    x = along(xp, x, taps_of(x.shape[2], size[1], align), 2)
+    x = along(xp, x, taps_of(x.shape[2], size[1], grid), 2)
     return along(xp, x, rows, 1)
 
 
 def _register_resize(op_type: str, taps_of: Callable) -> None:
     @kernel(op_type, fresh=True, host_inputs=(1,))
     def factory(node: KernelNode) -> Callable:
-        xp, align, dtype = node.xp, node.attr("align_corners"), node.np_dtype()
+        xp, grid, dtype = node.xp, Grid.of(node), node.np_dtype()
 
         def run(images: Any, size: Any) -> Any:
             check_images(images)
-            return resize(xp, images, checked_size(size), taps_of, align).astype(dtype, copy=False)
+            return resize(xp, images, checked_size(size), taps_of, grid).astype(dtype, copy=False)
 
         return run
 
@@ -194,7 +224,7 @@ def _register_resize(op_type: str, taps_of: Callable) -> None:
 def _register_gradient(op_type: str, taps_of: Callable) -> None:
     @kernel(op_type, fresh=True)
     def factory(node: KernelNode) -> Callable:
-        xp, align, dtype = node.xp, node.attr("align_corners"), node.np_dtype()
+        xp, grid, dtype = node.xp, Grid.of(node), node.np_dtype()
 
         def run(grads: Any, original: Any) -> Any:
             check_images(grads, "grads")
@@ -205,7 +235,7 @@ def _register_gradient(op_type: str, taps_of: Callable) -> None:
             dy = grads.astype(_accurate(dtype), copy=False)
             for axis in (1, 2):
                 size = original.shape[axis]
-                dy = _spread(xp, dy, taps_of(size, grads.shape[axis], align), axis, size)
+                dy = _spread(xp, dy, taps_of(size, grads.shape[axis], grid), axis, size)
             return dy.astype(dtype, copy=False)
 
         return run
@@ -220,25 +250,25 @@ for _type, _taps in (("ResizeBilinear", bilinear_taps), ("ResizeBicubic", cubic_
 
 @kernel("ResizeNearestNeighbor", fresh=True, host_inputs=(1,))
 def _nearest(node: KernelNode) -> Callable:
-    xp, align = node.xp, node.attr("align_corners")
+    xp, grid = node.xp, Grid.of(node)
 
     def run(images: Any, size: Any) -> Any:
         check_images(images)
         height, width = checked_size(size)
-        x = xp.take(images, xp.asarray(nearest_index(images.shape[1], height, align)), axis=1)
-        return xp.take(x, xp.asarray(nearest_index(images.shape[2], width, align)), axis=2)
+        x = xp.take(images, xp.asarray(nearest_index(images.shape[1], height, grid)), axis=1)
+        return xp.take(x, xp.asarray(nearest_index(images.shape[2], width, grid)), axis=2)
 
     return run
 
 
 @kernel("ResizeNearestNeighborGrad", fresh=True, host_inputs=(1,))
 def _nearest_grad(node: KernelNode) -> Callable:
-    xp, align = node.xp, node.attr("align_corners")
+    xp, grid = node.xp, Grid.of(node)
 
     def run(grads: Any, size: Any) -> Any:
         check_images(grads, "grads")
         for axis, n in zip((1, 2), checked_size(size)):
-            index = nearest_index(n, grads.shape[axis], align)
+            index = nearest_index(n, grads.shape[axis], grid)
             one = [Tap(index, np.ones(len(index), _F))]
             grads = _spread(xp, grads, one, axis, n)
         return grads

@@ -30,13 +30,14 @@ def _describe(table: LookupTable) -> str:
             f"{list(table.value_dims)}")
 
 
-@kernel("HashTable", device="CPU", mode=RESOURCE)
+@kernel("HashTable", "HashTableV2", device="CPU", mode=RESOURCE)
 def _static(node: KernelNode) -> LookupTable:
     return _shared(node, lambda name: StaticTable(
         name, node.attr("key_dtype"), node.attr("value_dtype")))
 
 
-@kernel("MutableHashTable", "MutableHashTableOfTensors", device="CPU", mode=RESOURCE)
+@kernel("MutableHashTable", "MutableHashTableV2", "MutableHashTableOfTensors",
+        "MutableHashTableOfTensorsV2", device="CPU", mode=RESOURCE)
 def _mutable(node: KernelNode) -> LookupTable:
     shape = node.attr("value_shape")
     dims = () if shape is None else tuple(shape.as_list())
@@ -65,7 +66,7 @@ def _check_types(table: LookupTable, key: Any, value: Any) -> None:
                       f"{table.value_dtype.name}, the op {key.name} to {value.name}")
 
 
-@kernel("LookupTableFind", device="CPU")
+@kernel("LookupTableFind", "LookupTableFindV2", device="CPU")
 def _find(node: KernelNode) -> Callable:
     key, value = node.attr("Tin"), node.attr("Tout")
 
@@ -76,7 +77,7 @@ def _find(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("LookupTableInsert", device="CPU")
+@kernel("LookupTableInsert", "LookupTableInsertV2", device="CPU")
 def _insert(node: KernelNode) -> Callable:
     key, value = node.attr("Tin"), node.attr("Tout")
 
@@ -87,23 +88,26 @@ def _insert(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("LookupTableImport", device="CPU")
+@kernel("LookupTableImport", "LookupTableImportV2", device="CPU")
 def _import(node: KernelNode) -> Callable:
     key, value = node.attr("Tin"), node.attr("Tout")
 
     def run(table: LookupTable, keys: Any, values: Any) -> None:
         _check_types(table, key, value)
-        table.replace(keys, values)
+        if isinstance(table, StaticTable):
+            table.initialize(keys, values)
+        else:
+            table.replace(keys, values)
 
     return run
 
 
-@kernel("LookupTableSize", device="CPU")
+@kernel("LookupTableSize", "LookupTableSizeV2", device="CPU")
 def _size(node: KernelNode) -> Callable:
     return lambda table: np.int64(table.size())
 
 
-@kernel("LookupTableExport", device="CPU")
+@kernel("LookupTableExport", "LookupTableExportV2", device="CPU")
 def _export(node: KernelNode) -> Callable:
     key, value = node.attr("Tkeys"), node.attr("Tvalues")
 
@@ -124,7 +128,7 @@ def _static_table(table: LookupTable) -> StaticTable:
     return table
 
 
-@kernel("InitializeTable", device="CPU")
+@kernel("InitializeTable", "InitializeTableV2", device="CPU")
 def _initialize(node: KernelNode) -> Callable:
     key, value = node.attr("Tkey"), node.attr("Tval")
 
@@ -135,7 +139,7 @@ def _initialize(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("InitializeTableFromTextFile", device="CPU")
+@kernel("InitializeTableFromTextFile", "InitializeTableFromTextFileV2", device="CPU")
 def _initialize_from_file(node: KernelNode) -> Callable:
     columns = (node.attr("key_index"), node.attr("value_index"))
     size, delimiter = node.attr("vocab_size"), node.attr("delimiter")

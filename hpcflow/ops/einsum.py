@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import string
 from typing import Any
 
 import numpy as np
@@ -21,13 +22,19 @@ def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
     Each input has one letter per dimension; letters that the result does not have are summed over.
     Without ``->`` the result has the letters that occur once, in alphabetical order.
 
-    Raises ``ValueError`` for an equation that does not fit the inputs; a letter must not occur
-    twice in one input, and there is no ellipsis.
+    An ellipsis stands for any number of dimensions, which broadcast between the inputs: those of
+    size 1 are taken as such where the static shape tells it.
+
+    A letter that occurs twice in one input takes its diagonal.
+
+    Raises ``ValueError`` for an equation that does not fit the inputs; the rank of an input that
+    has an ellipsis must be known.
     """
-    terms, result = _parse(equation, len(inputs))
     with name_scope(name, "einsum", list(inputs)):
-        operands = [_Operand(convert_to_tensor(x), t, equation)
-                    for x, t in zip(inputs, terms, strict=True)]
+        tensors = [convert_to_tensor(x) for x in inputs]
+        terms, result = _parse(*_without_ellipsis(equation, tensors), equation)
+        operands = [_Operand(x, t, equation).distinct()
+                    for x, t in zip(tensors, terms, strict=True)]
         sizes = _Sizes(operands, equation)
         total = operands[0]
         for i, operand in enumerate(operands[1:], 1):
@@ -37,8 +44,58 @@ def einsum(equation: str, *inputs: Any, name: str | None = None) -> Tensor:
         return total.summed(set(result)).transposed(result).tensor
 
 
-def _parse(equation: str, count: int) -> tuple[list[str], str]:
-    match = re.fullmatch(r"([a-zA-Z]*(?:,[a-zA-Z]*)*)(?:->([a-zA-Z]*))?", equation.replace(" ", ""))
+_DOTS = "..."
+
+
+def _without_ellipsis(text: str, tensors: list[Tensor]) -> tuple[str, list[Tensor]]:
+    """The equation with a letter for each dimension that an ellipsis stands for.
+
+    An input's dimension of size 1 has none if that of another input may be longer: it is removed.
+    """
+    text = text.replace(" ", "")
+    if _DOTS not in text:
+        return text, tensors
+    left, arrow, result = text.partition("->")
+    terms = left.split(",")
+    if len(terms) != len(tensors):
+        return text, tensors  # the caller says what is wrong
+    spanned = [_spanned(t, x, text) for t, x in zip(terms, tensors, strict=True)]
+    depth = max(len(s) for s in spanned)
+    free = [c for c in string.ascii_letters if c not in text]
+    if depth > len(free):
+        raise ValueError(f"einsum {text!r}: too many dimensions")
+    letters = free[len(free) - depth:]
+    stretched = [any(len(s) > k and s[-1 - k] != 1 for s in spanned) for k in range(depth)][::-1]
+    for i, (term, sizes) in enumerate(zip(terms, spanned, strict=True)):
+        first = depth - len(sizes)
+        kept = [k for k, size in enumerate(sizes, first) if size != 1 or not stretched[k]]
+        gone = [term.index(_DOTS) + k - first for k in range(first, depth) if k not in kept]
+        if gone:
+            tensors[i] = raw_ops.Squeeze(tensors[i], squeeze_dims=gone)
+        terms[i] = term.replace(_DOTS, "".join(letters[k] for k in kept))
+    if not arrow:
+        named = [c for c in set("".join(terms)) - set(letters) if "".join(terms).count(c) == 1]
+        result = _DOTS + "".join(sorted(named))
+    return ",".join(terms) + "->" + result.replace(_DOTS, "".join(letters)), tensors
+
+
+def _spanned(term: str, tensor: Tensor, equation: str) -> tuple:
+    """The sizes of the dimensions that the ellipsis of a term stands for."""
+    if _DOTS not in term:
+        return ()
+    before, _, after = term.partition(_DOTS)
+    if tensor._dims is None:
+        raise ValueError(f"einsum {equation!r}: an input with an ellipsis must have a known rank")
+    count = len(tensor._dims) - len(before) - len(after)
+    if count < 0:
+        raise ValueError(f"einsum {equation!r}: '{term}' does not fit shape {tensor.shape}")
+    return tensor._dims[len(before): len(before) + count]
+
+
+def _parse(text: str, tensors: list[Tensor], equation: str) -> tuple[list[str], str]:
+    """The letters of the inputs, and of the result."""
+    count = len(tensors)
+    match = re.fullmatch(r"([a-zA-Z]*(?:,[a-zA-Z]*)*)(?:->([a-zA-Z]*))?", text)
     if match is None:
         raise ValueError(f"Invalid einsum equation: {equation!r}")
     terms = match.group(1).split(",")
@@ -48,9 +105,8 @@ def _parse(equation: str, count: int) -> tuple[list[str], str]:
         result = "".join(sorted(c for c in set(letters) if letters.count(c) == 1))
     if len(terms) != count:
         raise ValueError(f"einsum {equation!r} has {len(terms)} terms for {count} inputs")
-    for term in (*terms, result):
-        if len(set(term)) != len(term):
-            raise ValueError(f"einsum {equation!r}: a letter occurs twice in '{term}'")
+    if len(set(result)) != len(result):
+        raise ValueError(f"einsum {equation!r}: a letter occurs twice in the result '{result}'")
     if not set(result) <= set(letters):
         raise ValueError(f"einsum {equation!r}: the result has letters that no input has")
     return terms, result
@@ -64,6 +120,17 @@ class _Operand:
             raise ValueError(f"einsum {equation!r}: '{labels}' does not fit shape {tensor.shape}")
         self.tensor = tensor
         self.labels = labels
+
+    def distinct(self) -> _Operand:
+        """This operand with the diagonals of the labels that it has twice, as last dimensions."""
+        twice = next((c for c in self.labels if self.labels.count(c) > 1), None)
+        if twice is None:
+            return self
+        pair = [i for i, c in enumerate(self.labels) if c == twice][:2]
+        rest = [i for i in range(len(self.labels)) if i not in pair]
+        moved = raw_ops.Transpose(self.tensor, np.array(rest + pair, np.int32))
+        labels = "".join(self.labels[i] for i in rest) + twice
+        return _Operand(raw_ops.MatrixDiagPart(moved), labels).distinct()
 
     def summed(self, wanted: set[str]) -> _Operand:
         """This operand summed over the labels that are not wanted."""

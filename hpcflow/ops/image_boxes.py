@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
-from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank
+from hpcflow.graph.shape_inference import constant_value, merge_dim, merge_dims, show, with_rank
 from hpcflow.ops.image_resizing import new_size
 
 
@@ -33,6 +33,30 @@ def _selected_shape(op: Operation) -> list[Dims]:
     return [(None,)]
 
 
+def _padded_shape(op: Operation) -> list[Dims]:
+    """What is selected, padded to the limit if that is asked for, and how many there are."""
+    chosen = _selected_shape(op)
+    limit = constant_value(op.inputs[2])
+    if op.attr("pad_to_max_output_size") and limit is not None:
+        chosen = [(int(limit),)]
+    return [*chosen * (len(op.op_def.outputs) - 1), ()]
+
+
+def _combined_shape(op: Operation) -> list[Dims]:
+    boxes = with_rank(op.input_dims(0), 4, "boxes")
+    scores = with_rank(op.input_dims(1), 3, "scores")
+    merge_dims(boxes[3:], (4,))
+    merge_dims(boxes[:2], scores[:2])
+    limits = [constant_value(op.inputs[i]) for i in (2, 3)]
+    size = None if limits[1] is None else int(limits[1])
+    if op.attr("pad_per_class") and size is not None:
+        classes = scores[2]
+        size = None if classes is None or limits[0] is None else (
+            min(size, int(limits[0]) * classes))
+    batch = boxes[0] if scores[0] is None else scores[0]
+    return [(batch, size, 4), (batch, size), (batch, size), (batch,)]
+
+
 def _sampled_shape(op: Operation) -> list[Dims]:
     merge_dims(with_rank(op.input_dims(0), 1, "image_size"), (3,))
     merge_dims(with_rank(op.input_dims(1), 3, "bounding_boxes"), (None, None, 4))
@@ -47,6 +71,28 @@ register_op("ExtractGlimpse", "input: float; size: int32; offsets: float", "glim
             shape=_glimpse_shape, stateful=True)
 register_op("NonMaxSuppression", "boxes: float; scores: float; max_output_size: int32",
             "selected_indices: int32", "iou_threshold: float = 0.5", shape=_selected_shape)
+_BOXES = "boxes: T; scores: T; max_output_size: int32; iou_threshold: "
+_REALS = "T: {half, float} = float"
+_PADS = "pad_to_max_output_size: bool = false"
+register_op("NonMaxSuppressionV2", f"{_BOXES}T_threshold", "selected_indices: int32",
+            f"{_REALS}; T_threshold: {{half, float}} = float", shape=_selected_shape)
+register_op("NonMaxSuppressionV3", f"{_BOXES}T_threshold; score_threshold: T_threshold",
+            "selected_indices: int32", f"{_REALS}; T_threshold: {{half, float}} = float",
+            shape=_selected_shape)
+register_op("NonMaxSuppressionV4", f"{_BOXES}T_threshold; score_threshold: T_threshold",
+            "selected_indices: int32; valid_outputs: int32",
+            f"{_REALS}; T_threshold: {{half, float}} = float; {_PADS}", shape=_padded_shape)
+register_op("NonMaxSuppressionV5", f"{_BOXES}T; score_threshold: T; soft_nms_sigma: T",
+            "selected_indices: int32; selected_scores: T; valid_outputs: int32",
+            f"{_REALS}; {_PADS}", shape=_padded_shape)
+register_op("CombinedNonMaxSuppression",
+            "boxes: float; scores: float; max_output_size_per_class: int32; max_total_size: int32; "
+            "iou_threshold: float; score_threshold: float",
+            "nmsed_boxes: float; nmsed_scores: float; nmsed_classes: float; "
+            "valid_detections: int32",
+            "pad_per_class: bool = false; clip_boxes: bool = true", shape=_combined_shape)
+not_differentiable("NonMaxSuppressionV2", "NonMaxSuppressionV3", "NonMaxSuppressionV4",
+                   "NonMaxSuppressionV5", "CombinedNonMaxSuppression")
 register_op("SampleDistortedBoundingBox", "image_size: T; bounding_boxes: float",
             "begin: T; size: T; bboxes: float",
             "T: {uint8, int8, int16, int32, int64}; seed: int = 0; seed2: int = 0; "

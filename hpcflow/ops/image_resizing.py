@@ -74,19 +74,20 @@ def _boxes_grad_shape(op: Operation) -> list[Dims]:
 
 _IMAGE = "{uint8, int8, int16, int32, int64, half, float, double}"
 _ALIGN = "align_corners: bool = false"
+_GRID = _ALIGN + "; half_pixel_centers: bool = false"
 _METHOD = "method: {'bilinear'} = 'bilinear'"
 
-for _name in ("ResizeBilinear", "ResizeBicubic", "ResizeArea"):
+for _name, _attrs in (("ResizeBilinear", _GRID), ("ResizeBicubic", _GRID), ("ResizeArea", _ALIGN)):
     register_op(_name, "images: T; size: int32", "resized_images: float",
-                f"T: {_IMAGE}; {_ALIGN}", shape=_resized_shape)
+                f"T: {_IMAGE}; {_attrs}", shape=_resized_shape)
 register_op("ResizeNearestNeighbor", "images: T; size: int32", "resized_images: T",
-            f"T: {_IMAGE}; {_ALIGN}", shape=_resized_shape)
+            f"T: {_IMAGE}; {_GRID}", shape=_resized_shape)
 register_op("ResizeBilinearGrad", "grads: float; original_image: T", "output: T",
-            f"T: {FLOAT}; {_ALIGN}", shape=_like_original_shape)
+            f"T: {FLOAT}; {_GRID}", shape=_like_original_shape)
 register_op("ResizeBicubicGrad", "grads: float; original_image: T", "output: T",
-            f"T: {{float, double}}; {_ALIGN}", shape=_like_original_shape)
+            f"T: {{float, double}}; {_GRID}", shape=_like_original_shape)
 register_op("ResizeNearestNeighborGrad", "grads: T; size: int32", "output: T",
-            f"T: {{uint8, int8, int32, half, float, double}}; {_ALIGN}", shape=_resized_shape)
+            f"T: {{uint8, int8, int32, half, float, double}}; {_GRID}", shape=_resized_shape)
 register_op("CropAndResize", "image: T; boxes: float; box_ind: int32; crop_size: int32",
             "crops: float", f"T: {_IMAGE}; {_METHOD}; extrapolation_value: float = 0",
             shape=_crops_shape)
@@ -107,6 +108,11 @@ def _size(tensor: Tensor) -> Any:
     return raw_ops.Slice(raw_ops.Shape(tensor), np.array([1], np.int32), np.array([2], np.int32))
 
 
+def _grid(op: Operation) -> dict[str, bool]:
+    """The attributes that say where the pixels lie."""
+    return {name: op.attr(name) for name in ("align_corners", "half_pixel_centers")}
+
+
 def _register_smooth(op_type: str) -> None:
     """Resizing is linear; its gradient is its transpose, and has it as gradient."""
 
@@ -115,13 +121,12 @@ def _register_smooth(op_type: str) -> None:
         image = op.inputs[0]
         if not image.dtype.is_floating:
             return None, None
-        build = getattr(raw_ops, f"{op_type}Grad")
-        return build(grad, image, align_corners=op.attr("align_corners")), None
+        return getattr(raw_ops, f"{op_type}Grad")(grad, image, **_grid(op)), None
 
     @RegisterGradient(f"{op_type}Grad")
     def _resize_grad_grad(op: Operation, grad: Tensor) -> tuple:
         size = _size(op.inputs[0])
-        return getattr(raw_ops, op_type)(grad, size, align_corners=op.attr("align_corners")), None
+        return getattr(raw_ops, op_type)(grad, size, **_grid(op)), None
 
 
 for _name in ("ResizeBilinear", "ResizeBicubic"):
@@ -130,14 +135,12 @@ for _name in ("ResizeBilinear", "ResizeBicubic"):
 
 @RegisterGradient("ResizeNearestNeighbor")
 def _nearest_grad(op: Operation, grad: Tensor) -> tuple:
-    return raw_ops.ResizeNearestNeighborGrad(grad, _size(op.inputs[0]),
-                                             align_corners=op.attr("align_corners")), None
+    return raw_ops.ResizeNearestNeighborGrad(grad, _size(op.inputs[0]), **_grid(op)), None
 
 
 @RegisterGradient("ResizeNearestNeighborGrad")
 def _nearest_grad_grad(op: Operation, grad: Tensor) -> tuple:
-    return raw_ops.ResizeNearestNeighbor(grad, _size(op.inputs[0]),
-                                         align_corners=op.attr("align_corners")), None
+    return raw_ops.ResizeNearestNeighbor(grad, _size(op.inputs[0]), **_grid(op)), None
 
 
 @RegisterGradient("CropAndResize")

@@ -23,8 +23,11 @@ _ATTRS = ("container: string = ''; shared_name: string = ''; use_node_name_shari
 def _value_dims(op: Operation) -> Dims:
     """The shape of one value, if the table is in this graph."""
     table = op.inputs[0].op
-    if table.type in ("HashTable", "MutableHashTable"):
+    kind = table.type.removesuffix("V2")
+    if kind in ("HashTable", "MutableHashTable"):
         return ()
+    if kind not in ("MutableHashTableOfTensors", "MutableDenseHashTable"):
+        return None
     shape = table.attr("value_shape")
     return None if shape is None else shape._dims
 
@@ -33,7 +36,7 @@ def _find_shape(op: Operation) -> list[Dims]:
     keys, value, table = op.input_dims(1), _value_dims(op), op.inputs[0].op
     if keys is None or value is None:
         return [None]
-    if table.type == "MutableDenseHashTable":
+    if table.type.startswith("MutableDenseHashTable"):
         empty = table.input_dims(0)
         if empty is None:
             return [None]
@@ -44,7 +47,7 @@ def _find_shape(op: Operation) -> list[Dims]:
 def _export_shapes(op: Operation) -> list[Dims]:
     table, value = op.inputs[0].op, _value_dims(op)
     key: Dims = ()
-    if table.type == "MutableDenseHashTable":
+    if table.type.startswith("MutableDenseHashTable"):
         key = table.input_dims(0)
     return [None if key is None else (None, *key), None if value is None else (None, *value)]
 
@@ -56,31 +59,35 @@ def _initialize_shape(op: Operation) -> list[Dims]:
     return []
 
 
-register_op("HashTable", "", _HANDLE, _ATTRS, shape=scalar, stateful=True)
-register_op("MutableHashTable", "", _HANDLE, _ATTRS, shape=scalar, stateful=True)
-register_op("MutableHashTableOfTensors", "", _HANDLE, f"{_ATTRS}; value_shape: shape = []",
-            shape=scalar, stateful=True)
+# The second version of each op type differs in its handle alone.
+for _version, _handle in (("", _HANDLE), ("V2", "table_handle: resource")):
+    register_op(f"HashTable{_version}", "", _handle, _ATTRS, shape=scalar, stateful=True)
+    register_op(f"MutableHashTable{_version}", "", _handle, _ATTRS, shape=scalar, stateful=True)
+    register_op(f"MutableHashTableOfTensors{_version}", "", _handle,
+                f"{_ATTRS}; value_shape: shape = []", shape=scalar, stateful=True)
+    register_op(f"InitializeTable{_version}", f"{_handle}; keys: Tkey; values: Tval", "",
+                "Tkey: type; Tval: type", shape=_initialize_shape, stateful=bool(_version))
+    register_op(f"InitializeTableFromTextFile{_version}", f"{_handle}; filename: string", "",
+                "key_index: int >= -2; value_index: int >= -2; vocab_size: int >= -1 = -1; "
+                "delimiter: string = '\t'", stateful=bool(_version))
+    register_op(f"LookupTableFind{_version}", f"{_handle}; keys: Tin; default_value: Tout",
+                "values: Tout", "Tin: type; Tout: type", shape=_find_shape,
+                stateful=bool(_version))
+    for _op_type in ("Insert", "Import"):
+        register_op(f"LookupTable{_op_type}{_version}", f"{_handle}; keys: Tin; values: Tout", "",
+                    "Tin: type; Tout: type", stateful=bool(_version))
+    register_op(f"LookupTableSize{_version}", _handle, "size: int64", shape=scalar,
+                stateful=bool(_version))
+    register_op(f"LookupTableExport{_version}", _handle, "keys: Tkeys; values: Tvalues",
+                "Tkeys: type; Tvalues: type", shape=_export_shapes, stateful=bool(_version))
+    not_differentiable(*(f"{_name}{_version}" for _name in (
+        "HashTable", "MutableHashTable", "MutableHashTableOfTensors", "InitializeTable",
+        "InitializeTableFromTextFile", "LookupTableFind", "LookupTableInsert",
+        "LookupTableImport", "LookupTableSize", "LookupTableExport")))
 register_op("MutableDenseHashTable", "empty_key: key_dtype", _HANDLE,
             f"{_ATTRS}; value_shape: shape = []; initial_num_buckets: int = 131072; "
             "max_load_factor: float = 0.8", shape=scalar, stateful=True)
-register_op("InitializeTable", f"{_HANDLE}; keys: Tkey; values: Tval", "", "Tkey: type; Tval: type",
-            shape=_initialize_shape)
-register_op("InitializeTableFromTextFile", f"{_HANDLE}; filename: string", "",
-            "key_index: int >= -2; value_index: int >= -2; vocab_size: int >= -1 = -1; "
-            "delimiter: string = '\t'")
-register_op("LookupTableFind", f"{_HANDLE}; keys: Tin; default_value: Tout", "values: Tout",
-            "Tin: type; Tout: type", shape=_find_shape)
-register_op("LookupTableInsert", f"{_HANDLE}; keys: Tin; values: Tout", "",
-            "Tin: type; Tout: type")
-register_op("LookupTableImport", f"{_HANDLE}; keys: Tin; values: Tout", "",
-            "Tin: type; Tout: type")
-register_op("LookupTableSize", _HANDLE, "size: int64", shape=scalar)
-register_op("LookupTableExport", _HANDLE, "keys: Tkeys; values: Tvalues",
-            "Tkeys: type; Tvalues: type", shape=_export_shapes)
-not_differentiable(
-    "HashTable", "MutableHashTable", "MutableHashTableOfTensors", "MutableDenseHashTable",
-    "InitializeTable", "InitializeTableFromTextFile", "LookupTableFind", "LookupTableInsert",
-    "LookupTableImport", "LookupTableSize", "LookupTableExport")
+not_differentiable("MutableDenseHashTable")
 
 
 def tables_initializer(name: str = "init_all_tables") -> Operation:

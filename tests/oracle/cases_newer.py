@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from case import Shape, Type
+from case import FORMS, Shape, Type
 from table import (
     ALL,
     COMPLEXES,
@@ -22,8 +22,6 @@ UNARY = {"Sinh": "normal", "Cosh": "normal", "Asinh": "normal", "Acosh": "positi
          "Atanh": "unit"}  # fmt: skip
 NO_NAN = ("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py")
 BITS = ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift")
-# What is said about the main diagonal must be known when a graph is imported.
-IMPORTED = ("constant",)
 SCATTERS = ("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMin",
             "TensorScatterMax")  # fmt: skip
 
@@ -124,9 +122,13 @@ def newer_products(table: Table) -> None:
         for equation, dims in (("ij,jk->ik", ((2, 3), (3, 4))), ("bij,bjk->bki", (
                 (2, 3, 1), (2, 1, 4))), ("ii->i", ((3, 3),)), ("ij->", ((2, 3),)),
                 ("i,j->ij", ((2,), (3,))), ("...ij,jk->...ik", ((4, 2, 3), (3, 2))),
+                ("...ij,...jk->...ik", ((4, 1, 2, 3), (5, 3, 2))), ("i...->...", ((2, 3, 4),)),
+                ("b...i,i...->b...", ((2, 3, 4), (4, 1))), ("iji->j", ((2, 3, 2),)),
                 ("ij,ij->j", ((2, 3), (2, 3)))):
+            # The ranks of inputs with an ellipsis must be known when a graph is imported.
             table.add("Einsum", {"inputs": [table.normal(dtype, d) for d in dims]},
-                      {"equation": equation}, gradient=1, tolerance=64)
+                      {"equation": equation}, ("constant",) if "..." in equation else FORMS,
+                      gradient=1, tolerance=64)
     table.bad("Einsum", {"inputs": [x, x]}, {"equation": "ij,jk->ik"})
 
 
@@ -266,8 +268,72 @@ def diagonals(table: Table) -> None:
             sizes = {"num_rows": scalar(rows), "num_cols": scalar(columns), "padding_value": pad}
             for version, attrs in (("V2", {}), ("V3", {"align": "LEFT_RIGHT"}), ("V3", {})):
                 table.add("MatrixDiagPart" + version, {"input": x, "k": k, "padding_value": pad},
-                          attrs, IMPORTED, gradient=1)
+                          attrs, gradient=1)
                 table.add("MatrixSetDiag" + version, {"input": x, "diagonal": diagonal, "k": k},
-                          attrs, IMPORTED, gradient=1)
+                          attrs, gradient=1)
                 table.add("MatrixDiag" + version, {"diagonal": diagonal, "k": k, **sizes}, attrs,
-                          IMPORTED, gradient=1)
+                          gradient=1)
+
+
+@family
+def bands_of_diagonals(table: Table) -> None:
+    """Single diagonals beside the main one, and several, aligned in all ways."""
+    pad = scalar(3, "float32")
+    for align in ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"):
+        for k, longest in ((scalar(1), 3), (scalar(-2), 1), (ints(-1, 2), 3), (ints(0, 1), 3),
+                           (ints(-2, -1), 2)):
+            x = table.normal("float32", (2, 3, 4))
+            band = () if k.ndim == 0 else (int(k[1] - k[0]) + 1,)
+            diagonal = table.normal("float32", (2, *band, longest))
+            table.add("MatrixDiagPartV3", {"input": x, "k": k, "padding_value": pad},
+                      {"align": align}, gradient=1)
+            table.add("MatrixSetDiagV3", {"input": x, "diagonal": diagonal, "k": k},
+                      {"align": align}, gradient=1)
+            for rows, columns in ((-1, -1), (3, 4)):
+                table.add("MatrixDiagV3", {
+                    "diagonal": diagonal, "k": k, "num_rows": scalar(rows),
+                    "num_cols": scalar(columns), "padding_value": pad}, {"align": align},
+                    gradient=1)
+    table.bad("MatrixDiagPartV3", {"input": x, "k": scalar(4), "padding_value": pad})
+    table.bad("MatrixSetDiagV3", {"input": x, "diagonal": diagonal, "k": scalar(1)})
+
+
+@family
+def pixels_by_their_centres(table: Table) -> None:
+    for op in ("ResizeBilinear", "ResizeBicubic", "ResizeNearestNeighbor"):
+        for dtype in ("uint8", "float32"):
+            for size in (ints(3, 4), ints(11, 7), ints(1, 1), ints(5, 6)):
+                table.add(op, {"images": table.normal(dtype, (2, 5, 6, 3)), "size": size},
+                          {"half_pixel_centers": True}, gradient=1, tolerance=64)
+
+
+@family
+def selected_boxes(table: Table) -> None:
+    corners = np.sort(table.rng.uniform(size=(12, 2, 2)), axis=1).reshape(12, 4).astype("float32")
+    corners[3] = corners[7]
+    scores = table.distinct("float32", (12,))
+    limits = [{"max_output_size": scalar(n), "iou_threshold": scalar(iou, "float32"),
+               "score_threshold": scalar(least, "float32")}
+              for n in (3, 20) for iou in (0.1, 0.5) for least in (-9.0, 0.1)]
+    for limit in limits:
+        inputs = {"boxes": corners, "scores": scores, **limit}
+        table.add("NonMaxSuppressionV3", inputs)
+        table.add("NonMaxSuppressionV2", {k: v for k, v in inputs.items()
+                                          if k != "score_threshold"})
+        for pads in (False, True):
+            padded = {"pad_to_max_output_size": pads}
+            table.add("NonMaxSuppressionV4", inputs, padded)
+            for sigma in (0.0, 0.5):
+                table.add("NonMaxSuppressionV5", {
+                    **inputs, "soft_nms_sigma": scalar(sigma, "float32")}, padded, tolerance=16)
+    table.bad("NonMaxSuppressionV3", {**inputs, "boxes": corners[:, :3]})
+    for classes in (1, 3):
+        for per_class, total in ((2, 4), (5, 3), (9, 30)):
+            for attrs in ({}, {"pad_per_class": True}, {"clip_boxes": False}):
+                boxes = np.stack([np.roll(corners, i, 0) for i in range(2 * classes)], 1)
+                table.add("CombinedNonMaxSuppression", {
+                    "boxes": boxes.reshape(12, 2, classes, 4).swapaxes(0, 1),
+                    "scores": table.distinct("float32", (2, 12, 3)),
+                    "max_output_size_per_class": scalar(per_class),
+                    "max_total_size": scalar(total), "iou_threshold": scalar(0.3, "float32"),
+                    "score_threshold": scalar(0.0, "float32")}, attrs)

@@ -191,6 +191,42 @@ def tables_of_tensors(tf: Any, session: Any) -> list:
     return values
 
 
+@scenario
+def tables_by_resource(tf: Any, session: Any) -> list:
+    """The second versions, whose handles are resources, and their values in one order."""
+    add, values = _raw(tf), []
+    words, ids = tf.constant(["a", "bb", "c"]), tf.constant([1, 2, 3], tf.int64)
+    asked, default = tf.constant([["c", "x"]]), tf.constant(-1, tf.int64)
+    kinds = {"key_dtype": tf.string, "value_dtype": tf.int64}
+    found = {"keys": asked, "default_value": default}
+    static = add("HashTableV2", shared_name="s2", **kinds)
+    values.append(_outcome(session, add("LookupTableFindV2", table_handle=static, **found)))
+    session.run(add("InitializeTableV2", table_handle=static, keys=words, values=ids))
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "words.txt"
+        path.write_bytes(b"a\nbb\nc\n")
+        lines = add("HashTableV2", shared_name="l2", **kinds)
+        session.run(add("InitializeTableFromTextFileV2", table_handle=lines, filename=str(path),
+                        key_index=-2, value_index=-1))
+    imported = add("HashTableV2", shared_name="i2", **kinds)
+    session.run(add("LookupTableImportV2", table_handle=imported, keys=words, values=ids))
+    changing = add("MutableHashTableV2", shared_name="m2", **kinds)
+    session.run(add("LookupTableInsertV2", table_handle=changing, keys=words, values=ids))
+    for table in (static, lines, imported, changing):
+        values += session.run([add("LookupTableFindV2", table_handle=table, **found),
+                               add("LookupTableSizeV2", table_handle=table)])
+    out_keys, out_values = session.run(add("LookupTableExportV2", table_handle=changing,
+                                           Tkeys=tf.string, Tvalues=tf.int64))
+    order = np.argsort(out_values)
+    rows = add("MutableHashTableOfTensorsV2", key_dtype=tf.int64, value_dtype=tf.float32,
+               value_shape=[2], shared_name="r2")
+    session.run(add("LookupTableInsertV2", table_handle=rows, keys=ids,
+                    values=tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])))
+    row = add("LookupTableFindV2", table_handle=rows, keys=tf.constant([3, 9], tf.int64),
+              default_value=tf.constant([0.5, 0.5]))
+    return [*values, out_keys[order], out_values[order], session.run(row)]
+
+
 # ---------------------------------------------------------------- samplers
 
 _SAMPLED, _RANGE = 4000, 12

@@ -1,0 +1,184 @@
+"""Kernels that select boxes: NonMaxSuppression in all its versions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+
+_F = np.float32
+
+
+class _Rule(NamedTuple):
+    """When a box is left out.
+
+    Attributes:
+        overlap: the part of the union that it may share with a better one, without a sigma.
+        score: what its score must exceed.
+        sigma: of the Gaussian that lowers the scores of boxes that overlap chosen ones; 0 for none.
+    """
+
+    overlap: float
+    score: float = -np.inf
+    sigma: float = 0.0
+
+
+def _checked_rule(overlap: Any, score: Any = -np.inf, sigma: Any = 0.0) -> _Rule:
+    for what, value in (("iou_threshold", overlap), ("score_threshold", score),
+                        ("soft_nms_sigma", sigma)):
+        if np.ndim(value):
+            raise invalid(f"{what} must be a scalar, got shape {list(np.shape(value))}")
+    if not 0 <= overlap <= 1:
+        raise invalid(f"iou_threshold must be in [0, 1], got {overlap}")
+    if sigma < 0:
+        raise invalid(f"soft_nms_sigma must not be negative, got {sigma}")
+    return _Rule(float(overlap), float(score), float(sigma))
+
+
+def _check_boxes(boxes: Any, scores: Any, limit: Any) -> None:
+    if np.ndim(limit) or limit < 0:
+        raise invalid(f"max_output_size must be a scalar that is not negative, got {limit}")
+    if boxes.ndim != 2 or boxes.shape[1] != 4:
+        raise invalid(f"boxes must have shape [number, 4], got {list(boxes.shape)}")
+    if scores.shape != boxes.shape[:1]:
+        raise invalid(f"scores must have shape [{boxes.shape[0]}], got {list(scores.shape)}")
+
+
+def select_boxes(boxes: np.ndarray, scores: np.ndarray, limit: int,
+                 rule: _Rule) -> tuple[np.ndarray, np.ndarray]:
+    """Greedy: the best box that overlaps no chosen one too much, until there are enough.
+
+    With a sigma, boxes that overlap chosen ones get lower scores instead.
+
+    Returns:
+        the indices of the chosen boxes, int32, and their scores.
+    """
+    boxes = boxes.astype(_F, copy=False)
+    low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
+    areas = (high - low).prod(1)
+    lowered = scores.astype(_F)
+    left = np.flatnonzero(lowered > rule.score)
+    left = left[np.argsort(-lowered[left], kind="stable")]
+    chosen: list[int] = []
+    while left.size and len(chosen) < limit:
+        best, left = int(left[0]), left[1:]
+        chosen.append(best)
+        shared = _shared(low, high, areas, best, left)
+        if not rule.sigma:
+            left = left[shared <= rule.overlap]
+            continue
+        lowered[left] *= np.exp(_F(-0.5 / rule.sigma) * shared * shared)
+        left = left[lowered[left] > rule.score]
+        left = left[np.argsort(-lowered[left], kind="stable")]
+    found = np.array(chosen, np.int32)
+    return found, lowered[found]
+
+
+def _shared(low: np.ndarray, high: np.ndarray, areas: np.ndarray, best: int,
+            left: np.ndarray) -> np.ndarray:
+    """The intersections with one box as parts of the unions; 0 where a box has no area."""
+    sides = np.minimum(high[left], high[best]) - np.maximum(low[left], low[best])
+    both = np.maximum(sides, 0).prod(1)
+    union = areas[left] + areas[best] - both
+    solid = (areas[left] > 0) & (areas[best] > 0)
+    return np.where(solid, both / np.where(solid, union, 1), 0)
+
+
+def _padded(values: np.ndarray, limit: int) -> np.ndarray:
+    out = np.zeros((limit, *values.shape[1:]), values.dtype)
+    out[: len(values)] = values
+    return out
+
+
+# ---------------------------------------------------------------- one image
+
+
+@kernel("NonMaxSuppression", fresh=True, device="CPU")
+def _suppress(node: KernelNode) -> Callable:
+    threshold = node.attr("iou_threshold")
+
+    def run(boxes: Any, scores: Any, limit: Any) -> Any:
+        rule = _checked_rule(threshold)
+        _check_boxes(boxes, scores, limit)
+        return select_boxes(boxes, scores, int(limit), rule)[0]
+
+    return run
+
+
+@kernel("NonMaxSuppressionV2", "NonMaxSuppressionV3", fresh=True, device="CPU")
+def _suppress_by_inputs(node: KernelNode) -> Callable:
+    def run(boxes: Any, scores: Any, limit: Any, *rule: Any) -> Any:
+        checked = _checked_rule(*rule)
+        _check_boxes(boxes, scores, limit)
+        return select_boxes(boxes, scores, int(limit), checked)[0]
+
+    return run
+
+
+@kernel("NonMaxSuppressionV4", "NonMaxSuppressionV5", fresh=True, device="CPU")
+def _suppress_padded(node: KernelNode) -> Callable:
+    pads, with_scores = node.attr("pad_to_max_output_size"), len(node.output_dtypes) == 3
+    dtype = node.input_dtypes[1].np
+
+    def run(boxes: Any, scores: Any, limit: Any, *rule: Any) -> tuple:
+        checked = _checked_rule(*rule)
+        _check_boxes(boxes, scores, limit)
+        found, values = select_boxes(boxes, scores, int(limit), checked)
+        outputs = [found, values.astype(dtype)] if with_scores else [found]
+        if pads:
+            outputs = [_padded(v, int(limit)) for v in outputs]
+        return (*outputs, np.int32(len(found)))
+
+    return run
+
+
+# ---------------------------------------------------------------- classes and batches
+
+
+@kernel("CombinedNonMaxSuppression", fresh=True, device="CPU")
+def _suppress_combined(node: KernelNode) -> Callable:
+    """Of each image the best boxes of all classes, each class selected by itself."""
+    pads, clips = node.attr("pad_per_class"), node.attr("clip_boxes")
+
+    def run(boxes: Any, scores: Any, per_class: Any, total: Any, overlap: Any,
+            least: Any) -> tuple:
+        rule = _checked_rule(overlap, least)
+        if boxes.ndim != 4 or scores.ndim != 3 or boxes.shape[:2] != scores.shape[:2] or (
+                boxes.shape[2] not in (1, scores.shape[2]) or boxes.shape[3] != 4):
+            raise invalid("boxes must have shape [batch, number, 1 or classes, 4] and scores "
+                          f"[batch, number, classes], got {list(boxes.shape)} and "
+                          f"{list(scores.shape)}")
+        if per_class <= 0 or total <= 0:
+            raise invalid("max_output_size_per_class and max_total_size must be positive, got "
+                          f"{per_class} and {total}")
+        each, every = int(per_class), int(total)
+        size = min(every, each * scores.shape[2]) if pads else every
+        found = [_best_of_image(b, s, each, size, rule) for b, s in zip(boxes, scores)]
+        chosen = np.stack([_padded(f[0], size) for f in found]) if found else (
+            np.zeros((0, size, 4), _F))
+        values, classes = (np.array([_padded(f[i], size) for f in found], _F).reshape(-1, size)
+                           for i in (1, 2))
+        counts = np.array([len(f[1]) for f in found], np.int32)
+        return np.clip(chosen, 0, 1) if clips else chosen, values, classes, counts
+
+    return run
+
+
+def _best_of_image(boxes: np.ndarray, scores: np.ndarray, per_class: int, total: int,
+                   rule: _Rule) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Boxes, scores and classes of one image, the best first."""
+    chosen, values, classes = [], [], []
+    for number in range(scores.shape[1]):
+        of_class = boxes[:, min(number, boxes.shape[1] - 1)]
+        found, best = select_boxes(of_class, scores[:, number], per_class, rule)
+        chosen.append(of_class[found])
+        values.append(best)
+        classes.append(np.full(len(found), number, _F))
+    joined = np.concatenate(values) if values else np.zeros(0, _F)
+    order = np.argsort(-joined, kind="stable")[:total]
+    if not len(order):
+        return np.zeros((0, 4), _F), joined, np.zeros(0, _F)
+    return np.concatenate(chosen)[order], joined[order], np.concatenate(classes)[order]

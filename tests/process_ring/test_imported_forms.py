@@ -1,0 +1,199 @@
+"""What graphs of later writers hold beside the op types of 1.0, imported and run."""
+
+import gradcheck
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+raw = hf.raw_ops
+rng = np.random.default_rng(5)
+pytestmark = pytest.mark.usefixtures("form", "checked")
+
+
+@pytest.fixture(autouse=True)
+def _graph(graph):
+    """Every test builds in a graph of its own."""
+
+
+def run(*tensors):
+    with hf.Session() as session:
+        found = session.run(list(tensors))
+    return found[0] if len(found) == 1 else found
+
+
+def imported(op_type, *values, results=1, **attrs):
+    """The outputs of one node of a GraphDef, with constants as inputs."""
+    definition = hf.GraphDef()
+    node = definition.node.add(name="it", op=op_type)
+    inputs = {}
+    for i, value in enumerate(values):
+        node.input.append(f"in{i}")
+        inputs[f"in{i}"] = hf.convert_to_tensor(value)
+    from hpcflow.graph.attr_values import to_proto
+
+    for key, value in attrs.items():
+        node.attr[key].CopyFrom(to_proto(value))
+    names = [f"it:{i}" for i in range(results)]
+    return hf.import_graph_def(definition, inputs, names)
+
+
+# ---------------------------------------------------------------- einsum
+
+
+@pytest.mark.parametrize(("equation", "shapes"), [
+    ("...ij,...jk->...ik", [(4, 1, 2, 3), (5, 3, 2)]), ("i...->...", [(2, 3, 4)]),
+    ("b...,b...->...b", [(2, 1, 3), (2, 4, 1)]), ("...i,...i", [(2, 3), (2, 3)]),
+    ("ii->i", [(3, 3)]), ("iji->j", [(2, 3, 2)]), ("ii", [(3, 3)])])
+def test_einsum_with_an_ellipsis_and_diagonals(equation, shapes):
+    values = [rng.normal(size=s) for s in shapes]
+    np.testing.assert_allclose(run(hf.einsum(equation, *values)), np.einsum(equation, *values))
+    forms = ["static"] if "..." in equation else gradcheck.FORMS
+    gradcheck.check_gradient(lambda *x: hf.einsum(equation, *x), *values, forms=forms)
+
+
+def test_einsum_of_a_batch_of_unknown_size():
+    x = hf.placeholder(hf.float64, [None, 2, 3])
+    y = imported("Einsum", x, np.eye(3)[None], equation=b"...ij,...jk->...ki", N=2, T=hf.float64)
+    value = rng.normal(size=(5, 2, 3))
+    with hf.Session() as session:
+        np.testing.assert_allclose(session.run(y[0], {x: value}), value.swapaxes(1, 2))
+
+
+def test_einsum_needs_a_rank():
+    with pytest.raises(ValueError, match="must have a known rank"):
+        hf.einsum("...i->...", hf.placeholder(hf.float32))
+
+
+# ---------------------------------------------------------------- diagonals
+
+
+def band(matrix, low, high, padding=0.0):
+    """The diagonals of a band as rows, from the left."""
+    rows = [np.diagonal(matrix, k, -2, -1) for k in range(high, low - 1, -1)]
+    longest = max(r.shape[-1] for r in rows)
+    return np.stack([np.pad(r, [(0, 0)] * (r.ndim - 1) + [(0, longest - r.shape[-1])],
+                            constant_values=padding) for r in rows], -2)
+
+
+@pytest.mark.parametrize(("low", "high"), [(-2, 1), (0, 2), (-1, 0), (-2, -1), (-1, 3)])
+def test_bands_of_diagonals(low, high):
+    x, k = rng.normal(size=(2, 3, 4)), np.array([low, high], np.int32)
+    stored = band(x, low, high, 7.0)
+    part = raw.MatrixDiagPartV3(input=x, k=k, padding_value=7.0, align="LEFT_LEFT")
+    assert part.shape.as_list() == list(stored.shape)
+    np.testing.assert_array_equal(run(part), stored)
+    within = (np.arange(4) - np.arange(3)[:, None] >= low) & (
+        np.arange(4) - np.arange(3)[:, None] <= high)
+    made = raw.MatrixDiagV3(diagonal=stored, k=k, num_rows=3, num_cols=4, padding_value=9.0,
+                            align="LEFT_LEFT")
+    np.testing.assert_array_equal(run(made), np.where(within, x, 9.0))
+    changed = raw.MatrixSetDiagV3(input=x * 0, diagonal=stored, k=k, align="LEFT_LEFT")
+    np.testing.assert_array_equal(run(changed), np.where(within, x, 0.0))
+    right = raw.MatrixDiagPartV3(input=x, k=k, padding_value=0.0, align="RIGHT_RIGHT")
+    np.testing.assert_array_equal(
+        run(raw.MatrixSetDiagV3(input=x * 0, diagonal=right, k=k, align="RIGHT_RIGHT")),
+        np.where(within, x, 0.0))
+    gradcheck.check_gradient(lambda v: raw.MatrixDiagPartV3(
+        input=v, k=k, padding_value=np.float64(0)), x)
+    gradcheck.check_gradient(lambda v: raw.MatrixDiagV3(
+        diagonal=v, k=k, num_rows=3, num_cols=4, padding_value=np.float64(0)), stored)
+    gradcheck.check_gradient(lambda v, d: raw.MatrixSetDiagV3(input=v, diagonal=d, k=k), x, stored)
+
+
+def test_a_diagonal_beside_the_main_one():
+    x = np.arange(3.0)
+    for version, attrs in (("V2", {}), ("V3", {"align": b"RIGHT_LEFT"})):
+        for k in (0, 1, -2):
+            found, = imported(f"MatrixDiag{version}", x, k, -1, -1, 0.0 * x[0], T=hf.float64,
+                              **attrs)
+            np.testing.assert_array_equal(run(found), np.diag(x, k))
+
+
+def test_a_diagonal_that_is_not_there():
+    with pytest.raises(ValueError, match="not in a matrix of 2 rows"):
+        raw.MatrixDiagPartV3(input=np.ones((2, 2)), k=2, padding_value=0.0)
+    k = hf.placeholder(hf.int32)
+    part = raw.MatrixDiagPartV3(input=np.ones((2, 2)), k=k, padding_value=np.float64(0))
+    with hf.Session() as session:
+        for bad in (5, [1, 0]):
+            with pytest.raises(hf.errors.InvalidArgumentError, match=r"diagonal 5|ascending"):
+                session.run(part, {k: bad})
+
+
+# ---------------------------------------------------------------- images
+
+
+def test_resizing_by_the_centres_of_pixels():
+    x = np.arange(4, dtype=np.float32).reshape(1, 1, 4, 1)
+    size = np.array([1, 8], np.int32)
+    smooth = run(raw.ResizeBilinear(images=x, size=size, half_pixel_centers=True))
+    np.testing.assert_allclose(smooth.ravel(), [0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3])
+    near = run(raw.ResizeNearestNeighbor(images=x, size=np.array([1, 2], np.int32),
+                                         half_pixel_centers=True))
+    assert near.ravel().tolist() == [1, 3]
+    cubic = run(raw.ResizeBicubic(images=x * 0 + 1, size=size, half_pixel_centers=True))
+    np.testing.assert_allclose(cubic, 1, rtol=1e-6)
+    for op in (raw.ResizeBilinear, raw.ResizeBicubic):
+        gradcheck.check_gradient(
+            lambda v: hf.cast(op(images=v, size=[3, 5], half_pixel_centers=True), hf.float64),
+            rng.normal(size=(1, 2, 4, 2)), delta=1e-2, tolerance=1e-2, forms=["static"])
+
+
+def test_the_centres_of_pixels_are_written_only_if_they_matter():
+    x = np.ones((1, 2, 2, 1), np.float32)
+    plain = raw.ResizeBilinear(images=x, size=[3, 3])
+    centred = raw.ResizeBilinear(images=x, size=[3, 3], half_pixel_centers=True)
+    assert "half_pixel_centers" not in plain.op.node_def.attr
+    assert centred.op.node_def.attr["half_pixel_centers"].b
+    with pytest.raises(hf.errors.InvalidArgumentError, match="align_corners must be False"):
+        run(raw.ResizeBilinear(images=x, size=[3, 3], align_corners=True, half_pixel_centers=True))
+
+
+BOXES = np.array([[0, 0, 2, 2], [0, 0, 2, 1.9], [0, 1, 2, 3], [5, 5, 6, 6]], np.float32)
+SCORES = np.array([0.5, 0.9, 0.8, 0.1], np.float32)
+
+
+def test_selected_boxes():
+    third = raw.NonMaxSuppressionV3(boxes=BOXES, scores=SCORES, max_output_size=4,
+                                    iou_threshold=0.5, score_threshold=0.2)
+    assert run(third).tolist() == [1, 2]
+    found, count = run(*raw.NonMaxSuppressionV4(
+        boxes=BOXES, scores=SCORES, max_output_size=4, iou_threshold=0.5, score_threshold=0.0,
+        pad_to_max_output_size=True))
+    assert found.tolist() == [1, 2, 3, 0] and count == 3
+    found, scores, count = run(*raw.NonMaxSuppressionV5(
+        boxes=BOXES, scores=SCORES, max_output_size=3, iou_threshold=1.0, score_threshold=0.0,
+        soft_nms_sigma=0.5))
+    assert found[0] == 1 and count == 3 and scores[0] == SCORES[1] and scores[1] < SCORES[2]
+    with pytest.raises(hf.errors.InvalidArgumentError, match="iou_threshold must be in"):
+        run(raw.NonMaxSuppressionV2(boxes=BOXES, scores=SCORES, max_output_size=4,
+                                    iou_threshold=1.5))
+
+
+def test_boxes_selected_from_all_classes():
+    boxes, scores = BOXES[None, :, None], np.stack([SCORES, SCORES[::-1]], -1)[None]
+    found, values, classes, counts = run(*raw.CombinedNonMaxSuppression(
+        boxes=boxes, scores=scores, max_output_size_per_class=2, max_total_size=5,
+        iou_threshold=0.5, score_threshold=0.2, clip_boxes=False))
+    assert counts.tolist() == [4]
+    assert (np.diff(values[0, :4]) <= 0).all() and values[0, 4] == 0
+    assert found.shape == (1, 5, 4) and sorted(classes[0, :4]) == [0, 0, 1, 1]
+
+
+# ---------------------------------------------------------------- tables
+
+
+def test_tables_by_resource_handle():
+    handle = raw.HashTableV2(key_dtype=hf.string, value_dtype=hf.int64, shared_name="words")
+    found = raw.LookupTableFindV2(table_handle=handle, keys=["b", "x"],
+                                  default_value=np.int64(-1))
+    assert found.shape.as_list() == [2]
+    fill = raw.LookupTableImportV2(table_handle=handle, keys=["a", "b"],
+                                   values=np.array([1, 2]))
+    with hf.Session() as session:
+        with pytest.raises(hf.errors.FailedPreconditionError, match="not initialized"):
+            session.run(found)
+        session.run(fill)
+        assert session.run(found).tolist() == [2, -1]
+        assert session.run(raw.LookupTableSizeV2(table_handle=handle)) == 2
