@@ -38,6 +38,9 @@ from hpcflow.kernels.registry import ASYNC, STEP, Kernel, is_early
 # Always alive, so never part of a region that can be dead.
 _ALONE = frozenset({"ControlTrigger"})
 
+# A value up to this size is a short message: MPI takes it in before its receive is posted.
+SHORT_BYTES = 4096
+
 # Kinds of items.
 CALL, CALL_ASYNC, RECEIVE, SOURCE, SWITCH, MERGE, ENTER, EXIT, NEXT, GATE = range(10)
 
@@ -214,7 +217,9 @@ class Executable:
             self._build(nodes, Binder(devices, context), False)
         # What is to be told when a step begins: the collective operations that it will enter.
         self.collectives = getattr(context, "take_schedule", lambda: None)()
-        self.receives = [i for i in self.items if i.kind == RECEIVE and not i.edge.depth]  # type: ignore[union-attr]
+        received = [i for i in self.items if i.kind == RECEIVE and not i.edge.depth]  # type: ignore[union-attr]
+        self.short_receives = [i for i in received if i.edge.nbytes <= SHORT_BYTES]  # type: ignore[union-attr]
+        self.long_receives = [i for i in received if i.edge.nbytes > SHORT_BYTES]  # type: ignore[union-attr]
         self.direct = self._direct_form()
         self.tracer: Any = None  # makes what a traced step keeps its record in
 

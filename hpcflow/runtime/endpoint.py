@@ -99,8 +99,14 @@ class Plan:
     def add_lane(self, number: int) -> Lane:
         """Make a lane: its receive tags are taken now, its send tags come from the receivers."""
         lane = self.endpoint.make_lane(self.executable, self.ranks, LaneAddress(*self.key, number))
+        lane.wake = self._wake
+        lane.on_done = partial(self.endpoint._served, *self.key, number)
+        lane.on_failure = partial(self.endpoint._tell_failure, *self.key, number)
         self.lanes[number] = lane
         return lane
+
+    def _wake(self, step: Step) -> None:
+        self.endpoint.loop.soon(partial(self.pace.run, step.advance))
 
     def close(self) -> None:
         """Give back what the lanes own."""
@@ -289,7 +295,8 @@ class Endpoint:
         deadline = None
         if len(payload) > wire.HEADER.size:  # a step with a time limit says so
             deadline = time.monotonic() + wire.parts_of(payload)[0]["timeout"]
-        self.loop.soon(partial(self._start, source, *wire.unpack(payload)[2:], deadline))
+        _, _, plan, lane, _, step_id = wire.HEADER.unpack_from(payload)
+        self.loop.soon(partial(self._start, source, plan, lane, step_id, deadline))
 
     def _start(self, source: int, number: int, lane_number: int, step_id: int,
                deadline: float | None) -> None:
@@ -297,16 +304,12 @@ class Endpoint:
         plan.refresh()
         lane = plan.lanes[lane_number]
         self.masters.came(source)
-        pace, soon = plan.pace, self.loop.soon
-        step = Step(plan.executable, lane, step_id, rank=self.rank,
-                    wake=lambda step: soon(partial(pace.run, step.advance)))
+        step = lane.new_step(step_id, self.rank)
         step.deadline = deadline
-        step.on_done = partial(self._served, source, number, lane_number)
-        lane.on_failure = partial(self._tell_failure, source, number, lane_number)
         lane.begin(step)
         if lane.stop is not None and lane.stop[0] == step_id:  # its end came before its beginning
             step.cancel(from_wire(lane.stop[1]))
-        pace.run(step.start)
+        plan.pace.run(step.start)
 
     def _wake(self, step: Step) -> None:
         self.loop.soon(step.advance)
@@ -321,6 +324,7 @@ class Endpoint:
                                 body=step.lane.stopped_at, blob=blob)
         step.lane.end()
         self.transport.send_message(source, message)
+        step.lane.prepare()
 
     def _tell_failure(self, source: int, plan: int, lane: int, step: Step) -> None:
         self.transport.send_message(source, wire.pack(

@@ -79,7 +79,8 @@ class Step:
         self.describers: list[Callable[[], str]] = []
         # Parked kernels and edges, by (serial of the iteration, index of the item).
         self.waiting: dict[tuple[int, int], tuple[Item, Iteration]] = {}
-        self._inbox: deque[Callable[[], None]] = deque()
+        # What came: actions, and (item, value) of the edges from other tasks.
+        self._inbox: deque[Any] = deque()
         self._lock = threading.Lock()
         # What the step waits for that is not in the ready queue: kernels, edges, messages; and at
         # first its own beginning, for it may be cancelled before.
@@ -137,7 +138,11 @@ class Step:
                             begin, self._begun = False, True
                             self._begin(feeds)
                         while inbox:
-                            inbox.popleft()()
+                            came = inbox.popleft()
+                            if type(came) is tuple:
+                                self._received(*came)
+                            else:
+                                came()
                         self._run_ready()
                     except BaseException as e:  # noqa: BLE001
                         # Whatever goes wrong fails the step, so that it still drains and ends.
@@ -156,8 +161,18 @@ class Step:
     def _begin(self, feeds: list[Any] | tuple | None) -> None:
         try:
             self._open(feeds)
+            # What others may wait for leaves first: short messages need no receive posted early.
+            if not self._inbox:  # otherwise it may have been cancelled
+                self._run_ready()
         finally:
+            self._receive(self.executable.short_receives)
             self._outstanding -= 1
+
+    def _receive(self, items: list[Item]) -> None:
+        for item in items:
+            self._outstanding += 1
+            self.waiting[0, item.index] = (item, self._root)
+            self.lane.receive(self, item.edge.index, item)  # type: ignore[union-attr]
 
     def _open(self, feeds: list[Any] | tuple | None) -> None:
         executable = self.executable
@@ -171,11 +186,7 @@ class Step:
         else:
             for index, item in executable.feeds.items():
                 self._pass_on(item, root, (feeds[index],))
-        if self.lane is not None:
-            for item in executable.receives:
-                self._outstanding += 1
-                self.waiting[0, item.index] = (item, root)
-                self.lane.receive(self, item.edge.index, item)  # type: ignore[union-attr]
+        self._receive(executable.long_receives)
         if self.loops is not None:
             self.loops.begin()
         for item in executable.root.sources:
@@ -197,8 +208,9 @@ class Step:
             self.loops.end()
             self.loops = None
         self._root = self._sending = None  # type: ignore[assignment]
-        if self.on_done is not None:
-            self.on_done(self)
+        done, self.on_done = self.on_done, None  # whoever is told may refer to the step
+        if done is not None:
+            done(self)
 
     def post(self, action: Callable[[], None]) -> None:
         """Hand `action` to the thread that runs the step (called by completions)."""
@@ -274,18 +286,28 @@ class Step:
     # ------------------------------------------------------------ edges
 
     def received(self, item: Item, value: Any) -> None:
-        """A value (or DEAD) arrived over an edge; called inside the running step."""
-        self._outstanding -= 1
-        self.waiting.pop((0, item.index), None)
-        if self.trace is not None:
-            self.trace.received(item, value)
-        self._complete(item, self._root, (value,), value is DEAD)
+        """A value (None over a control edge) or DEAD has arrived over an edge."""
+        self._inbox.append((item, value))
+        if self.wake is not None:
+            self.wake(self)
+        else:
+            self.advance()
 
-    def control_received(self, item: Item, dead: bool) -> None:
-        """An empty message arrived over a control edge; called inside the running step."""
+    def _received(self, item: Item, value: Any) -> None:
         self._outstanding -= 1
         self.waiting.pop((0, item.index), None)
-        self._complete(item, self._root, (), dead)
+        if self.trace is not None and item.outputs:
+            self.trace.received(item, value)
+        if value is DEAD or item.has_more:
+            self._complete(item, self._root, (value,), value is DEAD)
+            return
+        # As `_pass_on`, for the one value of an edge.
+        slots, pending = self._root.slots, self._root.pending
+        for _, slot, cell, index in item.targets:
+            slots[slot] = value
+            left = pending[cell] = pending[cell] - 1
+            if not left:
+                heappush(self._ready, index)
 
     def hold(self) -> None:
         """Something of this step (a message under way) is outstanding."""

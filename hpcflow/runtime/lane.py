@@ -75,6 +75,10 @@ class Lane:
                  pairing: Any) -> None:
         self.transport = transport
         self.on_close: Any = None
+        # What every step of this lane gets, and one that was made beforehand.
+        self.wake: Any = None
+        self.on_done: Any = None
+        self._spare: Step | None = None
         # None without loops over tasks, which most steps do not have.
         self.tagged = TaggedEdges(self, executable, ranks, devices, address, pairing) if (
             executable.spread) else None
@@ -117,6 +121,7 @@ class Lane:
 
     def close(self) -> None:
         """Give tags and requests back; what is still under way stays with the transport."""
+        self._spare = None
         if self.on_close is not None:
             self.on_close()
         for slot in self._send_slots:
@@ -141,6 +146,22 @@ class Lane:
                 slot.close()
         self._recv_slots = [None] * len(executable.recvs)
 
+    def new_step(self, step_id: int, rank: int) -> Step:
+        """A step for this lane."""
+        step, self._spare = self._spare, None
+        if step is None or step.executable is not self.executable:
+            step = Step(self.executable, self)
+        step.step_id = step_id
+        step.rank = rank
+        step.wake = self.wake
+        step.on_done = self.on_done
+        return step
+
+    def prepare(self) -> None:
+        """Make the next step while nobody waits for it."""
+        if self.executable.tracer is None:
+            self._spare = Step(self.executable, self)
+
     def begin(self, step: Step) -> None:
         """`step` uses this lane from now on."""
         self.step = step
@@ -154,7 +175,7 @@ class Lane:
         """The step is over: nothing of it is kept."""
         if self.tagged is not None:
             self.tagged.end()
-        self.step = self.on_failure = None
+        self.step = None
 
     def aborted(self, step: Step) -> None:
         """The step failed: what it has not sent is sent as dead, so that nobody waits for it."""
@@ -197,11 +218,10 @@ class Lane:
             raise _no_memory(edge, e) from None
 
     def _deliver(self, index: int, item: Item, value: Any) -> None:
-        step: Step = self.step
         device = self._recv_devices[index]
         if device is not None and value is not DEAD:
             value = device.to_device(value)
-        step.post(partial(step.received, item, value))
+        self.step.received(item, value)
 
     def _static_arrived(self, index: int, item: Item, nbytes: int) -> None:
         if not nbytes:
@@ -213,8 +233,7 @@ class Lane:
             self._deliver(index, item, self._recv_buffers[index])
 
     def _control_arrived(self, index: int, item: Item, nbytes: int) -> None:
-        step = self.step
-        step.post(partial(step.control_received, item, not nbytes))
+        self.step.received(item, None if nbytes else DEAD)
 
     def _header_arrived(self, index: int, item: Item, nbytes: int) -> None:
         if not nbytes:

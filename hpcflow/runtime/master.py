@@ -212,6 +212,7 @@ class DistributedStep:
         endpoint = self.endpoint
         lane = endpoint.make_lane(self.executable, self.ranks,
                                   LaneAddress(endpoint.rank, self.plan, number))
+        lane.wake = endpoint._wake
         tags = lane.open_recvs()
         body = {"plan": self.plan, "lane": number}
         replies = [endpoint.request(rank, "lane", body) for rank in self.remote.values()]
@@ -250,6 +251,7 @@ class DistributedStep:
     def give_back(self, lane: _OpenLane) -> None:
         """Another run may use `lane`: nothing is under way on it."""
         lane.lane.end()
+        lane.lane.on_failure = None  # it refers to the run
         self._free.append(lane)
         if self._closed:
             self._close_free()
@@ -299,8 +301,8 @@ class Execution:
         self._others_stats: list[bytes] = []
         self._others_waits: list[str] = []
         endpoint = owner.endpoint
-        self.step = Step(owner.executable, lane.lane, self.step_id, self._local_done,
-                         endpoint._wake, endpoint.rank)
+        self.step = lane.lane.new_step(self.step_id, endpoint.rank)
+        self.step.on_done = self._local_done
 
     def start(self, feeds: Any) -> None:
         """Send the start messages, then begin the own part."""
@@ -319,6 +321,7 @@ class Execution:
         lane.lane.on_failure = self._local_failed
         lane.lane.begin(self.step)
         self.step.start(feeds)
+        lane.lane.prepare()
         for rank in list(endpoint.health.lost):
             self.rank_lost(rank, endpoint.lost_error(rank))
 
