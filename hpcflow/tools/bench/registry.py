@@ -111,6 +111,7 @@ BENCHMARKS = {
             "a step of synchronous replicas: two workers and a parameter server",
             peers=("tensorflow",),
             ranks=lambda options: 3,
+            environment={"OMP_NUM_THREADS": "1"},
         ),
         Benchmark(
             "language_model",
