@@ -363,6 +363,10 @@ class Graph:
         finally:
             self._name_stack = old
 
+    def get_name_scope(self) -> str:
+        """Return the current name scope, without a slash at the end; "" at the top level."""
+        return self._name_stack
+
     # ------------------------------------------------------------ devices, colocation, control
 
     @contextlib.contextmanager

@@ -205,7 +205,7 @@ class _RowStarts:
 
 def _check_labels(logits: Any, labels: Any) -> None:
     if logits.ndim != 2 or labels.ndim != 1 or logits.shape[0] != labels.shape[0]:
-        raise invalid(f"labels must be one class number per row of logits: logits "
+        raise invalid(f"labels must be 1-D, one class number per row of logits: logits "
                       f"{list(logits.shape)}, labels {list(labels.shape)}")
     classes = logits.shape[1]
     # As unsigned numbers the negative ones are the largest: one pass finds both kinds.

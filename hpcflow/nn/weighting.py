@@ -50,18 +50,22 @@ def _broadcast_check(weights: Tensor, values: Tensor) -> Operation | None:
     """The operation that checks at run time what is not known now; None if all is known."""
     fits = _fits(weights._dims, values._dims)
     if fits is False:
-        raise ValueError(f"weights of shape {show(weights._dims)} do not broadcast to the values "
-                         f"of shape {show(values._dims)}: they must be a scalar or have the same "
-                         "rank, with sizes equal or 1")
+        raise ValueError(f"weights can not be broadcast to values: weights of shape "
+                         f"{show(weights._dims)}, values of shape {show(values._dims)}; they must "
+                         "be a scalar or have the same rank, with sizes equal or 1")
     if fits:
         return None
     shape, wanted = raw_ops.Shape(weights), raw_ops.Shape(values)
     rank = raw_ops.Size(shape)
-    ranks_fit = raw_ops.LogicalOr(raw_ops.Equal(rank, np.int32(0)),
-                                  raw_ops.Equal(rank, raw_ops.Size(wanted)))
-    same = reduce_all(raw_ops.Equal(raw_ops.BroadcastArgs(shape, wanted), wanted))
-    return Assert(raw_ops.LogicalAnd(ranks_fit, same),
-                  ["weights do not broadcast to the values: shapes", shape, wanted])
+    count = raw_ops.Size(wanted)
+    # As many sizes as the values have, so that they can be compared whatever the weights' rank.
+    sizes = raw_ops.Slice(raw_ops.ConcatV2([shape, wanted], 0), np.array([0], np.int32),
+                          raw_ops.ExpandDims(count, np.int32(0)))
+    sizes_fit = reduce_all(raw_ops.LogicalOr(raw_ops.Equal(sizes, np.int32(1)),
+                                             raw_ops.Equal(sizes, wanted)))
+    fit = raw_ops.LogicalAnd(raw_ops.Equal(rank, count), sizes_fit)
+    return Assert(raw_ops.LogicalOr(raw_ops.Equal(rank, np.int32(0)), fit),
+                  ["weights can not be broadcast to values: shapes", shape, wanted])
 
 
 def _fits(weights: Dims, values: Dims) -> bool | None:
@@ -84,7 +88,9 @@ def _fits(weights: Dims, values: Dims) -> bool | None:
 
 def broadcast_weights(weights: Any, values: Tensor) -> Tensor:
     """`weights`, checked, and repeated to the shape of `values`."""
-    return raw_ops.Mul(checked_weights(weights, values), raw_ops.OnesLike(values))
+    repeated = raw_ops.Mul(checked_weights(weights, values), raw_ops.OnesLike(values))
+    repeated.set_shape(values.shape)
+    return repeated
 
 
 def sum_weights(weights: Tensor, values: Tensor) -> Tensor:
@@ -105,11 +111,14 @@ def squeeze_to_match(labels: Tensor, predictions: Tensor,
                      difference: int = 0) -> tuple[Tensor, Tensor]:
     """Drop the last dimension, of size 1, of the one whose rank is too high by one.
 
-    `difference` is how much higher the rank of `predictions` is meant to be. Tensors of unknown
-    rank are left as they are.
+    `difference` is how much higher the rank of `predictions` is meant to be. Where a rank is
+    unknown, this is decided at run time.
     """
     if labels._dims is None or predictions._dims is None:
-        return labels, predictions
+        differs = raw_ops.Sub(raw_ops.Sub(raw_ops.Rank(predictions), raw_ops.Rank(labels)),
+                              np.int32(difference))
+        return (_dropped_where(raw_ops.Equal(differs, np.int32(-1)), labels),
+                _dropped_where(raw_ops.Equal(differs, np.int32(1)), predictions))
     excess = len(predictions._dims) - len(labels._dims) - difference
     if excess == 1 and predictions._dims[-1] in (1, None):
         predictions = raw_ops.Squeeze(predictions, squeeze_dims=[-1])
@@ -121,12 +130,41 @@ def squeeze_to_match(labels: Tensor, predictions: Tensor,
 def squeeze_weights(weights: Any, values: Tensor) -> Any:
     """Weights in the rank of `values`: a last dimension of size 1 is dropped or added."""
     weights = convert_to_tensor(weights)
-    if not weights._dims or values._dims is None:
+    if weights._dims == ():
         return weights
+    if weights._dims is None or values._dims is None:
+        return _in_rank_of(weights, values)
     excess = len(weights._dims) - len(values._dims)
     if excess == 1 and weights._dims[-1] in (1, None):
         return raw_ops.Squeeze(weights, squeeze_dims=[-1])
     return raw_ops.ExpandDims(weights, -1) if excess == -1 else weights
+
+
+def _dropped_where(excess: Tensor, tensor: Tensor) -> Tensor:
+    """`tensor`, where `excess` is true without its last dimension, if that can be one of size 1."""
+    if tensor._dims is not None and (not tensor._dims or tensor._dims[-1] not in (1, None)):
+        return tensor
+    shape = raw_ops.Shape(tensor)
+    kept = raw_ops.Sub(raw_ops.Size(shape), raw_ops.Cast(excess, DstT=dtypes.int32))
+    return _first_dims(tensor, shape, kept)
+
+
+def _in_rank_of(weights: Tensor, values: Tensor) -> Tensor:
+    """:func:`squeeze_weights` of ranks that are known at run time only; scalars stay scalars."""
+    shape = raw_ops.Shape(weights)
+    rank, wanted = raw_ops.Size(shape), raw_ops.Rank(values)
+    excess = raw_ops.Sub(rank, wanted)
+    too_low = raw_ops.LogicalAnd(raw_ops.Equal(excess, np.int32(-1)),
+                                 raw_ops.Greater(rank, np.int32(0)))
+    near = raw_ops.LogicalOr(too_low, raw_ops.Equal(excess, np.int32(1)))
+    padded = raw_ops.ConcatV2([shape, np.array([1], np.int32)], 0)
+    return _first_dims(weights, padded, raw_ops.Select(near, wanted, rank))
+
+
+def _first_dims(tensor: Tensor, shape: Tensor, count: Tensor) -> Tensor:
+    """`tensor` in the first `count` dimensions of `shape`."""
+    size = raw_ops.ExpandDims(count, np.int32(0))
+    return raw_ops.Reshape(tensor, raw_ops.Slice(shape, np.array([0], np.int32), size))
 
 
 def check_same_shape(labels: Tensor, predictions: Tensor, what: str = "predictions") -> None:

@@ -265,8 +265,11 @@ def _axes_of(x: Any, axis: Any, reduction_indices: Any = None) -> Any:
 def _reduce(op_type: str, input_tensor: Any, axis: Any, keep_dims: bool, name: str | None,
             reduction_indices: Any) -> Tensor:
     x = convert_to_tensor(input_tensor, name="input_tensor")
-    return getattr(raw_ops, op_type)(x, _axes_of(x, axis, reduction_indices),
-                                     keep_dims=bool(keep_dims), name=name)
+    result = getattr(raw_ops, op_type)(x, _axes_of(x, axis, reduction_indices),
+                                       keep_dims=bool(keep_dims), name=name)
+    if axis is None and reduction_indices is None and not keep_dims:
+        result.set_shape(())  # also where the rank of the argument is unknown
+    return result
 
 
 def _make_reduction(op_type: str, function: str, what: str) -> Callable:

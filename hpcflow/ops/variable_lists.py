@@ -13,6 +13,7 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import constant_array
 from hpcflow.graph.graph import (
     colocate_with,
+    control_dependencies,
     get_collection,
     get_default_graph,
     name_scope,
@@ -116,7 +117,8 @@ def report_uninitialized_variables(var_list: list | None = None,
 
 
 def assert_variables_initialized(var_list: list | None = None) -> Any:
-    """Return an operation that raises ``FailedPreconditionError`` for an uninitialized variable.
+    """Return a tensor whose evaluation raises ``FailedPreconditionError`` for an uninitialized
+    variable; its value is the number of variables.
 
     It reads all of `var_list` (None: all variables of the graph). None if there are no variables.
     Prefer :func:`report_uninitialized_variables`, which names them all.
@@ -130,7 +132,8 @@ def assert_variables_initialized(var_list: list | None = None) -> Any:
             ref = variable._ref() if hasattr(variable, "_ref") else variable
             # A read that is kept although nobody uses its value.
             reads.append(raw_ops.PreventGradient(ref))
-    return group(*reads)
+    with control_dependencies([group(*reads)]):
+        return constant_array(np.int32(len(reads)), dtypes.int32)
 
 
 def _variables_or_all(var_list: list | None) -> list:

@@ -12,11 +12,12 @@ from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_collection, get_default_graph, graph_of, name_scope
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.ops.variable_store import VariableStore
+from hpcflow.ops.variable_store import AUTO_REUSE, Reuse, VariableStore
 from hpcflow.ops.variables import Variable
 from hpcflow.shapes import as_shape
 
 __all__ = [
+    "AUTO_REUSE",
     "VariableScope",
     "create_partitioned_variables",
     "get_local_variable",
@@ -32,10 +33,11 @@ class VariableScope:
     """The defaults and the name prefix of ``get_variable`` inside a ``variable_scope``.
 
     Attributes are read by the properties of the same names and changed by the ``set_`` methods;
-    `reuse` True: variables must exist, False or None: they must be new (None is inherited).
+    `reuse` True: variables must exist; False or None: they must be new (None is inherited);
+    ``AUTO_REUSE``: they are made where they do not exist.
     """
 
-    def __init__(self, reuse: bool | None, name: str = "", initializer: Any = None,
+    def __init__(self, reuse: Reuse, name: str = "", initializer: Any = None,
                  regularizer: Callable | None = None, caching_device: Any = None,
                  partitioner: Callable | None = None, custom_getter: Callable | None = None,
                  name_scope: str = "", dtype: Any = dtypes.float32,
@@ -62,7 +64,7 @@ class VariableScope:
         return self._name_scope
 
     @property
-    def reuse(self) -> bool | None:
+    def reuse(self) -> Reuse:
         """Whether variables are reused."""
         return self._reuse
 
@@ -147,7 +149,7 @@ class VariableScope:
 
     def get_variable(self, var_store: VariableStore, name: str | None, shape: Any = None,
                      dtype: Any = None, initializer: Any = None,
-                     regularizer: Callable | None = None, reuse: bool | None = None,
+                     regularizer: Callable | None = None, reuse: Reuse = None,
                      trainable: bool = True, collections: Any = None, caching_device: Any = None,
                      partitioner: Callable | None = None, validate_shape: bool = True,
                      use_resource: bool | None = None,
@@ -272,8 +274,9 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None,
                    values: list | None = None, initializer: Any = None,
                    regularizer: Callable | None = None, caching_device: Any = None,
                    partitioner: Callable | None = None, custom_getter: Callable | None = None,
-                   reuse: bool | None = None, dtype: Any = None,
-                   use_resource: bool | None = None) -> Iterator[VariableScope]:
+                   reuse: Reuse = None, dtype: Any = None,
+                   use_resource: bool | None = None,
+                   auxiliary_name_scope: bool = True) -> Iterator[VariableScope]:
     """Context manager: variables that ``get_variable`` makes inside are called ``name/...``.
 
     Args:
@@ -282,10 +285,16 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None,
         values: tensors whose graph is to be the default graph.
         initializer, regularizer, caching_device, partitioner, custom_getter, dtype,
             use_resource: defaults for variables inside.
-        reuse: True: variables must exist already; None or False: as in the outer scope.
+        reuse: True: variables must exist already; ``AUTO_REUSE``: they are made where they do
+            not; None or False: as in the outer scope.
+        auxiliary_name_scope: open a name scope of the same name, too.
 
     Raises: ``TypeError`` without any name, ``ValueError`` for reuse without a name.
     """
+    if not isinstance(auxiliary_name_scope, bool):
+        raise TypeError("variable_scope: auxiliary_name_scope must be True or False, got "
+                        f"{auxiliary_name_scope!r}")
+    open_name_scope = name_scope if auxiliary_name_scope else _unchanged_name_scope
     options = {"initializer": initializer, "regularizer": regularizer,
                "caching_device": caching_device, "partitioner": partitioner,
                "custom_getter": custom_getter, "reuse": reuse, "dtype": dtype,
@@ -299,7 +308,7 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None,
         if name_or_scope is None:
             if reuse:
                 raise ValueError("reuse=True cannot be used without a name_or_scope")
-            with name_scope(default_name) as scope:
+            with open_name_scope(default_name) as scope:
                 unique = unique_scope_name(default_name or "")
                 with pure_variable_scope(unique, scope, **options) as entered:
                     yield entered
@@ -311,9 +320,16 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None,
             with pure_variable_scope(name_or_scope, None, **options) as entered:
                 yield entered
             return
-        with name_scope(last) as scope:
+        with open_name_scope(last) as scope:
             with pure_variable_scope(name_or_scope, scope, **options) as entered:
                 yield entered
+
+
+@contextlib.contextmanager
+def _unchanged_name_scope(_: str | None) -> Iterator[str]:
+    """The name scope that is open anyway, in the form in which ``name_scope`` tells it."""
+    name = get_default_graph().get_name_scope()
+    yield f"{name}/" if name else ""
 
 
 @contextlib.contextmanager
@@ -354,7 +370,7 @@ def _derived(base: VariableScope, name: str, jumped: bool, original_name_scope: 
         _given(options.get("caching_device"), base.caching_device),
         _given(options.get("partitioner"), base.partitioner),
         _nested_getter(options.get("custom_getter"), base.custom_getter),
-        base.original_name_scope if jumped else original_name_scope or name,
+        base.original_name_scope if jumped else _given(original_name_scope, name),
         _given(options.get("dtype"), base.dtype),
         _given(options.get("use_resource"), base.use_resource))
 
@@ -376,7 +392,7 @@ def _nested_getter(inner: Callable | None, outer: Callable | None) -> Callable |
 def variable_op_scope(values: list, name_or_scope: Any, default_name: str | None = None,
                       initializer: Any = None, regularizer: Callable | None = None,
                       caching_device: Any = None, partitioner: Callable | None = None,
-                      custom_getter: Callable | None = None, reuse: bool | None = None,
+                      custom_getter: Callable | None = None, reuse: Reuse = None,
                       dtype: Any = None) -> Any:
     """The old argument order of :func:`variable_scope`."""
     return variable_scope(name_or_scope, default_name, values, initializer, regularizer,
@@ -389,7 +405,7 @@ def variable_op_scope(values: list, name_or_scope: Any, default_name: str | None
 def create_partitioned_variables(shape: Any, slicing: Sequence[int], initializer: Any,
                                  dtype: Any = "float32", trainable: bool = True,
                                  collections: Any = None, name: str | None = None,
-                                 reuse: bool | None = None) -> list[Variable]:
+                                 reuse: Reuse = None) -> list[Variable]:
     """Return the slices of a new (or reused) partitioned variable.
 
     Args:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from enum import Enum
 from typing import Any
 
 from hpcflow import dtypes
@@ -28,6 +29,17 @@ from hpcflow.ops.partitioned import (
 )
 from hpcflow.ops.variables import Variable
 from hpcflow.shapes import TensorShape, as_shape
+
+
+class _ReuseMode(Enum):
+    """Values of `reuse` besides True, False and None."""
+
+    AUTO_REUSE = 1
+
+
+AUTO_REUSE = _ReuseMode.AUTO_REUSE
+
+Reuse = bool | _ReuseMode | None
 
 
 class VariableStore:
@@ -55,17 +67,18 @@ class VariableStore:
 
     def get_variable(self, name: str, shape: Any = None, dtype: Any = dtypes.float32,
                      initializer: Any = None, regularizer: Callable | None = None,
-                     reuse: bool | None = None, trainable: bool = True, collections: Any = None,
+                     reuse: Reuse = None, trainable: bool = True, collections: Any = None,
                      caching_device: Any = None, partitioner: Callable | None = None,
                      validate_shape: bool = True, use_resource: bool | None = None,
                      custom_getter: Callable | None = None) -> Any:
         """Return the variable `name`, made if `reuse` allows it.
 
-        `reuse` True: it must exist; False: it must not; None: either. With a `partitioner` the
-        result is a :class:`PartitionedVariable`. Raises ``ValueError`` with what is wrong.
+        `reuse` True: it must exist; False: it must not; None or AUTO_REUSE: either. With a
+        `partitioner` the result is a :class:`PartitionedVariable`. Raises ``ValueError`` with
+        what is wrong.
         """
         if custom_getter is not None and not callable(custom_getter):
-            raise ValueError(f"custom_getter must be callable, got {custom_getter!r}")
+            raise ValueError(f"custom_getter is not callable: {custom_getter!r}")
         arguments = {
             "name": name, "shape": shape, "dtype": dtype, "initializer": initializer,
             "regularizer": regularizer, "reuse": reuse, "trainable": trainable,
@@ -79,10 +92,12 @@ class VariableStore:
 
     def _get_true(self, name: str, shape: Any = None, dtype: Any = dtypes.float32,
                   initializer: Any = None, regularizer: Callable | None = None,
-                  reuse: bool | None = None, trainable: bool = True, collections: Any = None,
+                  reuse: Reuse = None, trainable: bool = True, collections: Any = None,
                   caching_device: Any = None, partitioner: Callable | None = None,
                   validate_shape: bool = True, use_resource: bool | None = None) -> Any:
         """What the innermost getter does. `use_resource` is accepted: one kind serves both."""
+        reuse = None if reuse is AUTO_REUSE else reuse
+        dtype = dtypes.as_dtype(dtype).base_dtype
         is_scalar = shape is not None and as_shape(shape).ndims == 0
         options = {"trainable": trainable, "collections": collections,
                    "caching_device": caching_device, "validate_shape": validate_shape}
@@ -99,13 +114,13 @@ class VariableStore:
         return self._get_single(name, shape, dtype, initializer, regularizer, reuse, None, options)
 
     def _get_single(self, name: str, shape: Any, dtype: Any, initializer: Any,
-                    regularizer: Callable | None, reuse: bool | None,
+                    regularizer: Callable | None, reuse: Reuse,
                     partition: PartitionInfo | None, options: dict) -> Variable:
         from_value = initializer is not None and not callable(initializer)
         if from_value and shape is not None and partition is None:
             raise ValueError("If initializer is a constant, do not specify shape. (Variable "
                              f"{name})")
-        dtype, shape = dtypes.as_dtype(dtype), as_shape(shape)
+        shape = as_shape(shape)
         if name in self.variables:
             if reuse is False:
                 raise ValueError(_exists(self.variables[name]))
@@ -137,14 +152,14 @@ class VariableStore:
                 return initializer(shape.as_list(), dtype=dtype)
             return initializer(shape.as_list(), dtype=dtype, partition_info=partition)
 
-        return Variable(initial_value=initial_value, name=name, dtype=dtype.base_dtype, **options)
+        return Variable(initial_value=initial_value, name=name, dtype=dtype, **options)
 
     # ------------------------------------------------------------ partitioned variables
 
     def _get_partitioned(self, name: str, partitioner: Callable, shape: Any, dtype: Any,
-                         initializer: Any, regularizer: Callable | None, reuse: bool | None,
+                         initializer: Any, regularizer: Callable | None, reuse: Reuse,
                          options: dict) -> PartitionedVariable:
-        dtype, shape = dtypes.as_dtype(dtype), as_shape(shape)
+        shape = as_shape(shape)
         if initializer is not None and not callable(initializer):
             initializer = convert_to_tensor(initializer, dtype)
             shape = shape.merge_with(initializer.shape)
@@ -172,7 +187,7 @@ class VariableStore:
             _add_regularization(regularizer, whole, parts[0].op, name)
         return whole
 
-    def _check_new(self, name: str, shape: TensorShape, reuse: bool | None) -> None:
+    def _check_new(self, name: str, shape: TensorShape, reuse: Reuse) -> None:
         if name in self.variables:
             raise ValueError(f"A partitioner was given, but an unpartitioned version of the "
                              f"variable exists: {name}. Was a variable of this name made without "
@@ -193,16 +208,18 @@ class VariableStore:
             raise ValueError(_differs(name, "dtype", dtype.name, found.dtype.name))
         partitions = list(partitioner(shape=found.shape, dtype=found.dtype))
         if partitions != found._get_partitions():
-            raise ValueError(_differs(name, "partitions", partitions, found._get_partitions()))
+            raise ValueError(f"Trying to reuse partitioned variable {name}, but specified "
+                             f"partitions {partitions} and found partitions "
+                             f"{found._get_partitions()}.")
         return found
 
 
 def default_initializer(name: str, dtype: DType) -> Any:
-    """The initializer for a variable that is given none; ``ValueError`` for strings."""
+    """The initializer for a variable that is given none; ``ValueError`` if there is none."""
     dtype = dtype.base_dtype
     if dtype.is_floating:
         return initializers.glorot_uniform_initializer()
-    if dtype.is_integer or dtype.is_bool:
+    if dtype.is_integer or dtype.is_bool or dtype is dtypes.string:
         return initializers.zeros_initializer()
     raise ValueError(f"An initializer for variable {name} of {dtype.name} is required")
 

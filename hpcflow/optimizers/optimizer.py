@@ -86,7 +86,8 @@ class Optimizer:
 
         Args:
             loss: the tensor to minimize.
-            var_list: variables; the trainable ones of the graph if None.
+            var_list: variables; the trainable ones of the graph if None. Other tensors may be
+                among them, too, but :meth:`apply_gradients` does not take these.
             gate_gradients: ``GATE_NONE``; ``GATE_OP``: an operation's gradients are used when all
                 of them are there; ``GATE_GRAPH``: when those of all variables are.
             aggregation_method: how gradients that meet are added.
@@ -96,7 +97,7 @@ class Optimizer:
         Raises ``TypeError``/``ValueError`` for wrong arguments, or without variables.
         """
         if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
-            raise ValueError(f"gate_gradients must be GATE_NONE, GATE_OP or GATE_GRAPH, got "
+            raise ValueError("gate_gradients must be one of GATE_NONE, GATE_OP, GATE_GRAPH, got "
                              f"{gate_gradients!r}")
         self._check_dtypes([t for t in (loss, grad_loss) if t is not None])
         variables = _checked_variables(var_list)
@@ -121,7 +122,8 @@ class Optimizer:
             global_step: variable to increment when the updates are done.
             name: name of the operation; the optimizer's if None.
 
-        Raises: ``TypeError`` for a gradient of a wrong kind, ``ValueError`` without gradients.
+        Raises: ``TypeError`` for a gradient of a wrong kind, ``ValueError`` without gradients,
+            ``NotImplementedError`` for a tensor in place of a variable.
         """
         pairs = [(_checked_gradient(g), v) for g, v in grads_and_vars]
         if not pairs:
@@ -145,6 +147,8 @@ class Optimizer:
         return done
 
     def _update(self, grad: Any, var: Variable) -> Operation:
+        if isinstance(var, Tensor) and not var.dtype._is_ref_dtype:
+            raise NotImplementedError(f"Trying to update a Tensor: {var!r}")
         with name_scope(f"update_{var.op.name}"), colocate_with(var):
             if isinstance(grad, IndexedSlices):
                 return self._apply_sparse_duplicate_indices(grad, var)
@@ -255,7 +259,7 @@ def _checked_variables(var_list: Any) -> list:
 def _target(var: Any) -> Tensor:
     if isinstance(var, Variable):
         return var._ref()
-    if isinstance(var, Tensor) and var.dtype._is_ref_dtype:
+    if isinstance(var, Tensor):
         return var
     raise TypeError(f"Argument is not a tf.Variable: {var!r}")
 

@@ -37,6 +37,19 @@ def create_filled_slot(primary: Any, value: float, name: str, dtype: DType | Non
     return create_slot(primary, filled, name, colocate_with_primary)
 
 
+def create_zeros_slot(primary: Any, name: str, dtype: DType | None = None,
+                      colocate_with_primary: bool = True) -> Variable:
+    """Return a new slot of the shape of `primary` that begins with zeros."""
+    return create_filled_slot(primary, 0.0, name, dtype, colocate_with_primary)
+
+
+def create_slot_with_initializer(primary: Any, initializer: Any, shape: Any, dtype: DType,
+                                 name: str, colocate_with_primary: bool = True) -> Variable:
+    """Return a new slot of a `shape` of its own, which `initializer` fills."""
+    return _create(primary, name, colocate_with_primary, shape=shape, dtype=dtype,
+                   initializer=initializer)
+
+
 def _create(primary: Any, name: str, colocated: bool, **options: Any) -> Variable:
     with variable_scope(None, f"{primary.op.name}/{name}") as scope:
         # A slot is kept whole, like the slice it belongs to.

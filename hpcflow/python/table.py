@@ -128,6 +128,7 @@ _TRAINING = {name: Entry((_TRAIN, _API)) for name in (
 )}  # fmt: skip
 _TRAINING["checkpoint_state_pb2"] = Entry((_MORE_PROTOS,))
 _TRAINING["moving_averages"] = Entry((_TRAIN, "hpcflow.optimizers.moving_averages"))
+_TRAINING["saver"] = Entry((_TRAIN, _API), _from("hpcflow.train.saveable", "BaseSaverBuilder"))
 _TRAINING["slot_creator"] = Entry(("hpcflow.optimizers.slots",))
 _TRAINING["training_ops"] = Entry((RAW,))
 _TRAINING["gen_training_ops"] = Entry((RAW,))

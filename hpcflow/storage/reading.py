@@ -149,7 +149,9 @@ class Reader:
                 None,
                 f"restoring '{name}' from checkpoint '{self.path}': it is "
                 f"{describe_value((variable.dtype, region.extent))}, expected "
-                f"{describe_value((wanted, extent))}",
+                f"{describe_value((wanted, extent))}"
+                + ("" if extent == region.extent else
+                   ". Assign requires shapes of both tensors to match."),
             )
 
     @contextmanager

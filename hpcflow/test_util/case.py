@@ -16,7 +16,13 @@ import numpy as np
 
 from hpcflow import dtypes, errors
 from hpcflow.device_spec import DeviceSpec
-from hpcflow.graph.graph import Graph, device, get_default_graph, reset_default_graph
+from hpcflow.graph.graph import (
+    Graph,
+    device,
+    get_default_graph,
+    get_default_session,
+    reset_default_graph,
+)
 from hpcflow.graph.operation import Operation
 from hpcflow.runtime.session import Session
 from hpcflow.shapes import TensorShape
@@ -119,6 +125,21 @@ class TestCase(unittest.TestCase):
 
     test_session.__test__ = False  # type: ignore[attr-defined]
 
+    @contextlib.contextmanager
+    def cached_session(self, graph: Graph | None = None, config: Any = None,
+                       use_gpu: bool = False, force_gpu: bool = False) -> Iterator[Session]:
+        """Context manager: the session that all blocks of a test share; see `test_session`."""
+        with self.test_session(graph, config, use_gpu, force_gpu) as session:
+            yield session
+
+    @contextlib.contextmanager
+    def session(self, graph: Graph | None = None, config: Any = None, use_gpu: bool = False,
+                force_gpu: bool = False) -> Iterator[Session]:
+        """Context manager: as `test_session`, with a new session that ends with the block."""
+        with self.test_session(graph or get_default_graph(), config, use_gpu,
+                               force_gpu) as session:
+            yield session
+
     def _shared_session(self) -> Session:
         cached = self._cached_session
         if cached is None or cached.graph is not get_default_graph():
@@ -128,7 +149,10 @@ class TestCase(unittest.TestCase):
         return cached
 
     def evaluate(self, tensors: Any) -> Any:
-        """Return the values of `tensors` (any nest) in the default session."""
+        """Return the values of `tensors` (any nest) in the default session, else the test's."""
+        default = get_default_session()
+        if default is not None:
+            return default.run(tensors)
         with self.test_session() as session:
             return session.run(tensors)
 
@@ -257,6 +281,44 @@ class TestCase(unittest.TestCase):
         first, second = _array(a), _array(b)
         self.assertEqual(first.shape, second.shape)
         np.testing.assert_array_equal(first, second)
+
+    def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6) -> None:
+        """Fail if :meth:`assertAllClose` holds."""
+        with self.assertRaises(AssertionError, msg="the values are close"):
+            self.assertAllClose(a, b, rtol, atol)
+
+    def assertNotAllEqual(self, a: Any, b: Any) -> None:
+        """Fail if :meth:`assertAllEqual` holds."""
+        with self.assertRaises(AssertionError, msg="the values are equal"):
+            self.assertAllEqual(a, b)
+
+    def assertAllGreater(self, a: Any, comparison_target: Any) -> None:
+        """Fail unless all elements are greater than the target."""
+        self.assertGreater(np.min(_array(a)), comparison_target)
+
+    def assertAllGreaterEqual(self, a: Any, comparison_target: Any) -> None:
+        """Fail unless no element is less than the target."""
+        self.assertGreaterEqual(np.min(_array(a)), comparison_target)
+
+    def assertAllLess(self, a: Any, comparison_target: Any) -> None:
+        """Fail unless all elements are less than the target."""
+        self.assertLess(np.max(_array(a)), comparison_target)
+
+    def assertAllLessEqual(self, a: Any, comparison_target: Any) -> None:
+        """Fail unless no element is greater than the target."""
+        self.assertLessEqual(np.max(_array(a)), comparison_target)
+
+    def assertAllInRange(self, target: Any, lower_bound: Any, upper_bound: Any,
+                         open_lower_bound: bool = False, open_upper_bound: bool = False) -> None:
+        """Fail unless all elements are between the bounds, which an open side excludes."""
+        above = self.assertAllGreater if open_lower_bound else self.assertAllGreaterEqual
+        below = self.assertAllLess if open_upper_bound else self.assertAllLessEqual
+        above(target, lower_bound)
+        below(target, upper_bound)
+
+    def assertAllInSet(self, target: Any, expected_set: Any) -> None:
+        """Fail unless all elements are among the expected ones."""
+        self.assertLessEqual(set(_array(target).ravel().tolist()), set(expected_set))
 
 
 def _array(value: Any) -> np.ndarray:

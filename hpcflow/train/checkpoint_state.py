@@ -75,7 +75,8 @@ def write_atomically(filename: str, content: bytes) -> None:
 def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None) -> Any:
     """Return the ``CheckpointState`` of a directory with usable paths, or None.
 
-    None (with a warning) also if the file cannot be understood.
+    None (with a warning) also if the file cannot be understood. Raises ``ValueError`` if it names
+    no checkpoint.
     """
     filename = _state_filename(checkpoint_dir, latest_filename)
     try:
@@ -92,8 +93,8 @@ def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None
         _log.warning("%s: %s", filename, error)
         return None
     if not state.model_checkpoint_path:
-        _log.warning("%s names no checkpoint", filename)
-        return None
+        raise ValueError(f"Invalid checkpoint state loaded from {checkpoint_dir}: {filename} "
+                         "names no checkpoint")
     state.model_checkpoint_path = os.path.join(checkpoint_dir, state.model_checkpoint_path)
     paths = [os.path.join(checkpoint_dir, p) for p in state.all_model_checkpoint_paths]
     state.all_model_checkpoint_paths[:] = paths

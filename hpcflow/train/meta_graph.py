@@ -155,6 +155,8 @@ def _kind_of(item: Any) -> str:
         return "bytes_list"
     if isinstance(item, float):
         return "float_list"
+    if getattr(getattr(item, "DESCRIPTOR", None), "full_name", None) == "google.protobuf.Any":
+        return "any_list"
     if isinstance(item, int) and not isinstance(item, bool):
         return "int64_list"
     if isinstance(item, (Tensor, Operation)) or hasattr(item, "_as_graph_element"):

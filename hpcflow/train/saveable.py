@@ -52,7 +52,7 @@ class SaveableObject:
     @property
     def device(self) -> str:
         """The device that holds the state."""
-        return self.op.device
+        return self.specs[0].tensor.device
 
     def restore(self, restored_tensors: list[Tensor], restored_shapes: list | None) -> Operation:
         """Return the operation that puts the restored tensors in place.
@@ -85,6 +85,14 @@ class VariableSaveable(SaveableObject):
                 return raw_ops.AssignVariableOp(resource=self.reference, value=restored_tensors[0])
             return raw_ops.Assign(ref=self.reference, value=restored_tensors[0],
                                   validate_shape=known).op
+
+
+class BaseSaverBuilder:
+    """The classes above, by the names under which programs derive saveables of their own."""
+
+    SaveSpec = SaveSpec
+    SaveableObject = SaveableObject
+    VariableSaveable = VariableSaveable
 
 
 def _read(reference: Tensor) -> Tensor:
@@ -125,7 +133,7 @@ def saveable_objects(var_list: Any = None) -> list[SaveableObject]:
         for saveable in _saveables_of(name, by_name[name]):
             if saveable.op in owners:
                 raise ValueError("The same saveable will be restored with two names: "
-                                 f"'{owners[saveable.op]}' and '{name}'")
+                                 f"{owners[saveable.op]} and {name}")
             owners[saveable.op] = name
             found.append(saveable)
     return found

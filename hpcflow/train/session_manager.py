@@ -25,11 +25,16 @@ class SessionManager:
         ready_for_local_init_op: the same, for running `local_init_op`.
         graph: the graph; the default graph if None.
         recovery_wait_secs: the longest pause between two looks at what is waited for.
+
+    Raises ``ValueError`` for a `ready_for_local_init_op` without a `local_init_op`.
     """
 
     def __init__(self, local_init_op: Any = None, ready_op: Any = None,
                  ready_for_local_init_op: Any = None, graph: Graph | None = None,
                  recovery_wait_secs: float = 30) -> None:
+        if ready_for_local_init_op is not None and local_init_op is None:
+            raise ValueError("If you pass a ready_for_local_init_op you must also pass a "
+                             f"local_init_op , ready_for_local_init_op {ready_for_local_init_op}")
         self._local_init_op = local_init_op
         self._ready_op = ready_op
         self._ready_for_local_init_op = ready_for_local_init_op

@@ -183,7 +183,7 @@ def test_initializers():
     with pytest.raises(ValueError, match="fully defined"):
         hf.get_variable("z", [None, 2])
     with pytest.raises(ValueError, match="initializer for variable z"):
-        hf.get_variable("z", [2], hf.string)
+        hf.get_variable("z", [2], hf.complex64)
 
 
 def test_collections():
@@ -394,3 +394,49 @@ def test_template_must_not_make_variables_later():
         template()
     with pytest.raises(ValueError, match="name_"):
         hf.make_template(None, template)
+
+
+# ---------------------------------------------------------------- made or shared, name scopes
+
+
+def test_auto_reuse_makes_what_does_not_exist():
+    def build():
+        with hf.variable_scope("a", reuse=hf.AUTO_REUSE):
+            with hf.variable_scope("b"):
+                return hf.get_variable("v", [2])
+
+    assert build() is build()
+    seen = []
+
+    def getter(getter, *args, **keywords):
+        seen.append(keywords["reuse"])
+        return getter(*args, **keywords)
+
+    with hf.variable_scope("c", reuse=hf.AUTO_REUSE, custom_getter=getter):
+        hf.get_variable("w", [])
+    assert seen == [hf.AUTO_REUSE]
+    with hf.variable_scope("a", reuse=True), pytest.raises(ValueError, match="does not exist"):
+        hf.get_variable("other", [])
+
+
+def test_a_scope_without_a_name_scope():
+    with hf.variable_scope("a", auxiliary_name_scope=False) as scope:
+        assert scope.original_name_scope == ""
+        assert hf.get_variable("v", []).op.name == "a/v"
+        assert hf.constant(1, name="c").op.name == "c"
+    with hf.name_scope("outside"):
+        with hf.variable_scope(None, "b", auxiliary_name_scope=False) as inner:
+            assert inner.original_name_scope == "outside/"
+            assert hf.get_variable("v", []).op.name == "b/v"
+            assert hf.constant(1, name="c").op.name == "outside/c"
+    with pytest.raises(TypeError, match="auxiliary_name_scope"):
+        hf.variable_scope("a", auxiliary_name_scope="no").__enter__()
+
+
+def test_defaults_of_types():
+    v = hf.get_variable("v", [2])
+    assert hf.get_variable("w", [2], dtype=v.dtype).dtype.base_dtype is hf.float32
+    text = hf.get_variable("text", [2], dtype=hf.string)
+    with hf.Session() as session:
+        session.run(text.initializer)
+        assert session.run(text).tolist() == [b"", b""]

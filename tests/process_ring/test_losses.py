@@ -90,14 +90,31 @@ def test_pairwise_error_is_that_of_all_pairs(session, weights):
 
 
 def test_weights_that_do_not_broadcast(session):
-    with pytest.raises(ValueError, match=r"weights of shape .* do not broadcast"):
+    with pytest.raises(ValueError, match="weights can not be broadcast to values"):
         hf.losses.mean_squared_error(LABELS, PREDICTIONS, np.ones(4, np.float32))
     weights = hf.placeholder(hf.float32)
     loss = hf.losses.mean_squared_error(LABELS, PREDICTIONS, weights)
     expected = ((PREDICTIONS - LABELS) ** 2).mean()
     np.testing.assert_allclose(session.run(loss, {weights: 1.0}), expected, rtol=1e-5)
-    with pytest.raises(hf.errors.InvalidArgumentError):
-        session.run(loss, {weights: np.ones(3)})
+    for shape in ((3,), (2,), (1, 3), (3, 4, 1), (2, 4)):
+        with pytest.raises(hf.errors.InvalidArgumentError,
+                           match="weights can not be broadcast to values"):
+            session.run(loss, {weights: np.ones(shape)})
+
+
+def test_columns_of_unknown_rank(session):
+    logits, labels, weights = (hf.placeholder(t) for t in (hf.float32, hf.int32, hf.float32))
+    loss = hf.losses.sparse_softmax_cross_entropy(labels, logits, weights)
+    scores = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    chosen, factors = np.array([2, 0, 3]), np.array([1.0, 2.0, 0.5], np.float32)
+    each = np.log(np.exp(scores).sum(1)) - scores[np.arange(3), chosen]
+    for columns in (False, True):
+        feeds = {logits: scores, labels: chosen[:, None] if columns else chosen,
+                 weights: factors[:, None] if columns else factors}
+        np.testing.assert_allclose(session.run(loss, feeds), (each * factors).mean(), rtol=1e-5)
+    np.testing.assert_allclose(
+        session.run(loss, {logits: scores, labels: chosen, weights: 2.0}), 2 * each.mean(),
+        rtol=1e-5)
 
 
 def test_shapes_that_differ(graph):

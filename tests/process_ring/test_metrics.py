@@ -245,7 +245,7 @@ def test_variables_and_collections(session):
 def test_bad_arguments(session):
     with pytest.raises(ValueError, match="same shape"):
         hf.metrics.accuracy([1, 2], [[1, 2, 3]])
-    with pytest.raises(ValueError, match="do not broadcast"):
+    with pytest.raises(ValueError, match="can not be broadcast"):
         hf.metrics.mean([1.0, 2.0], [1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="ROC or PR"):
         hf.metrics.auc([1], [0.5], curve="X")
@@ -255,3 +255,13 @@ def test_bad_arguments(session):
     session.run(hf.local_variables_initializer())
     with pytest.raises(hf.errors.InvalidArgumentError):
         session.run(update)
+
+
+def test_weights_of_unknown_rank(session):
+    weights = hf.placeholder(hf.float32)
+    mean, update = hf.metrics.mean([[1.0, 2.0], [3.0, 5.0]], weights)
+    assert mean.shape == ()
+    session.run(hf.local_variables_initializer())
+    assert session.run(update, {weights: [[1.0], [3.0]]}) == pytest.approx(27 / 8)
+    with pytest.raises(hf.errors.InvalidArgumentError, match="weights can not be broadcast"):
+        session.run(update, {weights: [1.0, 2.0, 3.0]})

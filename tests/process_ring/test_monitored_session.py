@@ -245,3 +245,9 @@ def test_options_of_hooks_are_merged():
     with hf.train.MonitoredSession(hooks=[Hook(timeout_in_ms=5000), Hook(trace_level=1)]) as s:
         assert s.run(x, options=hf.RunOptions(timeout_in_ms=100)) == 2
     assert seen[0].timeout_in_ms == 5000 and seen[0].trace_level == 1
+
+
+def test_local_initialization_needs_its_operation(graph):
+    hf.Variable(1.0)
+    with pytest.raises(ValueError, match="must also pass a local_init_op"):
+        hf.train.SessionManager(ready_for_local_init_op=hf.report_uninitialized_variables())

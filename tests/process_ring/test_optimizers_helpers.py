@@ -189,3 +189,26 @@ def test_global_norm():
         hf.global_norm(3.0)
     with pytest.raises(ValueError, match="no tensor"):
         hf.global_norm([None])
+
+
+# ---------------------------------------------------------------- slots, tensors for variables
+
+
+def test_slots_of_programs():
+    from hpcflow.python.training import slot_creator
+
+    v = hf.Variable([1.0, 2.5], name="v")
+    zeros = slot_creator.create_zeros_slot(v, name="zeros", dtype=hf.float64)
+    filled = slot_creator.create_slot_with_initializer(
+        v, hf.constant_initializer(3.0), [3], hf.float32, name="filled")
+    assert [s.op.name for s in (zeros, filled)] == ["v/zeros", "v/filled"]
+    assert [s.tolist() for s in evaluate([zeros, filled])] == [[0, 0], [3, 3, 3]]
+
+
+def test_gradients_of_tensors():
+    x = hf.constant(3.0)
+    optimizer = train.GradientDescentOptimizer(0.1)
+    pairs = optimizer.compute_gradients(x * x, [x])
+    assert pairs[0][1] is x and evaluate(pairs[0][0]) == 6
+    with pytest.raises(NotImplementedError, match="update a Tensor"):
+        optimizer.apply_gradients(pairs)

@@ -348,7 +348,7 @@ def test_what_can_be_saved():
         hf.train.Saver(v)
     with pytest.raises(TypeError, match="not a string"):
         hf.train.Saver({1: v})
-    with pytest.raises(ValueError, match="two names: 'a' and 'b'"):
+    with pytest.raises(ValueError, match="two names: a and b"):
         hf.train.Saver({"a": v, "b": v})
     with pytest.raises(ValueError, match="same name: v"):
         hf.train.Saver([v, v])
@@ -450,3 +450,29 @@ def test_training_goes_on_while_a_checkpoint_is_written(tmp_path):
         reader = hf.train.NewCheckpointReader(path)
         for name in reader.get_variable_to_shape_map():
             reader.get_tensor(name)  # the checksums are right
+
+
+def test_own_state_without_a_device(tmp_path):
+    """The op of a saveable may be any object; its tensors say where the state is."""
+    from hpcflow.python.training.saver import BaseSaverBuilder
+
+    class Table(BaseSaverBuilder.SaveableObject):
+        def __init__(self, variable):
+            self.variable = variable
+            spec = BaseSaverBuilder.SaveSpec(variable.value(), "", "table-values")
+            super().__init__(self, [spec], "table")
+
+        def restore(self, restored_tensors, restored_shapes):
+            return hf.assign(self.variable, restored_tensors[0])
+
+    a = hf.Variable([1.0], name="a")
+    table = Table(a)
+    saver = hf.train.Saver({"table": table})
+    path = str(tmp_path / "m")
+    with initialized() as session:
+        saver.save(session, path)
+        session.run(a.assign([0.0]))
+        saver.restore(session, path)
+        assert session.run(a).tolist() == [1]
+    with pytest.raises(ValueError, match="restored with two names: table and twice"):
+        hf.train.Saver({"table": table, "twice": table})

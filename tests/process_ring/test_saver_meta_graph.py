@@ -238,3 +238,16 @@ def test_contexts_of_loops_and_conditionals(tmp_path):
         got = session.run([y, hf.gradients(y, x)[0]], {x: [0.3, 0.9]})
         for a, b in zip(got, wanted):
             np.testing.assert_array_equal(a, b)
+
+
+def test_messages_of_any_type_travel(tmp_path):
+    from google.protobuf.any_pb2 import Any
+
+    packed = Any()
+    packed.Pack(hf.constant(1).op.node_def)
+    hf.add_to_collection("packed", packed)
+    path = str(tmp_path / "m")
+    hf.train.export_meta_graph(path)
+    with hf.Graph().as_default():
+        hf.train.import_meta_graph(path)
+        assert hf.get_collection("packed") == [packed]

@@ -129,9 +129,12 @@ def test_the_state_file(tmp_path):
     assert list(proto.all_model_checkpoint_paths) == ["a", "/abs", "b"]
     with pytest.raises(RuntimeError, match="conflicts with path used for checkpoint state"):
         hf.train.update_checkpoint_state(directory, str(tmp_path / "checkpoint"))
-    for text in ("model_checkpoint_path: 3", "", "\0"):
+    for text in ("model_checkpoint_path: 3", "\0"):
         (tmp_path / "checkpoint").write_text(text)
         assert hf.train.get_checkpoint_state(directory) is None
+    (tmp_path / "checkpoint").write_text("")
+    with pytest.raises(ValueError, match="Invalid checkpoint state"):
+        hf.train.get_checkpoint_state(directory)
     assert hf.train.get_checkpoint_state(str(tmp_path / "absent")) is None
 
 

@@ -28,6 +28,31 @@ class ProgramTest(hf.test.TestCase):
         self.assertEqual(hf.get_default_graph().seed, 87654321)
         self.assertAllEqual(self.evaluate([hf.constant(1), hf.constant(2)]), [1, 2])
 
+    def test_kinds_of_sessions(self):
+        variable = hf.Variable(2.0)
+        with self.cached_session() as first:
+            first.run(variable.initializer)
+        self.assertAllEqual(self.evaluate(variable), 2.0)
+        with self.session() as second:
+            self.assertIs(second.graph, hf.get_default_graph())
+            with self.assertRaises(hf.errors.FailedPreconditionError):
+                self.evaluate(variable)
+
+    def test_more_comparisons(self):
+        self.assertAllGreater([1, 2], 0)
+        self.assertAllGreaterEqual([1, 2], 1)
+        self.assertAllLess([1, 2], 3)
+        self.assertAllLessEqual([1, 2], 2)
+        self.assertAllInRange([1, 2], 1, 2)
+        self.assertAllInSet([1, 2, 1], {1, 2, 3})
+        self.assertNotAllClose([1.0], [1.1])
+        self.assertNotAllEqual([1, 2], [1, 3])
+        for wrong in (lambda: self.assertAllInRange([1, 2], 1, 2, open_upper_bound=True),
+                      lambda: self.assertAllInSet([4], {1}),
+                      lambda: self.assertNotAllClose([1.0], [1.0]),
+                      lambda: self.assertNotAllEqual([1], [1])):
+            self.assertRaises(AssertionError, wrong)
+
     def test_comparisons(self):
         self.assertAllClose([1.0, np.nan], [1.0 + 1e-8, np.nan])
         self.assertAllClose({"a": [1, 2]}, {"a": np.array([1, 2])})

@@ -94,6 +94,7 @@ def test_reports(session):
     session.run(w.initializer)
     assert session.run(report).shape == (0,)
     session.run(check)
+    session.run(check.op)
 
 
 def test_reports_without_variables(session):
