@@ -19,6 +19,7 @@ import evaluate
 import report
 from arrays import load, save
 from case import Case, encode
+from damage import damaged
 from table import Table
 
 SEED = 7
@@ -33,6 +34,8 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--ops", default="", metavar="REGEX", help="only ops of these types")
     parser.add_argument("--sample", default="pinned", choices=["pinned", "all"],
                         help="each case in one form (default), or in all, with second derivatives")
+    parser.add_argument("--damaged", action="store_true",
+                        help="only valid cases with one input changed: both must refuse them")
     parser.add_argument("--seed", type=int, default=SEED, help=f"of the inputs (default: {SEED})")
     parser.add_argument("--notes", action="store_true", help="also print what is no failure")
     parser.add_argument("--keep", metavar="DIRECTORY", help="keep the files of the cases here")
@@ -64,12 +67,14 @@ def main() -> int:
         import families  # noqa: F401 - fills the table
 
         cases = Table(ops, arguments.seed, arguments.sample == "all", arguments.ops).fill()
+        if arguments.damaged:
+            cases = damaged(cases, arguments.seed)
         chunks = write_cases(cases, directory)
         records = evaluate.run_both(peer, directory, chunks)
         summary = report.Report(ops, arguments.notes)
         for case, ours, theirs in zip(cases, records["hpcflow"], records["reference"]):
             summary.add(case, ours, theirs)
-        if not arguments.ops:
+        if not arguments.ops and not arguments.damaged:
             evaluate.run_programs(peer, directory)
             summary.add_programs(directory)
             summary.list_uncovered(cases)
