@@ -43,7 +43,7 @@ ALLOWED: dict[str, set[str]] = {
     "kernels": {"resources", "storage"},
     **dict.fromkeys(GRADIENTS, CORE),
     **dict.fromkeys(USERS, CORE | GRADIENTS),
-    "compiler": CORE | {"kernels.registry"},
+    "compiler": CORE | {"kernels.registry", "kernels.input_shapes"},
     "simulator": CORE | {"compiler"},
     "runtime": CORE | GRADIENTS | USERS | BELOW_RUNTIME,
 }

@@ -27,6 +27,7 @@ from hpcflow.compiler.ir import (
 )
 from hpcflow.compiler.translate import ALIASES, NOTHING, Bound
 from hpcflow.errors import UnimplementedError
+from hpcflow.kernels.input_shapes import checked
 from hpcflow.kernels.registry import (
     RESOURCE,
     Kernel,
@@ -191,7 +192,7 @@ def instantiate(node: Node, kernel: Kernel, device: Any, context: Any, constants
         node.name, node.type, node.attrs, device, [s.dtypes[i].base_dtype for s, i in node.inputs],
         node.dtypes, [s.dims[i] for s, i in node.inputs], node.dims, constants, context, node.op)
     try:
-        function = kernel.factory(kernel_node)
+        function = checked(kernel_node, kernel, kernel.factory(kernel_node))
     except Exception as e:  # noqa: BLE001  (whatever it is, it is about this node)
         error = explain(e, node, [], node.device)
         if kernel.mode == RESOURCE:

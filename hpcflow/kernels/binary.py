@@ -178,6 +178,9 @@ def _broadcast_to(node: KernelNode) -> Any:
     def run(x: Any, shape: Any, out: Any = None) -> Any:
         if out is None:
             out = xp.empty(tuple(shape.tolist()) if dims is None else dims, dtype)
+        if x.ndim > out.ndim:
+            raise invalid(f"a value of shape {list(x.shape)} cannot be broadcast to shape "
+                          f"{list(out.shape)}")
         out[...] = x
         return out
 

@@ -61,6 +61,8 @@ def _as_rows(compute: Callable[[Any], Any]) -> Callable[[Any], Any]:
             return compute(x)
         if not x.ndim:
             raise invalid("logits must have at least one dimension")
+        if not x.size:
+            return x.copy()
         return compute(x.reshape(-1, x.shape[-1])).reshape(x.shape)
 
     return run

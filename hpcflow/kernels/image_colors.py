@@ -13,7 +13,9 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 
 def _check_colors(x: Any, error: Callable = FailedPreconditionError) -> None:
-    if x.ndim < 1 or x.shape[-1] != 3:
+    if not x.ndim:
+        raise invalid("images must have at least one dimension, got a scalar")
+    if x.shape[-1] != 3:
         raise error(None, None, "images must have 3 channels in the last dimension, got shape "
                     f"{list(x.shape)}")
 

@@ -98,8 +98,8 @@ def concat_v2(node: KernelNode) -> Callable:
     """The values (all inputs but the last) along the axis (the last)."""
     axis, concatenate = node.constant(len(node.input_dims) - 1), node.xp.concatenate
     if axis is None:
-        return lambda *inputs, out=None: _concat(concatenate, inputs[:-1], int(inputs[-1]), out)
-    position = int(axis)
+        return lambda *inputs, out=None: _concat(concatenate, inputs[:-1], _number(inputs[-1]), out)
+    position = _number(axis)
 
     def run(*inputs: Any, out: Any = None) -> Any:
         try:
@@ -114,7 +114,7 @@ def concat_v2(node: KernelNode) -> Callable:
 def concat(node: KernelNode) -> Callable:
     """The values along the axis, which comes first."""
     concatenate = node.xp.concatenate
-    return lambda axis, *values, out=None: _concat(concatenate, values, int(axis), out)
+    return lambda axis, *values, out=None: _concat(concatenate, values, _number(axis), out)
 
 
 @kernel("ParallelConcat", fresh=True, accepts_out=True)
@@ -127,6 +127,13 @@ def parallel_concat(node: KernelNode) -> Callable:
 for _op_type, _factory in (("ConcatV2", concat_v2), ("Concat", concat),
                            ("ParallelConcat", parallel_concat)):
     also_strings(_op_type)(_factory)
+
+
+def _number(axis: Any) -> int:
+    """An axis, which may also be a vector of one element."""
+    if np.size(axis) != 1 or np.ndim(axis) > 1:
+        raise invalid(f"the dimension must be a scalar, got shape {list(np.shape(axis))}")
+    return int(np.reshape(axis, ()))
 
 
 def _concat(concatenate: Callable, values: tuple, axis: int, out: Any) -> Any:
@@ -186,7 +193,7 @@ def split(node: KernelNode) -> Callable:
     """Views of equal parts."""
     number, axis, dims = node.attr("num_split"), node.constant(0), node.static_dims(1)
     if number == 1:
-        return lambda axis, x: x
+        return lambda axis, x: x if _checked_axis(x.shape, int(axis)) >= 0 else None
     if axis is not None and dims is not None:
         indices = _equal_parts(dims, int(axis), number)
         return lambda _, x: tuple([x[index] for index in indices])
@@ -225,12 +232,12 @@ def split_v(node: KernelNode) -> Callable:
     """Views of parts of the given sizes."""
     sizes, axis, dims = node.constant(1), node.constant(2), node.static_dims(0)
     if len(node.output_dtypes) == 1:
-        return lambda x, sizes, axis: x[_sized_parts(x.shape, sizes.tolist(), int(axis))[0]]
+        return lambda x, sizes, axis: x[_sized_parts(x.shape, sizes.tolist(), _number(axis))[0]]
     if sizes is not None and axis is not None and dims is not None:
-        indices = _sized_parts(dims, sizes.tolist(), int(axis))
+        indices = _sized_parts(dims, sizes.tolist(), _number(axis))
         return lambda x, *_: tuple([x[index] for index in indices])
     return lambda x, sizes, axis: tuple([
-        x[index] for index in _sized_parts(x.shape, sizes.tolist(), int(axis))])
+        x[index] for index in _sized_parts(x.shape, sizes.tolist(), _number(axis))])
 
 
 def _sized_parts(dims: tuple, sizes: list[int], axis: int) -> list[tuple]:

@@ -177,6 +177,9 @@ def mirror_pad_grad(node: KernelNode) -> Callable:
 
     def run(grad: Any, paddings: Any) -> Any:
         out = grad
+        if len(paddings) != grad.ndim or (paddings < 0).any():
+            raise invalid(f"paddings must be {grad.ndim} pairs of numbers that are not negative, "
+                          f"got {paddings.tolist()}")
         for axis, (before, after) in enumerate(paddings.tolist()):
             out = _fold(out, axis, before, after, offset)
         return out.copy() if out is grad else out

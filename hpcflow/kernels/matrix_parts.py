@@ -87,6 +87,8 @@ def diag(node: KernelNode) -> Callable:
     xp, dtype = node.xp, node.np_dtype()
 
     def run(diagonal: Any) -> Any:
+        if not diagonal.ndim:
+            raise invalid("the diagonal must have at least one dimension, got a scalar")
         n = diagonal.size
         out = xp.zeros(n * n, dtype)
         out[:: n + 1] = diagonal.reshape(-1)

@@ -58,6 +58,9 @@ def _roll(node: KernelNode) -> Any:
 
     def run(x: Any, shift: Any, axis: Any) -> Any:
         axes = [int(a) for a in np.ravel(axis)]
+        if np.ndim(axis) > 1 or np.shape(axis) != np.shape(shift):
+            raise invalid("shift and axis must be scalars or vectors of one size, got shapes "
+                          f"{list(np.shape(shift))} and {list(np.shape(axis))}")
         if len(axes) != np.size(shift) or any(not -x.ndim <= a < x.ndim for a in axes):
             raise invalid(f"shifts {np.ravel(shift).tolist()} along axes {axes} do not fit shape "
                           f"{list(x.shape)}")
@@ -230,7 +233,7 @@ def _string_strip(node: KernelNode) -> Any:
 def _string_case(node: KernelNode) -> Any:
     name = "lower" if node.op_type == "StringLower" else "upper"
     if node.attr("encoding") == b"utf-8":
-        return lambda text: _each(lambda s: getattr(s.decode(), name)().encode(), text)
+        return lambda text: _each(lambda s: getattr(s.decode(errors="replace"), name)().encode(), text)
     return lambda text: _each(lambda s: getattr(s, name)(), text)
 
 

@@ -101,6 +101,9 @@ def _decode_csv(node: KernelNode) -> Callable:
 
     def decode(records: Any, *defaults: Any) -> Any:
         for index, default in enumerate(defaults):
+            if np.ndim(default) > 1:
+                raise invalid(f"Each record default should be at most rank 1, but that of field "
+                              f"{index} has shape {list(np.shape(default))}")
             if np.size(default) > 1:
                 raise invalid(f"There should only be 1 default per field but field {index} has "
                               f"{np.size(default)}")
@@ -242,15 +245,26 @@ def _parse_sequence_example(node: KernelNode) -> Callable:
         if np.ndim(serialized):
             raise invalid("The serialized example must be a scalar, got shape "
                           f"{format_shape(np.shape(serialized))}")
+        if np.ndim(may_miss) != 1:
+            raise invalid("feature_list_dense_missing_assumed_empty must be a vector, got shape "
+                          f"{format_shape(np.shape(may_miss))}")
+        if any(np.ndim(key) for key in rest[:sum(map(len, kinds))]):
+            raise invalid("Each key must be a scalar")
         inputs = iter(rest)
         keys = [[as_bytes(next(inputs)).decode(errors="replace") for _ in types]
                 for types in kinds]
         defaults = [next(inputs) for _ in kinds[1]]
         named = next(inputs)
+        if np.ndim(named):
+            raise invalid(f"debug_name must be a scalar, got shape {format_shape(np.shape(named))}")
         name = as_bytes(named).decode(errors="replace") if np.size(named) == 1 else ""
         name = name or "<unknown>"
         example = parse_message("EncodedSequenceExample", as_bytes(serialized),
                                 f"the sequence example (name: {name})")
+        for default, shape in zip(defaults, context_shapes, strict=True):
+            if np.size(default) and np.shape(default) != tuple(shape.as_list()):
+                raise invalid(f"a default has shape {format_shape(np.shape(default))}, the feature "
+                              f"{format_shape(tuple(shape.as_list()))}")
         context, lists = example.context.feature, example.feature_lists.feature_list
         empty = set(_texts(flat(may_miss)))
 

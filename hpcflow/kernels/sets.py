@@ -34,6 +34,8 @@ def _dense_rows(x: Any) -> tuple:
 def _sparse_rows(parts: tuple, validate: bool, what: str) -> tuple:
     """As :func:`_dense_rows`, of a sparse tensor."""
     indices, values, shape = parts
+    if np.any(shape < 0):
+        raise invalid(f"{what}shape must not be negative, got {shape.tolist()}")
     check_sparse(indices, values, shape, what)
     if validate and not is_sorted(keys_of(indices, shape)):
         raise invalid(f"{what}indices are out of order")

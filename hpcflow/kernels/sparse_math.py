@@ -237,6 +237,10 @@ def _softmax(node: KernelNode) -> Callable:
 
 def _kept_dimensions(shape: Any, axes: Any) -> list[int]:
     """The dimensions that stay."""
+    if np.ndim(axes) > 1:
+        raise invalid(f"reduction_axes must be a scalar or a vector, got {list(np.shape(axes))}")
+    if np.any(shape < 0):
+        raise invalid(f"the shape must not be negative, got {shape.tolist()}")
     axes, rank = np.asarray(axes).reshape(-1).tolist(), len(shape)
     wrong = [a for a in axes if not -rank <= a < rank]
     if wrong:

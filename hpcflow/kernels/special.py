@@ -16,10 +16,12 @@ def _in_double(function: Callable) -> Callable:
     """A factory for a function of arrays of doubles."""
 
     def factory(node: KernelNode) -> Callable:
-        dtype = node.np_dtype()
+        dtype, same_shapes = node.np_dtype(), node.op_type == "Betainc"
 
         def run(*inputs: Any) -> Any:
             try:
+                if same_shapes and len({np.shape(x) for x in inputs if np.ndim(x)}) > 1:
+                    raise ValueError("only scalars broadcast")
                 result = function(*(np.asarray(x, np.float64) for x in inputs))
             except ValueError as e:
                 raise _shapes_do_not_fit(inputs) from e

@@ -21,6 +21,10 @@ NO_KERNEL = ("No OpKernel was registered", "Could not find device for node",
              "has no op", "Unhandled data type")
 
 
+# Damaged data that the reference does not look at are refused with these.
+REFUSALS = ("InvalidArgumentError", "FailedPreconditionError", "ValueError")
+
+
 @dataclass
 class Verdict:
     """The outcome of a case: `error` is the largest one, in units of epsilon."""
@@ -46,6 +50,10 @@ def judge(case: Case, ours: dict, theirs: dict) -> Verdict:
     """Compare two records, each with its arrays under ``arrays``."""
     verdict = Verdict(case)
     mine, other = ours["error"], theirs["error"]
+    if case.damaged and other is not None and other[0] in ("Died", "UnicodeDecodeError"):
+        if mine is not None and mine[0] not in REFUSALS:
+            verdict.fail(f"where the reference ends its process: {mine}")
+        return verdict
     if other is not None and lacks_kernel(other):
         verdict.status = "unserved"
         if mine is not None and mine[0] == "Died":
@@ -81,6 +89,12 @@ def compare_errors(verdict: Verdict, ours: dict, theirs: dict) -> None:
         # The reference may lack a gradient, or the gradient of one, that we have.
         if mine is None and theirs["stage"] == "gradient" and not verdict.case.bad:
             verdict.notes.append(f"only the reference refuses the gradient: {other}")
+            return
+        if verdict.case.damaged and mine is None and theirs["stage"] == "build":
+            verdict.notes.append(f"the reference builds it of known shapes only: {other}")
+            return
+        if verdict.case.damaged and who == "ours" and mine[0] in REFUSALS:
+            verdict.notes.append(f"the reference computes something of it: {mine}")
             return
         verdict.fail(f"only {who} refuses it ({record['stage']}): {record['error']}")
     elif _class(mine) != _class(other):

@@ -20,7 +20,8 @@ def damaged(cases: list[Case], seed: int) -> list[Case]:
     """Some cases of each op with each of their inputs damaged in each way."""
     chosen: dict[str, list[Case]] = {}
     for case in cases:
-        if case.check == "values" and not case.bad and case.reference is None and _is_small(case):
+        drawn = case.attrs.get("uniform_noise")  # around the image
+        if case.check == "values" and not drawn and not case.bad and case.reference is None and _is_small(case):
             chosen.setdefault(case.op, []).append(case)
     found = []
     for op, candidates in chosen.items():
@@ -61,7 +62,7 @@ def _variants(case: Case) -> Iterator[Case]:
 
 def _with(case: Case, name: str, value: Any, label: str) -> Case:
     return replace(case, inputs={**case.inputs, name: value}, label=f"{name} {label}", gradient=0,
-                   form="unknown")
+                   form="unknown", damaged=True)
 
 
 def _shorter(array: np.ndarray) -> np.ndarray | None:
