@@ -233,7 +233,8 @@ def _string_strip(node: KernelNode) -> Any:
 def _string_case(node: KernelNode) -> Any:
     name = "lower" if node.op_type == "StringLower" else "upper"
     if node.attr("encoding") == b"utf-8":
-        return lambda text: _each(lambda s: getattr(s.decode(errors="replace"), name)().encode(), text)
+        change = getattr(str, name)
+        return lambda text: _each(lambda s: change(s.decode(errors="replace")).encode(), text)
     return lambda text: _each(lambda s: getattr(s, name)(), text)
 
 

@@ -64,7 +64,8 @@ def _select_strings(node: KernelNode) -> Any:
     def run(condition: Any, t: Any, e: Any) -> Any:
         if not condition.ndim and _text_shape(t) == _text_shape(e):
             return t if condition else e
-        if not condition.ndim or _text_shape(t) != _text_shape(e) or condition.shape[0] != _text_shape(t)[0]:
+        if not condition.ndim or _text_shape(t) != _text_shape(e) or (
+                condition.shape[0] != _text_shape(t)[0]):
             raise invalid(f"the condition's shape {list(condition.shape)} does not fit values of "
                           f"shapes {list(_text_shape(t))} and {list(_text_shape(e))}")
         extra = t.ndim - condition.ndim

@@ -20,8 +20,9 @@ def damaged(cases: list[Case], seed: int) -> list[Case]:
     """Some cases of each op with each of their inputs damaged in each way."""
     chosen: dict[str, list[Case]] = {}
     for case in cases:
-        drawn = case.attrs.get("uniform_noise")  # around the image
-        if case.check == "values" and not drawn and not case.bad and case.reference is None and _is_small(case):
+        if case.bad or case.reference is not None or case.attrs.get("uniform_noise"):
+            continue
+        if case.check == "values" and _is_small(case):
             chosen.setdefault(case.op, []).append(case)
     found = []
     for op, candidates in chosen.items():
