@@ -1,5 +1,6 @@
 """fuse_layers: a convolution, its bias and its relu are computed in one pass over the result, and
-a pooling tells its gradient where the maxima are.
+a pooling tells its gradient where the maxima are, and the gradient of a local response normalization
+that it gets the result of just that.
 
 What is fetched, or read by anybody else, stays a value of its own.
 """
@@ -14,11 +15,13 @@ from hpcflow.graph.opdef import get_op_def
 
 
 def fuse_layers(graph: StepGraph) -> None:
-    """Join convolutions with what follows them, and poolings with their gradients."""
+    """Join convolutions with what follows them, and ops with their gradients."""
     _fuse_convolutions(graph)
     for node in graph.nodes:
         if node.type == "MaxPoolGrad":
             _share_places(node)
+        elif node.type == "LRNGrad":
+            _recognize_response(node)
 
 
 def _fuse_convolutions(graph: StepGraph) -> None:
@@ -81,6 +84,22 @@ def _share_places(gradient: Node) -> None:
         pool.dtypes, pool.dims = [float32, uint8], [pool.dims[0], None]
     _become(gradient, "_MaxPoolGrad", attrs)
     gradient.inputs = [*gradient.inputs, (pool, 1)]
+
+
+# ---------------------------------------------------------------- local responses
+
+_RESPONSE_ATTRS = ("T", "depth_radius", "bias", "alpha", "beta")
+
+
+def _recognize_response(gradient: Node) -> None:
+    """Let `gradient` compute from the input alone, if what it gets beside is its LRN."""
+    response, _ = gradient.inputs[2]
+    attrs = {name: response.attrs.get(name) for name in _RESPONSE_ATTRS}
+    if (response.type == "LRN" and response.dtypes[0] is float32
+            and response.inputs[0] == gradient.inputs[1]
+            and device_type(gradient.device) == "CPU"
+            and attrs == {name: gradient.attrs.get(name) for name in _RESPONSE_ATTRS}):
+        _become(gradient, "_LRNGrad", attrs)
 
 
 def _become(node: Node, op_type: str, attrs: dict[str, Any]) -> None:

@@ -95,6 +95,7 @@ def lrn(node: KernelNode) -> Callable:
     return in_float32(node, run)
 
 
+@kernel("_LRNGrad", device="CPU", fresh=True)
 @kernel("LRNGrad", fresh=True)
 def lrn_grad(node: KernelNode) -> Callable:
     """dy norm^-beta - 2 alpha beta x Σ dy y / norm."""

@@ -16,8 +16,13 @@ register_op("_MaxPool", "input: T", "output: T; places: uint8", f"T: {{float}}; 
             shape=unknown)
 register_op("_MaxPoolGrad", "orig_input: T; orig_output: T; grad: T; places: uint8", "output: T",
             f"T: {{float}}; {_POOL}", shape=unchanged)
+# LRNGrad whose output_image is known to be the LRN of its input_image.
+register_op("_LRNGrad", "input_grads: T; input_image: T; output_image: T", "output: T",
+            "T: {float}; depth_radius: int; bias: float; alpha: float; beta: float",
+            shape=unchanged)
 # var -= alpha * MatMul(a, b)
 register_op("_MatMulGradientDescent", "var: Ref(T); alpha: T; a: T; b: T", "out: Ref(T)",
             "T: {float}; transpose_a: bool; transpose_b: bool", shape=unchanged)
 
-not_differentiable("_ConvBias", "_MaxPool", "_MaxPoolGrad", "_MatMulGradientDescent")
+not_differentiable("_ConvBias", "_MaxPool", "_MaxPoolGrad", "_LRNGrad",
+                   "_MatMulGradientDescent")

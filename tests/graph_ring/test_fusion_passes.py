@@ -97,6 +97,21 @@ def test_a_gradient_of_another_pooling_stays():
     assert {"MaxPool", "MaxPoolGrad"} <= set(fused(other))
 
 
+def test_the_gradient_of_a_response_is_recognized():
+    x = hf.placeholder(hf.float32, [2, 4, 4, 16])
+    y = hf.nn.lrn(x, 2, beta=0.75)
+    assert "_LRNGrad" in fused(hf.gradients(y * y, [x])[0])
+
+
+def test_the_gradient_of_another_response_stays():
+    """Also of one with other numbers."""
+    x = hf.placeholder(hf.float32, [2, 4, 4, 16])
+    y, options = hf.nn.lrn(x, 2, beta=0.75), {"bias": 1.0, "alpha": 1.0, "beta": 0.75}
+    for inputs, radius in [((x, x, x * 2), 2), ((x, x, y), 1), ((x, x * 2, y), 2)]:
+        other = hf.raw_ops.LRNGrad(*inputs, depth_radius=radius, **options)
+        assert "LRNGrad" in fused(other)
+
+
 def descent(rows=400, columns=300, more=None):
     x = hf.constant(np.ones((8, rows), np.float32))
     w = hf.Variable(hf.ones([rows, columns]))

@@ -159,7 +159,7 @@ def test_batch_norm(training, layout, channels, monkeypatch):
 def test_products(flips, order, monkeypatch):
     """Large enough for the library; the factors lie in memory in several ways."""
     a, b = (normal(*(dims[::-1] if flip else dims))
-            for dims, flip in zip([(200, 150), (150, 130)], flips))
+            for dims, flip in zip([(210, 160), (160, 140)], flips))
     arranged = {"C": np.copy, "F": np.asfortranarray, "part": lambda x: np.pad(x, 3)[3:-3, 3:-3],
                 "every second": lambda x: np.repeat(x, 2, 1)[:, ::2]}[order]
 
@@ -167,6 +167,45 @@ def test_products(flips, order, monkeypatch):
         return hf.matmul(x, y, *flips)
 
     alike(build, arranged(a), arranged(b), monkeypatch=monkeypatch)
+
+
+@needs_library
+@pytest.mark.parametrize("op", [raw_ops.BatchMatMul, raw_ops.BatchMatMulV2])
+@pytest.mark.parametrize("flips", [(False, False), (False, True), (True, False), (True, True)])
+def test_batches_of_products(flips, op, monkeypatch):
+    a, b = (normal(2, 5, *(dims[::-1] if flip else dims))
+            for dims, flip in zip([(90, 80), (80, 70)], flips))
+
+    def build(x, y):
+        return op(x, y, adj_x=flips[0], adj_y=flips[1])
+
+    alike(build, a, b, monkeypatch=monkeypatch)
+    alike(build, a.astype(np.float16), b.astype(np.float16), monkeypatch=monkeypatch)
+    alike(build, a.swapaxes(0, 1)[:, ::-1], b.swapaxes(0, 1), monkeypatch=monkeypatch)
+
+
+@needs_library
+def test_batches_that_do_not_fit(monkeypatch):
+    """Broadcast batches are NumPy's; bad factors are errors in its words."""
+    alike(raw_ops.BatchMatMulV2, normal(5, 60, 50), normal(3, 5, 50, 190), monkeypatch=monkeypatch)
+    with pytest.raises(hf.errors.InvalidArgumentError, match="inner dimensions differ"):
+        run(raw_ops.BatchMatMul, normal(9, 90, 80), normal(9, 70, 90))
+    with pytest.raises(hf.errors.InvalidArgumentError, match="batch dimensions differ"):
+        run(raw_ops.BatchMatMul, normal(9, 90, 80), normal(8, 80, 90))
+
+
+@needs_library
+@pytest.mark.parametrize("beta", [0.75, 0.5])
+@pytest.mark.parametrize("channels", [3, 20, 32])
+@pytest.mark.parametrize("radius", [0, 2, 5, 8])
+def test_local_response(radius, channels, beta, monkeypatch):
+    """Also of 0.5, which the library computes by its reference alone and NumPy therefore does."""
+    def build(x, dy):
+        y = hf.nn.lrn(x, radius, bias=1.5, alpha=0.2, beta=beta)
+        return [y, *hf.gradients(y, [x], [dy])]
+
+    dims = 2, 4, 3, channels
+    alike(build, normal(*dims), normal(*dims), monkeypatch=monkeypatch)
 
 
 @needs_library

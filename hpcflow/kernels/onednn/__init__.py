@@ -3,4 +3,4 @@
 Nothing is loaded before the first kernel is made.
 """
 
-from hpcflow.kernels.onednn import batch_norm, convolution, fused, pooling, products
+from hpcflow.kernels.onednn import batch_norm, convolution, fused, pooling, products, response

@@ -63,6 +63,7 @@ _SIGNATURES: dict[str, list] = {
         [_OUT, _ENGINE, _KIND, _KIND, _MD, _MD, _DIMS, *_WINDOW, _ATTR],
     "pooling_backward_primitive_desc_create":
         [_OUT, _ENGINE, _KIND, _MD, _MD, _DIMS, *_WINDOW, _PD, _ATTR],
+    "matmul_primitive_desc_create": [_OUT, _ENGINE, _MD, _MD, _MD, _MD, _ATTR],
     "lrn_forward_primitive_desc_create":
         [_OUT, _ENGINE, _KIND, _KIND, _MD, _MD, c_int64, c_float, c_float, c_float, _ATTR],
     "lrn_backward_primitive_desc_create":

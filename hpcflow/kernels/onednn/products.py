@@ -1,13 +1,20 @@
-"""Products of large matrices by oneDNN's sgemm, which needs no primitive; small ones by BLAS."""
+"""Products of large matrices by oneDNN; small ones by BLAS.
+
+Its sgemm needs no primitive. The primitive is faster where the second factor is transposed, and
+takes whole batches.
+"""
 
 from __future__ import annotations
 
+import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hpcflow import blas
+from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, kernel
@@ -48,6 +55,29 @@ def multiply(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
         raise OneDNNError(f"dnnl_sgemm failed with status {status}")
 
 
+@functools.lru_cache(maxsize=1024)
+def _product(lib: Library, batch: int, m: int, k: int, n: int, flip_a: bool,
+             flip_b: bool) -> p.Primitive | None:
+    """``out = a @ b`` in every matrix of a batch, factors transposed as asked; None without one."""
+
+    def matrices(rows: int, columns: int, flip: bool) -> p.Description:
+        steps = (1, rows) if flip else (columns, 1)
+        return p.Description(lib, (batch, rows, columns), (rows * columns, *steps))
+
+    a, b, out = matrices(m, k, flip_a), matrices(k, n, flip_b), matrices(m, n, False)
+    try:
+        desc = lib.create("matmul_primitive_desc_create", lib.engine, a.handle, b.handle, None,
+                          out.handle, lib.attr)
+        return p.Primitive(lib, desc, [(p.SRC, a), (p.WEIGHTS, b), (p.DST, out)])
+    except OneDNNError:
+        return None
+
+
+def _run_product(product: p.Primitive, a: Any, b: Any, out: Any) -> None:
+    a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
+    product(a.ctypes.data, b.ctypes.data, out.ctypes.data)
+
+
 @kernel("MatMul", device="CPU", types={"T": TYPES}, priority=10, fresh=True)
 def _matmul(node: KernelNode) -> Callable:
     lib, plain = load(), numpy_kernel(node)
@@ -63,7 +93,36 @@ def _matmul(node: KernelNode) -> Callable:
         if k != inner or not is_large(m, k, n):
             return plain(a, b)
         out = np.empty((m, n), np.float32)
-        multiply(lib, a, b, flip_a, flip_b, out)
+        product = _product(lib, 1, m, k, n, flip_a, flip_b) if flip_b else None
+        if product is None:
+            multiply(lib, a, b, flip_a, flip_b, out)
+        else:
+            _run_product(product, a, b, out)
+        return out
+
+    return in_float32(node, run)
+
+
+@kernel("BatchMatMul", "BatchMatMulV2", device="CPU", types={"T": TYPES}, priority=10, fresh=True)
+def _batch_matmul(node: KernelNode) -> Callable:
+    lib, plain = load(), numpy_kernel(node)
+    if lib is None:
+        return plain
+    flip_a, flip_b = bool(node.attr("adj_x")), bool(node.attr("adj_y"))
+
+    def run(a: Any, b: Any) -> Any:
+        if a.ndim < 3 or a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2]:
+            return plain(a, b)  # which repeats matrices, or says what is wrong
+        batch = math.prod(a.shape[:-2])
+        k, m = a.shape[-2:] if flip_a else a.shape[:-3:-1]
+        n, inner = b.shape[-2:] if flip_b else b.shape[:-3:-1]
+        if k != inner or batch < 2 or not is_large(batch * m, k, n):
+            return plain(a, b)
+        product = _product(lib, batch, m, k, n, flip_a, flip_b)
+        if product is None:
+            return plain(a, b)
+        out = np.empty((*a.shape[:-2], m, n), np.float32)
+        _run_product(product, a, b, out)
         return out
 
     return in_float32(node, run)
