@@ -1,6 +1,6 @@
 """fuse_layers: a convolution, its bias and its relu are computed in one pass over the result, and
-a pooling tells its gradient where the maxima are, and the gradient of a local response normalization
-that it gets the result of just that.
+a pooling tells its gradient where the maxima are, and the gradient of a local response
+normalization knows that it gets the result of just that.
 
 What is fetched, or read by anybody else, stays a value of its own.
 """

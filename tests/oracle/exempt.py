@@ -13,8 +13,8 @@ _BY_SAVER = "reads or writes checkpoints, each library in its own format; Saver 
 EXEMPT: dict[str, str] = {
     **dict.fromkeys(("_CheckpointCommit", "_CheckpointCreate", "_CheckpointRead",
                      "_CheckpointWrite", "_Feed", "_Fetch", "_FetchOp", "_VariableSnapshot",
-                     "_HandleSnapshot", "_QueueReopen", "_Arg", "_ConvBias", "_LoopGate", "_LRNGrad",
-                     "_MatMulGradientDescent", "_MaxPool", "_MaxPoolGrad"), _OWN),
+                     "_HandleSnapshot", "_QueueReopen", "_Arg", "_ConvBias", "_LoopGate",
+                     "_LRNGrad", "_MatMulGradientDescent", "_MaxPool", "_MaxPoolGrad"), _OWN),
     "TensorArrayScatter": "has the kernel of TensorArrayScatterV2, which is compared",
     **dict.fromkeys(("MpiAllgather", "MpiAllreduce", "MpiAllreduceSlices", "MpiAlltoall",
                      "MpiBarrier", "MpiBroadcast", "MpiRank", "MpiReduceScatter"), _MPI),
