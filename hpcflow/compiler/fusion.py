@@ -4,19 +4,32 @@ The call is tried first: ``w = f(inputs)``. It runs the compiled loop when there
 and over large arrays the same kernels block by block on all cores, so that intermediate values stay
 in cache. Otherwise it returns None, and the lines run as they are: small arrays gain nothing from
 blocks, and an error is raised by the line that it belongs to. All three give the same bits.
+
+What only a training update reads, as its gradient, is not computed by the call but handed on as a
+``Deferred``: the update computes it in the blocks, or in the loop, in which it reads it.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from hpcflow import jit, threads
-from hpcflow.compiler.translate import FUSED, FUSED_END, OPERATOR, Line, Translation
+from hpcflow.compiler.ir import device_type
+from hpcflow.compiler.translate import (
+    FUSED,
+    FUSED_END,
+    ITEM,
+    OPERATOR,
+    READ,
+    Line,
+    Translation,
+)
+from hpcflow.deferred import Deferred, Steps
 from hpcflow.kernels.registry import SYNC
 
 _FEWEST, _MOST = 3, 200  # lines that are worth a call; lines of which the loop compiles quickly
@@ -42,15 +55,15 @@ def fuse(program: Translation) -> None:
             uses[name] = uses.get(name, 0) + 1
     result: list[Line] = []
     group: list[Line] = []
-    for line in program.lines:
+    for index, line in enumerate(program.lines):
         if not _joins(line, group):
-            result += _closed(program, group, uses)
+            result += _closed(program, group, uses, program.lines[index:])
             group = []
         if _joins(line, group):
             group.append(line)
         else:
             result.append(line)
-    program.lines = result + _closed(program, group, uses)
+    program.lines = result + _closed(program, group, uses, [])
 
 
 def _joins(line: Line, group: list[Line]) -> bool:
@@ -87,7 +100,8 @@ def _compiles(line: Line) -> bool:
         function.__name__, line.node.dtypes[0].name)
 
 
-def _closed(program: Translation, group: list[Line], uses: dict[str, int]) -> list[Line]:
+def _closed(program: Translation, group: list[Line], uses: dict[str, int],
+            following: list[Line]) -> list[Line]:
     """The lines of `group`, with a call before them if that is worth it."""
     if not group or not _is_worth_it(group):
         return group
@@ -108,10 +122,27 @@ def _closed(program: Translation, group: list[Line], uses: dict[str, int]) -> li
     steps: list[Any] = [(line.targets[0], line.bound.function, tuple(line.arguments))  # type: ignore[union-attr]
                         for line in group]
     function = Fused(steps, arrays, numbers, outputs, group[0].node, all(map(_compiles, group)))
+    function.defers = (not function.may_fail and len(outputs) == 1 and uses[outputs[0]] == 1
+                       and _is_deferred(outputs[0], following))
     name = f"f{len(program.globals)}"
     program.globals[name] = function
     start = Line(group[0].node, [], FUSED, [name, *arrays, *numbers])
     return [start, *group, Line(group[0].node, outputs, FUSED_END, [])]
+
+
+def _is_deferred(name: str, following: Iterable[Line]) -> bool:
+    """True if the next line that does any work takes `name` as a ``Deferred``.
+
+    What a deferred value is made of must not change before, so there may be no other line between.
+    """
+    for line in following:
+        if line.function in (READ, ITEM, OPERATOR):
+            continue
+        b = line.bound
+        return (b is not None and b.kernel is not None and not b.moves
+                and device_type(line.node.device) == "CPU"
+                and any([line.arguments[i] == name for i in b.kernel.deferred_inputs]))
+    return False
 
 
 def _seconds(lines: int, size: int) -> float:
@@ -120,10 +151,14 @@ def _seconds(lines: int, size: int) -> float:
 
 
 class Fused:
-    """``f(*arrays, *scalars)``: a tuple with the outputs, or None if the lines are to run."""
+    """``f(*arrays, *scalars)``: a tuple with the outputs, or None if the lines are to run.
+
+    With ``defers`` the output of large arrays is a ``Deferred``.
+    """
 
     __slots__ = ("steps", "arrays", "numbers", "outputs", "is_static", "dtype", "compiled",
-                 "may_fail", "_block", "_scratch_count", "_reused")  # fmt: skip
+                 "may_fail", "defers", "loop_steps", "_block", "_scratch_count",
+                 "_reused")  # fmt: skip
 
     def __init__(self, steps: list[tuple[str, Callable, tuple[str, ...]]], arrays: list[str],
                  numbers: list[str], outputs: list[str], node: Any, compiles: bool) -> None:
@@ -134,7 +169,10 @@ class Fused:
         self.is_static = None not in node.dims[0]
         self.dtype = node.dtypes[0].np
         self.may_fail = not all(isinstance(f, np.ufunc) for _, f, _ in steps)
-        self.compiled = jit.compiled(self._program()) if compiles else None
+        self.defers = False
+        names = self._names()
+        self.loop_steps = self._loop_steps(names) if compiles else None
+        self.compiled = jit.compiled(self._program(names)) if compiles else None
         self._reused: list[int | None] = [None] * len(outputs)
         self._prepare()
 
@@ -144,20 +182,27 @@ class Fused:
         slots, self._scratch_count = _slots(self.steps, dict(zip(self.outputs, reused)))
         self._block = _block_function(self, slots)
 
-    def _program(self) -> jit.Program:
+    def _names(self) -> dict[str, str]:
+        """The names of a loop for those of the lines."""
         names = {n: f"a{i}" for i, n in enumerate(self.arrays)}
         names |= {n: f"s{i}" for i, n in enumerate(self.numbers)}
-        names |= {target: f"v{i}" for i, (target, _, _) in enumerate(self.steps)}
+        return names | {target: f"v{i}" for i, (target, _, _) in enumerate(self.steps)}
+
+    def _loop_steps(self, names: dict[str, str]) -> Steps:
+        return Steps(tuple([(names[target], f.__name__, tuple([names[a] for a in arguments]))
+                            for target, f, arguments in self.steps]), names[self.outputs[0]])
+
+    def _program(self, names: dict[str, str]) -> jit.Program:
+        assert self.loop_steps is not None
         count = len(self.arrays)
         return jit.Program(
-            self.dtype.name, count + len(self.outputs), len(self.numbers),
-            [(names[target], f.__name__, tuple([names[a] for a in arguments]))
-             for target, f, arguments in self.steps],
+            self.dtype.name, count + len(self.outputs), len(self.numbers), self.loop_steps.steps,
             [(f"a{count + i}", names[n]) for i, n in enumerate(self.outputs)])
 
     def reuse(self, dead: set[str]) -> None:
         """Blocks may be written into the arrays `dead`, which nothing else refers to or needs."""
-        if self.may_fail or not self.is_static:  # the lines would need them once more
+        # Where lines may still run, or the value is computed later, they are needed once more.
+        if self.may_fail or self.defers or not self.is_static:
             return
         free = [n for n in self.arrays if n in dead]
         for i, output in enumerate(self.outputs):
@@ -174,8 +219,7 @@ class Fused:
         count = len(self.arrays)
         first = inputs[0]
         compiled = self.compiled
-        loop = compiled.function if compiled is not None else None
-        if loop is None and first.size < _LARGE:
+        if first.size < _LARGE and (compiled is None or compiled.function is None):
             if compiled is not None:
                 compiled.spent(_seconds(len(self.steps), first.size))
             return None
@@ -183,14 +227,32 @@ class Fused:
         if not self.is_static and (any([a.shape != shape for a in inputs[1:count]])
                                    or _seconds(len(self.steps), first.size) < _FUSED_SECONDS):
             return None
-        flat = [a.reshape(-1) for a in inputs[:count]]
-        numbers = inputs[count:]
+        arrays, numbers = list(inputs[:count]), inputs[count:]
+        if self.defers and first.size >= _LARGE:
+            return (Deferred(self, arrays, numbers),)
+        return self._make(arrays, numbers)
+
+    def compute(self, arrays: list, numbers: tuple) -> Any:
+        """The only output; see `deferred.Source`."""
+        made = self._make(arrays, numbers)
+        assert made is not None
+        return made[0]
+
+    def compute_into(self, target: Any, arrays: list, numbers: tuple) -> None:
+        """Write blocks of the only output; see `deferred.Source`."""
+        self._blocks(arrays, [target], numbers)
+
+    def _make(self, arrays: list, numbers: tuple) -> tuple | None:
+        """The outputs, by the loop or in blocks; None if a line failed."""
+        shape, compiled = arrays[0].shape, self.compiled
+        flat = [a.reshape(-1) for a in arrays]
+        loop = compiled.function if compiled is not None else None
         if loop is not None:
             made = [np.empty(shape, self.dtype) for _ in self.outputs]
             self._run(lambda a, t: loop(*a, *t, *numbers), flat, [a.reshape(-1) for a in made])
             return tuple(made)
-        made = [np.empty(shape, self.dtype) if k is None or not inputs[k].flags.carray
-                else inputs[k] for k in self._reused]
+        made = [np.empty(shape, self.dtype) if k is None or not arrays[k].flags.carray
+                else arrays[k] for k in self._reused]
         began = time.perf_counter()
         try:
             self._run(lambda a, t: self._blocks(a, t, numbers), flat, [a.reshape(-1) for a in made])

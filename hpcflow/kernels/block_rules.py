@@ -2,7 +2,8 @@
 
 A rule is a sequence of ufuncs over whole arrays. Block by block its passes run in cache; where
 Numba is installed the sequence becomes one loop (``hpcflow.jit``). What that loop computes is found
-by running the rule once on arrays that only take down what is done with them.
+by running the rule once on arrays that only take down what is done with them. A gradient that is
+``Deferred`` is computed block by block too, or becomes the first steps of the loop.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import jit, threads
+from hpcflow.deferred import Deferred
 
 # What one block of all arrays together may take: a little more than the second-level cache of a
 # core, since the passes of a rule do not touch all arrays at once.
@@ -26,24 +28,27 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
 
     All but the last (the gradient) are contiguous and written.
     """
-    first = arrays[0]
+    first, grad = arrays[0], arrays[-1]
     block_bytes = WORKING_SET_BYTES // (len(arrays) + scratch_count)
-    if first.nbytes <= block_bytes or xp is not np:
+    is_small = first.nbytes <= block_bytes or xp is not np
+    if type(grad) is Deferred and (is_small or not _joins(grad, len(arrays) - 1)):
+        grad = grad.value()
+    if is_small:
         empty = xp.empty
-        rule(xp, arrays, scalars, [empty(first.shape, first.dtype) for _ in range(scratch_count)])
+        rule(xp, [*arrays[:-1], grad], scalars,
+             [empty(first.shape, first.dtype) for _ in range(scratch_count)])
         return
-    flat = [a.reshape(-1) for a in arrays]
+    work = _Work(rule, arrays[:-1], grad, scalars, scratch_count)
     parts = threads.bounds(first.size, _parts(first.size))
-    found = _loop_of(rule, flat, scalars, scratch_count)
+    found = work.loop()
     loop = found[0].function if found is not None else None
     if found is not None and loop is not None:
         numbers = found[1]
-        threads.pool().run(lambda k: loop(*[a[slice(*parts[k])] for a in flat], *numbers),
+        threads.pool().run(lambda k: loop(*[a[slice(*parts[k])] for a in work.arrays], *numbers),
                            len(parts))
         return
     began = time.perf_counter()
-    threads.pool().run(lambda k: _run_blocks(rule, flat, scalars, scratch_count, *parts[k]),
-                       len(parts))
+    threads.pool().run(lambda k: work.run_blocks(*parts[k]), len(parts))
     if found is not None:
         found[0].spent(time.perf_counter() - began)
 
@@ -52,14 +57,78 @@ def _parts(size: int) -> int:
     return max(1, min(threads.pool().size, size // _LEAST_PART))
 
 
-def _run_blocks(rule: Callable, arrays: list, scalars: tuple, scratch_count: int, start: int,
-                stop: int) -> None:
-    dtype = arrays[0].dtype
-    step = WORKING_SET_BYTES // (len(arrays) + scratch_count) // dtype.itemsize
-    scratch = [np.empty(min(step, stop - start), dtype) for _ in range(scratch_count)]
-    for begin in range(start, stop, step):
-        end = min(begin + step, stop)
-        rule(np, [a[begin:end] for a in arrays], scalars, [s[: end - begin] for s in scratch])
+# Pairs of arrays of which one is written: a loop over more is not vectorized, since it would have
+# to test each pair for overlaps first.
+_MOST_PAIRS = 8
+
+
+def _joins(grad: Deferred, states: int) -> bool:
+    """True if a loop over `states` written arrays may also compute `grad`."""
+    pairs = states * (states - 1) // 2 + states * len(grad.arrays)
+    return bool(grad.arrays) and pairs <= _MOST_PAIRS
+
+
+class _Work:
+    """A rule with all it is applied to, as vectors: the states, then what the gradient is, or is
+    made of."""
+
+    def __init__(self, rule: Callable, states: list, grad: Any, scalars: tuple,
+                 scratch_count: int) -> None:
+        self.rule = rule
+        self.scalars = scalars
+        self.scratch_count = scratch_count
+        self.deferred = grad if type(grad) is Deferred else None
+        self.states = len(states)
+        self.arrays = [a.reshape(-1) for a in states]
+        self.arrays += [grad.reshape(-1)] if self.deferred is None else self.deferred.flat()
+
+    def run_blocks(self, start: int, stop: int) -> None:
+        """Apply the rule to the elements from `start` to `stop`, block by block."""
+        deferred, dtype = self.deferred, self.arrays[0].dtype
+        count = self.scratch_count + (deferred is not None)
+        step = WORKING_SET_BYTES // (len(self.arrays) + count) // dtype.itemsize
+        scratch = [np.empty(min(step, stop - start), dtype) for _ in range(count)]
+        for begin in range(start, stop, step):
+            end = min(begin + step, stop)
+            blocks = [a[begin:end] for a in self.arrays]
+            spare = [s[: end - begin] for s in scratch]
+            if deferred is not None:
+                grad = spare.pop()
+                deferred.source.compute_into(grad, blocks[self.states:], deferred.numbers)
+                blocks[self.states:] = [grad]
+            self.rule(np, blocks, self.scalars, spare)
+
+    def loop(self) -> tuple[jit.Compiled, list] | None:
+        """The loop that does the same, and its scalars; None if there is none."""
+        dtype = self.arrays[0].dtype
+        if not jit.enabled() or any(a.dtype != dtype or not a.flags.c_contiguous
+                                    for a in self.arrays):
+            return None
+        recorder = _Recorder(dtype)
+        traced = [_Traced(f"a{i}", dtype) for i in range(self.states)]
+        scratch = [_Traced(f"t{i}", dtype) for i in range(self.scratch_count)]
+        try:
+            grad = _Traced(self._gradient(recorder), dtype)
+            self.rule(recorder, [*traced, grad], self.scalars, scratch)
+        except _Untraceable:
+            return None
+        stores = [(f"a{i}", t.name) for i, t in enumerate(traced) if t.name != f"a{i}"]
+        program = jit.Program(dtype.name, len(self.arrays), len(recorder.scalars), recorder.steps,
+                              stores)
+        return jit.compiled(program), recorder.scalars
+
+    def _gradient(self, recorder: _Recorder) -> str:
+        """The name of the gradient, after the steps that make it."""
+        if self.deferred is None:
+            return f"a{self.states}"
+        program = self.deferred.source.loop_steps
+        if program is None:
+            raise _Untraceable("a gradient without a loop")
+        names = {f"a{i}": f"a{self.states + i}" for i in range(len(self.deferred.arrays))}
+        recorder.steps += [(target, ufunc, tuple([names.get(a, a) for a in arguments]))
+                           for target, ufunc, arguments in program.steps]
+        recorder.scalars += self.deferred.numbers
+        return names.get(program.result, program.result)
 
 
 # ---------------------------------------------------------------- the loop of a rule
@@ -103,21 +172,3 @@ class _Recorder:
             raise _Untraceable("a scalar of another type")
         self.scalars.append(value)
         return f"s{len(self.scalars) - 1}"
-
-
-def _loop_of(rule: Callable, arrays: list, scalars: tuple,
-             scratch_count: int) -> tuple[jit.Compiled, list] | None:
-    """The loop that does what `rule` does, and its scalars; None if there is none."""
-    dtype = arrays[0].dtype
-    if not jit.enabled() or any(a.dtype != dtype or not a.flags.c_contiguous for a in arrays):
-        return None
-    recorder = _Recorder(dtype)
-    traced = [_Traced(f"a{i}", dtype) for i in range(len(arrays))]
-    scratch = [_Traced(f"t{i}", dtype) for i in range(scratch_count)]
-    try:
-        rule(recorder, traced, scalars, scratch)
-    except _Untraceable:
-        return None
-    stores = [(f"a{i}", t.name) for i, t in enumerate(traced) if t.name != f"a{i}"]
-    program = jit.Program(dtype.name, len(arrays), len(recorder.scalars), recorder.steps, stores)
-    return jit.compiled(program), recorder.scalars

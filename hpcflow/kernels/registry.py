@@ -50,6 +50,7 @@ class Kernel(NamedTuple):
         elementwise: output element i depends on input elements i alone (so the first input may be
             overwritten when its shape and dtype are the output's).
         host_inputs, host_outputs: positions that are NumPy arrays on every device.
+        deferred_inputs: positions that may come as a ``hpcflow.deferred.Deferred`` on a CPU.
         operator: the Python operator that gives the same on NumPy scalars, many times faster than
             a ufunc does.
     """
@@ -66,6 +67,7 @@ class Kernel(NamedTuple):
     host_outputs: tuple[int, ...] = ()
     priority: int = 0
     operator: str = ""
+    deferred_inputs: tuple[int, ...] = ()
 
     def supports(self, attrs: dict[str, Any]) -> bool:
         """True if the kernel takes the dtypes that `attrs` say."""
@@ -140,7 +142,8 @@ def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
            types: Mapping[str, Iterable] | None = None, fresh: bool = False,
            accepts_out: bool = False, elementwise: bool = False,
            host_inputs: tuple[int, ...] = (), host_outputs: tuple[int, ...] = (),
-           priority: int = 0, operator: str = "") -> Callable:
+           priority: int = 0, operator: str = "",
+           deferred_inputs: tuple[int, ...] = ()) -> Callable:
     """Decorator: register a factory for `op_types`; see :class:`Kernel` for the options.
 
     `device` is a device type ("CPU", "GPU", ...), or "xp" for a body written over the array
@@ -153,7 +156,7 @@ def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
         for op_type in op_types:
             _KERNELS.setdefault(op_type, []).append(Kernel(
                 op_type, device, factory, mode, allowed, fresh, accepts_out, elementwise,
-                host_inputs, host_outputs, priority, operator))
+                host_inputs, host_outputs, priority, operator, deferred_inputs))
             names = {*_TYPE_ATTRS.get(op_type, ()), *allowed}
             _TYPE_ATTRS[op_type] = tuple(sorted(names))
         _FOUND.clear()

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hpcflow.deferred import Deferred
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels import update_rules as rules
 from hpcflow.kernels.block_rules import run_rule
@@ -124,7 +125,8 @@ def _register_form(update: Update, names: list[str], sparse: bool) -> None:
     base = f"{'Sparse' if sparse else ''}Apply{update.name}"
     types: dict[str, Iterable] = {"T": update.types} if update.types else {}
     kernel(base, f"Resource{base}", types=types,
-           host_inputs=tuple(scalars_at) if update.on_host else ())(factory)
+           host_inputs=tuple(scalars_at) if update.on_host else (),
+           deferred_inputs=() if sparse else (grad_at,))(factory)
 
 
 def _dense_function(xp: Any, update: Update, rule: Callable, prepare: Callable,
@@ -134,6 +136,8 @@ def _dense_function(xp: Any, update: Update, rule: Callable, prepare: Callable,
     def apply(*inputs: Any) -> VariableState:
         states, grad, scalars = inputs[:n], inputs[grad_at], prepare(inputs)
         with states[0].lock:
+            if type(grad) is Deferred and any([grad.reads(s.value) for s in states]):
+                grad = grad.value()  # before the states are written
             arrays = [s.writable() for s in states]
             shape = grad.shape
             for array in arrays:
