@@ -1,4 +1,4 @@
-"""Element-wise programs as one loop, compiled by Numba where that is installed.
+"""Element-wise programs and updates of rows as one loop, compiled by Numba where it is installed.
 
 A program is compiled in a background thread, and only when the time spent on it without has shown
 that it is worth it: never in a first run. Only operations are compiled whose result the standard
@@ -8,6 +8,7 @@ and interpreted programs give the same bits.
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import threading
 from collections.abc import Callable, Sequence
@@ -54,6 +55,14 @@ class Program:
         self.scalars = scalars
         self.stored = {array for array, _ in stores}
         self.source = _source(dtype, arrays, scalars, steps, stores)
+        self.key = dtype, self.source
+
+    def signature(self, types: Any) -> tuple:
+        """The types of the arguments, of the module `types`."""
+        kind = getattr(types, self.dtype)
+        arrays = [types.Array(kind, 1, "C", readonly=f"a{i}" not in self.stored)
+                  for i in range(self.arrays)]
+        return (*arrays, *[kind] * self.scalars)
 
 
 def _source(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequence) -> str:
@@ -73,6 +82,36 @@ def _source(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequ
     return "\n".join(lines) + "\n"
 
 
+class RowProgram:
+    """``target[row[i]] = ufunc(target[row[i]], updates[i])`` for every i, in that order, where
+    ``row[i]`` falls to one of several parts.
+
+    The function is called with (target, row, updates, part, parts), the first and the third
+    contiguous matrices of `dtype`, the second a vector of `row_dtype`.
+    """
+
+    def __init__(self, ufunc: str, dtype: str, row_dtype: str) -> None:
+        self.dtype = dtype
+        self.row_dtype = row_dtype
+        result = _TYPES[dtype][ufunc].format("a", "b")
+        # The product spreads rows over the parts even if their numbers have a common factor.
+        self.source = f"""def loop(target, rows, updates, part, parts):
+    for i in range(rows.size):
+        row = np.int64(rows[i])
+        if ((row * 40503) >> 7) % parts == part:
+            for j in range(target.shape[1]):
+                a, b = target[row, j], updates[i, j]
+                target[row, j] = np.{dtype}({result})
+"""
+        self.key = f"{dtype} {row_dtype}", self.source
+
+    def signature(self, types: Any) -> tuple:
+        """The types of the arguments, of the module `types`."""
+        kind, row = getattr(types, self.dtype), getattr(types, self.row_dtype)
+        return (types.Array(kind, 2, "C"), types.Array(row, 1, "C", readonly=True),
+                types.Array(kind, 2, "C", readonly=True), types.int64, types.int64)
+
+
 class Compiled:
     """A program's function when there is one: ``function(*arrays, *scalars)``.
 
@@ -81,7 +120,7 @@ class Compiled:
 
     __slots__ = ("program", "function", "_seconds", "_asked")
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program | RowProgram) -> None:
         self.program = program
         self.function: Callable | None = None
         self._seconds = 0.0
@@ -101,9 +140,9 @@ _queue: SimpleQueue[Compiled] = SimpleQueue()
 _thread: threading.Thread | None = None
 
 
-def compiled(program: Program) -> Compiled:
+def compiled(program: Program | RowProgram) -> Compiled:
     """The one :class:`Compiled` of all programs with this text."""
-    key = (program.dtype, program.source)
+    key = program.key
     found = _programs.get(key)
     if found is None:
         if len(_programs) >= _MOST_PROGRAMS:
@@ -114,7 +153,12 @@ def compiled(program: Program) -> Compiled:
 
 def enabled() -> bool:
     """True if there is Numba, and HPCFLOW_JIT lets it be used."""
-    return config.flags.jit and importlib.util.find_spec("numba") is not None
+    return config.flags.jit and _installed()
+
+
+@functools.lru_cache(maxsize=1)
+def _installed() -> bool:
+    return importlib.util.find_spec("numba") is not None
 
 
 def wait() -> None:
@@ -145,13 +189,10 @@ def _serve() -> None:
                 item.function = None
 
 
-def _compile(program: Program) -> Callable:
+def _compile(program: Program | RowProgram) -> Callable:
     import numba
 
     scope: dict[str, Any] = {"np": np}
     exec(compile(program.source, "<hpcflow loop>", "exec"), scope)
-    kind = getattr(numba, program.dtype)
-    arrays = [numba.types.Array(kind, 1, "C", readonly=f"a{i}" not in program.stored)
-              for i in range(program.arrays)]
-    signature = (*arrays, *[kind] * program.scalars)
-    return numba.njit(signature, nogil=True, error_model="numpy")(scope["loop"])
+    return numba.njit(program.signature(numba.types), nogil=True, error_model="numpy")(
+        scope["loop"])

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
+from hpcflow import jit, threads
 from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import invalid
 
@@ -71,6 +74,38 @@ def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> Non
         rows: row numbers, in range; they may be repeated.
         updates: a matrix with one row for each.
     """
+    found = _row_loop(ufunc, target, rows, updates)
+    if found is None:
+        _combine_in_rounds(ufunc, target, rows, updates)
+    elif (loop := found.function) is not None:
+        parts = threads.pool().size if updates.nbytes >= _LARGE else 1
+        threads.pool().run(lambda part: loop(target, rows, updates, part, parts), parts)
+    else:
+        began = time.perf_counter()
+        _combine_in_rounds(ufunc, target, rows, updates)
+        found.spent(time.perf_counter() - began)
+
+
+# Bytes of updates from which on two threads are worth it: each of them looks at all row numbers.
+_LARGE = 1 << 18
+
+
+def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> jit.Compiled | None:
+    """The loop that does the same, which may yet have to be compiled; None if there is none."""
+    if not (jit.enabled() and target.dtype == updates.dtype and target.flags.carray
+            and updates.flags.c_contiguous and updates.flags.aligned and rows.flags.c_contiguous):
+        return None
+    program = _row_program(ufunc.__name__, target.dtype.name, rows.dtype.name)
+    return None if program is None else jit.compiled(program)
+
+
+@functools.lru_cache(maxsize=256)
+def _row_program(ufunc: str, dtype: str, row_dtype: str) -> jit.RowProgram | None:
+    return jit.RowProgram(ufunc, dtype, row_dtype) if jit.supports(ufunc, dtype) else None
+
+
+def _combine_in_rounds(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:
+    """As :func:`combine_rows`: the first occurrence of every row, then the second, ..."""
     if target.shape[1] < _WIDE:
         _combine_elements(ufunc, target, rows, updates)
         return
