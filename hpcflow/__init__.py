@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpcflow import errors
+from hpcflow import errors, other_names
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.dtypes import (
     QUANTIZED_DTYPES,
@@ -94,7 +94,7 @@ _FAMILIES = [
 # Modules loaded on first use, so that importing hpcflow stays fast.
 _LAZY_MODULES = {
     "app": "hpcflow.platform.app",
-    "compat": "hpcflow.platform.compat",
+    "compat": "hpcflow.compat",
     "contrib": "hpcflow.contrib",
     "core": "hpcflow.core",
     "framework": "hpcflow.framework",
@@ -140,14 +140,19 @@ def _gather(namespace: dict[str, Any]) -> None:
 _gather(globals())
 
 
+_named_otherwise = other_names.named_otherwise("hpcflow")
+
+
 def __getattr__(name: str) -> Any:
     if name in _LAZY_MODULES:
         value: Any = importlib.import_module(_LAZY_MODULES[name])
     elif name in _PROTOS:
         proto = importlib.import_module(f"tensorboard.compat.proto.{_PROTOS[name]}_pb2")
         value = getattr(proto, "HistogramProto" if name == "HistogramProto" else name)
+    elif name in other_names.MODULES:
+        value = other_names.later_module(name)
     else:
-        raise AttributeError(f"module 'hpcflow' has no attribute '{name}'")
+        value = _named_otherwise(name)
     globals()[name] = value
     return value
 

@@ -21,7 +21,7 @@ PACKAGE = ROOT / "hpcflow"
 LEVEL_0 = {
     "config", "errors", "dtypes", "shapes", "strided", "device_spec", "tracing", "version",
     "windows", "protos", "array_protos", "callbacks", "threads", "jit", "blas",
-    "diagonals", "deferred",
+    "diagonals", "deferred", "other_names",
 }  # fmt: skip
 CORE = {"graph", "ops"}
 GRADIENTS = {"autodiff", "nn", "framework"}
@@ -29,7 +29,7 @@ USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "contrib", 
          "image"}
 BELOW_RUNTIME = {"comm", "storage", "resources", "kernels", "compiler"}
 TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "user_ops",
-       "placement", "python", "core", "extending",
+       "placement", "python", "core", "extending", "compat",
        "__init__", "__main__"}
 
 # Part of hpcflow -> the parts (besides level 0 and itself) that it may import.

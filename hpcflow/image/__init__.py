@@ -53,3 +53,6 @@ from hpcflow.image.resizing import (
     resize_images,
     resize_nearest_neighbor,
 )
+from hpcflow.other_names import named_otherwise
+
+__getattr__ = named_otherwise("hpcflow.image")

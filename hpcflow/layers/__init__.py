@@ -9,6 +9,7 @@ from hpcflow.layers.convolutional import (
 )
 from hpcflow.layers.dense import dense
 from hpcflow.layers.dropout import dropout
+from hpcflow.layers.flattening import flatten
 from hpcflow.layers.normalization import batch_normalization
 from hpcflow.layers.pooling import (
     average_pooling1d,

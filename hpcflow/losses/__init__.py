@@ -18,6 +18,7 @@ from hpcflow.losses.distances import (
     absolute_difference,
     cosine_distance,
     hinge_loss,
+    huber_loss,
     mean_pairwise_squared_error,
     mean_squared_error,
 )

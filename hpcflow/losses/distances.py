@@ -21,6 +21,7 @@ from hpcflow.nn.weighting import (
     safe_divide,
 )
 from hpcflow.ops.reductions import reduce_sum
+from hpcflow.other_names import also_called
 
 
 def _pair(labels: Any, predictions: Any, what: str = "predictions") -> tuple[Tensor, Tensor]:
@@ -56,6 +57,23 @@ def mean_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope:
         return compute_weighted_loss(losses, weights, scope, loss_collection)
 
 
+def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float = 1.0,
+               scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+    """Return the weighted mean of a loss that is quadratic up to `delta` and linear beyond (Huber,
+    Annals of Statistics, 1964); see :func:`compute_weighted_loss`.
+
+    Raises ``ValueError`` for shapes that differ.
+    """
+    with name_scope(scope, "huber_loss", [predictions, labels, weights]) as scope:
+        labels, predictions = _pair(labels, predictions)
+        error = raw_ops.Abs(raw_ops.Sub(predictions, labels))
+        quadratic = raw_ops.Minimum(error, delta)
+        linear = raw_ops.Sub(error, quadratic)
+        losses = 0.5 * raw_ops.Square(quadratic) + delta * linear
+        return compute_weighted_loss(losses, weights, scope, loss_collection)
+
+
+@also_called(axis="dim")
 def cosine_distance(labels: Any, predictions: Any, dim: int, weights: Any = 1.0,
                     scope: str | None = None,
                     loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:

@@ -13,6 +13,7 @@ from hpcflow.nn.activations import (
     softmax,
     softplus,
     softsign,
+    swish,
     tanh,
     xw_plus_b,
 )
@@ -56,6 +57,7 @@ from hpcflow.nn.losses import (
     log_poisson_loss,
     sigmoid_cross_entropy_with_logits,
     softmax_cross_entropy_with_logits,
+    softmax_cross_entropy_with_logits_v2,
     sparse_softmax_cross_entropy_with_logits,
     weighted_cross_entropy_with_logits,
 )
@@ -89,3 +91,6 @@ from hpcflow.ops.quantized_nn import (
     quantized_max_pool,
     quantized_relu_x,
 )
+from hpcflow.other_names import named_otherwise
+
+__getattr__ = named_otherwise("hpcflow.nn")

@@ -14,6 +14,7 @@ from hpcflow.graph.shape_inference import constant_value
 from hpcflow.ops.elementwise import sigmoid, tanh
 from hpcflow.ops.matmul import matmul
 from hpcflow.ops.random_ops import random_uniform
+from hpcflow.other_names import also_called
 
 __all__ = [
     "bias_add",
@@ -84,11 +85,20 @@ def _along(op_type: str, logits: Any, dim: int, name: str | None) -> Tensor:
         return raw_ops.Transpose(build(raw_ops.Transpose(logits, swap)), swap, name=scope)
 
 
+def swish(features: Any, name: str | None = None) -> Tensor:
+    """Return x · sigmoid(x) (Ramachandran et al., 2017)."""
+    with name_scope(name, "swish", [features]) as scope:
+        features = convert_to_tensor(features, name="features")
+        return raw_ops.Mul(features, raw_ops.Sigmoid(features), name=scope)
+
+
+@also_called(axis="dim")
 def softmax(logits: Any, dim: int = -1, name: str | None = None) -> Tensor:
     """Return exp(logits) / Σ exp(logits) along `dim`."""
     return _along("Softmax", logits, dim, name)
 
 
+@also_called(axis="dim")
 def log_softmax(logits: Any, dim: int = -1, name: str | None = None) -> Tensor:
     """Return logits - log Σ exp(logits) along `dim`."""
     return _along("LogSoftmax", logits, dim, name)
@@ -118,14 +128,18 @@ def relu_layer(x: Any, weights: Any, biases: Any, name: str | None = None) -> Te
         return raw_ops.Relu(raw_ops.BiasAdd(matmul(x, weights), biases), name=scope)
 
 
-def dropout(x: Any, keep_prob: Any, noise_shape: Any = None, seed: int | None = None,
-            name: str | None = None) -> Tensor:
+def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | None = None,
+            name: str | None = None, rate: Any = None) -> Tensor:
     """Return x with each element kept with probability `keep_prob` and scaled by its inverse,
     else zero (Srivastava et al., JMLR 15, 2014).
 
     `noise_shape`, which must broadcast to the shape of `x`, says which elements are dropped
-    together. Raises ``ValueError`` unless 0 < keep_prob <= 1, where it is known.
+    together; `rate` is 1 - `keep_prob`. Raises ``ValueError`` unless 0 < keep_prob <= 1, where it
+    is known.
     """
+    if (keep_prob is None) == (rate is None):
+        raise ValueError("dropout: give keep_prob or rate, one of them")
+    keep_prob = 1.0 - rate if keep_prob is None else keep_prob
     with name_scope(name, "dropout", [x]):
         x = convert_to_tensor(x, name="x")
         if not isinstance(keep_prob, Tensor) and not hasattr(keep_prob, "graph"):

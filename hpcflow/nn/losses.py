@@ -13,12 +13,15 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, show
+from hpcflow.nn.activations import log_softmax
+from hpcflow.other_names import also_called
 
 __all__ = [
     "l2_loss",
     "log_poisson_loss",
     "sigmoid_cross_entropy_with_logits",
     "softmax_cross_entropy_with_logits",
+    "softmax_cross_entropy_with_logits_v2",
     "sparse_softmax_cross_entropy_with_logits",
     "weighted_cross_entropy_with_logits",
 ]
@@ -55,6 +58,7 @@ def _in_float32(x: Tensor) -> Tensor:
     return raw_ops.Cast(x, DstT="float32") if half else x
 
 
+@also_called(axis="dim")
 def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
                                       logits: Any = None, dim: int = -1,
                                       name: str | None = None) -> Tensor:
@@ -79,6 +83,29 @@ def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
         if kind is dtypes.float16:
             loss = raw_ops.Cast(loss, DstT="float16")
         return raw_ops.Identity(loss, name=scope)
+
+
+# Labels of these types have no gradient that anybody could ask for.
+_GIVEN = frozenset(("Const", "Placeholder", "PlaceholderWithDefault", "OneHot", "Cast"))
+
+
+@also_called(axis="dim")
+def softmax_cross_entropy_with_logits_v2(_sentinel: Any = None, labels: Any = None,
+                                         logits: Any = None, dim: int = -1,
+                                         name: str | None = None) -> Tensor:
+    """As :func:`softmax_cross_entropy_with_logits`, but gradients flow to the labels too."""
+    _check_named("softmax_cross_entropy_with_logits_v2", _sentinel, labels, logits)
+    with name_scope(name, "softmax_cross_entropy_with_logits_v2", [logits, labels]):
+        logits = convert_to_tensor(logits, name="logits")
+        labels = convert_to_tensor(labels, logits.dtype.base_dtype, name="labels")
+        loss = softmax_cross_entropy_with_logits(labels=labels, logits=logits, dim=dim)
+        if labels.op.type in _GIVEN:
+            return loss
+        # What is added is zero, and has the gradient of the loss by its labels.
+        scores = raw_ops.StopGradient(log_softmax(logits, dim))
+        change = raw_ops.Sub(raw_ops.StopGradient(labels), labels)
+        return raw_ops.Add(loss, raw_ops.Sum(raw_ops.Mul(change, scores),
+                                             np.array([dim], np.int32)))
 
 
 def _dim_last(x: Tensor, dim: int) -> Tensor:

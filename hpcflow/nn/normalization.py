@@ -12,6 +12,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.reductions import normalized_axes, reduce_mean, reduce_sum
+from hpcflow.other_names import also_called
 
 __all__ = [
     "batch_norm_with_global_normalization",
@@ -24,6 +25,7 @@ __all__ = [
 ]
 
 
+@also_called(axis="dim")
 def l2_normalize(x: Any, dim: Any, epsilon: float = 1e-12, name: str | None = None) -> Tensor:
     """Return x / √max(Σ x², epsilon), the sum taken along `dim` (an axis or a list)."""
     with name_scope(name, "l2_normalize", [x]) as scope:
@@ -48,6 +50,7 @@ def _count(x: Tensor, axes: Any) -> Any:
     return raw_ops.Cast(raw_ops.Prod(chosen, np.int32(0)), DstT=x.dtype.base_dtype, name="count")
 
 
+@also_called(keepdims="keep_dims")
 def sufficient_statistics(x: Any, axes: Any, shift: Any = None, keep_dims: bool = False,
                           name: str | None = None) -> tuple:
     """Return (count, Σ (x - shift), Σ (x - shift)², shift) over `axes`.
@@ -77,6 +80,7 @@ def normalize_moments(counts: Any, mean_ss: Any, variance_ss: Any, shift: Any,
         return mean, raw_ops.Sub(square, raw_ops.Square(shifted), name="variance")
 
 
+@also_called(keepdims="keep_dims")
 def moments(x: Any, axes: Any, shift: Any = None, name: str | None = None,
             keep_dims: bool = False) -> tuple[Tensor, Tensor]:
     """Return (mean, variance) of `x` over `axes`; the variance is that of the sample itself (1/n).
@@ -116,6 +120,7 @@ def _fitting(shift: Tensor, like: Tensor) -> Tensor:
     return shift if shift._dims == () else raw_ops.Reshape(shift, _shape_of(like))
 
 
+@also_called(keepdims="keep_dims")
 def weighted_moments(x: Any, axes: Any, frequency_weights: Any, name: str | None = None,
                      keep_dims: bool = False) -> tuple[Tensor, Tensor]:
     """Return (mean, variance) of `x` over `axes`, each element counted `frequency_weights` times.

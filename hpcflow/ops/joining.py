@@ -235,6 +235,8 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
 
     Raises ``ValueError`` (``InvalidArgumentError`` when run) if the shapes do not fit.
     """
+    if isinstance(values, (int, np.integer)) and isinstance(axis, (list, tuple)):
+        values, axis = axis, values  # the order of 0.x
     if not isinstance(values, (list, tuple)):
         values = [values]
     if len(values) == 1:
@@ -361,6 +363,8 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
 
     Raises ``ValueError`` (``InvalidArgumentError`` when run) if the parts do not fit the dimension.
     """
+    if isinstance(value, (int, np.integer)) and not isinstance(axis, (int, np.integer)):
+        value, axis = axis, value  # the order of 0.x
     if isinstance(num_or_size_splits, (int, np.integer)):
         return raw_ops.Split(split_dim=axis, value=value, num_split=num_or_size_splits, name=name)
     sizes = convert_to_tensor(num_or_size_splits)

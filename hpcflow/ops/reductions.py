@@ -15,6 +15,7 @@ from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, register_constant_value
 from hpcflow.ops.type_sets import NUMBER
+from hpcflow.other_names import also_called
 
 __all__ = [
     "arg_max",
@@ -273,6 +274,7 @@ def _reduce(op_type: str, input_tensor: Any, axis: Any, keep_dims: bool, name: s
 
 
 def _make_reduction(op_type: str, function: str, what: str) -> Callable:
+    @also_called(keepdims="keep_dims")
     def reduce(input_tensor: Any, axis: Any = None, keep_dims: bool = False,
                name: str | None = None, reduction_indices: Any = None) -> Tensor:
         return _reduce(op_type, input_tensor, axis, keep_dims, name, reduction_indices)
@@ -295,6 +297,7 @@ reduce_all = _make_reduction("All", "reduce_all", "whether all elements are true
 reduce_any = _make_reduction("Any", "reduce_any", "whether any element is true")
 
 
+@also_called(keepdims="keep_dims")
 def reduce_logsumexp(input_tensor: Any, axis: Any = None, keep_dims: bool = False,
                      name: str | None = None, reduction_indices: Any = None) -> Tensor:
     """Return log(sum(exp(x))) over `axis`, without overflow: the maximum is taken out first."""
@@ -311,6 +314,7 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keep_dims: bool = Fals
         return raw_ops.Add(logarithm, top, name=scope)
 
 
+@also_called(keepdims="keep_dims")
 def count_nonzero(input_tensor: Any, axis: Any = None, keep_dims: bool = False,
                   dtype: Any = dtypes.int64, name: str | None = None,
                   reduction_indices: Any = None) -> Tensor:
@@ -326,15 +330,16 @@ def count_nonzero(input_tensor: Any, axis: Any = None, keep_dims: bool = False,
 
 def _make_arg(op_type: str, function: str, what: str) -> Callable:
     def find(input: Any, axis: Any = None, name: str | None = None,
-             dimension: Any = None) -> Tensor:
+             dimension: Any = None, output_type: Any = dtypes.int64) -> Tensor:
         if dimension is not None:
             if axis is not None:
                 raise ValueError("Cannot specify both 'axis' and 'dimension'")
             axis = dimension
-        return getattr(raw_ops, op_type)(input, np.int32(0) if axis is None else axis, name=name)
+        return getattr(raw_ops, op_type)(input, np.int32(0) if axis is None else axis,
+                                         output_type=output_type, name=name)
 
     find.__name__ = find.__qualname__ = function
-    find.__doc__ = f"""Return the index (int64) of the {what} along `axis` (0 when None).
+    find.__doc__ = f"""Return the index (an `output_type`) of the {what} along `axis` (0 when None).
 
     The first of equal elements is taken; a NaN comes before every number. `dimension` is the old
     name of `axis`.
@@ -356,6 +361,7 @@ def arg_min(input: Any, dimension: Any, name: str | None = None) -> Tensor:
     return raw_ops.ArgMin(input, dimension, name=name)
 
 
+@also_called(keepdims="keep_dims")
 def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keep_dims: bool = False,
          name: str | None = None) -> Tensor:
     """Return a norm of vectors, or of matrices.

@@ -6,6 +6,7 @@ import importlib
 from typing import Any
 
 from hpcflow.optimizers import *  # noqa: F403
+from hpcflow.other_names import named_otherwise
 from hpcflow.train.batching import (
     batch,
     batch_join,
@@ -87,6 +88,9 @@ _MADE_HERE = (
 )  # fmt: skip
 
 
+_named_otherwise = named_otherwise("hpcflow.train")
+
+
 def __getattr__(name: str) -> Any:
     if name in _TENSORBOARD:
         module = importlib.import_module(f"tensorboard.compat.proto.{_TENSORBOARD[name]}_pb2")
@@ -96,7 +100,7 @@ def __getattr__(name: str) -> Any:
 
         value = message_class(name)
     else:
-        raise AttributeError(f"module 'hpcflow.train' has no attribute '{name}'")
+        value = _named_otherwise(name)
     globals()[name] = value
     return value
 

@@ -15,7 +15,8 @@ from hpcflow.graph.newer_attrs import says_nothing
         ("anything", None), ("anything", False), ("anything", 0), ("anything", b""),
         ("anything", []), ("dilations", [1, 1, 1, 1]), ("Tidx", dtypes.int64), ("grad_a", True),
         ("incompatible_shape_error", True), ("data_format", b"NHWC"), ("num_bits", 8),
-        ("exponential_avg_factor", 1.0), ("lower_bound", -np.inf), ("axis", -1),
+        ("incompatible_shape_error", False), ("exponential_avg_factor", 1.0),
+        ("lower_bound", -np.inf), ("axis", -1),
         ("ensure_minimum_range", float(np.float32(0.01))),
     ],
 )  # fmt: skip
@@ -27,7 +28,7 @@ def test_values_that_ask_for_what_is_done_anyway(attr, value):
     ("attr", "value"),
     [
         ("anything", True), ("anything", 3), ("anything", b"x"), ("dilations", [1, 2, 2, 1]),
-        ("incompatible_shape_error", False), ("data_format", b"NCHW"), ("num_bits", 4),
+        ("data_format", b"NCHW"), ("num_bits", 4),
         ("axis", 0), ("reduction_type", b"SUM"), ("output_type", dtypes.int32),
         ("names", [b"a"]),
     ],

@@ -7,3 +7,6 @@ from hpcflow.contrib.layers.initializers import (
     xavier_initializer_conv2d,
 )
 from hpcflow.contrib.layers.regularizers import l1_l2_regularizer, l1_regularizer, l2_regularizer
+from hpcflow.other_names import named_otherwise
+
+__getattr__ = named_otherwise("hpcflow.contrib.layers")

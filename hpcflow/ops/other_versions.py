@@ -1,0 +1,85 @@
+"""Functions of 0.x and of later 1.x that are a few operations each."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import add_to_collection, name_scope
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+
+__all__ = [
+    "audio_summary",
+    "disable_eager_execution",
+    "disable_resource_variables",
+    "disable_v2_behavior",
+    "executing_eagerly",
+    "histogram_summary",
+    "image_summary",
+    "log_sigmoid",
+    "scalar_summary",
+]
+
+
+def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
+    """Return log(1 / (1 + exp(-x))), without overflow."""
+    with name_scope(name, "LogSigmoid", [x]) as scope:
+        return raw_ops.Neg(raw_ops.Softplus(raw_ops.Neg(convert_to_tensor(x))), name=scope)
+
+
+# ---------------------------------------------------------------- execution
+
+
+def disable_eager_execution() -> None:
+    """Do nothing: there are graphs only."""
+
+
+def disable_v2_behavior() -> None:
+    """Do nothing: this is the behaviour of 1.x."""
+
+
+def disable_resource_variables() -> None:
+    """Do nothing: variables are not resources unless that is asked for."""
+
+
+def executing_eagerly() -> bool:
+    """Return False: there are graphs only."""
+    return False
+
+
+# ---------------------------------------------------------------- summaries of 0.x
+
+
+def _collected(summary: Tensor, collections: Any) -> Tensor:
+    for key in [GraphKeys.SUMMARIES] if collections is None else collections:
+        add_to_collection(key, summary)
+    return summary
+
+
+def scalar_summary(tags: Any, values: Any, collections: Any = None,
+                   name: str | None = None) -> Tensor:
+    """Return a summary of real numbers, each with its tag; 1.0 has ``summary.scalar``."""
+    return _collected(raw_ops.ScalarSummary(tags=tags, values=values, name=name), collections)
+
+
+def histogram_summary(tag: Any, values: Any, collections: Any = None,
+                      name: str | None = None) -> Tensor:
+    """Return a summary of the distribution of numbers; 1.0 has ``summary.histogram``."""
+    return _collected(raw_ops.HistogramSummary(tag=tag, values=values, name=name), collections)
+
+
+def image_summary(tag: Any, tensor: Any, max_images: int = 3, collections: Any = None,
+                  name: str | None = None) -> Tensor:
+    """Return a summary of up to `max_images` images; 1.0 has ``summary.image``."""
+    return _collected(raw_ops.ImageSummary(tag=tag, tensor=tensor, max_images=max_images,
+                                           name=name), collections)
+
+
+def audio_summary(tag: Any, tensor: Any, sample_rate: Any, max_outputs: int = 3,
+                  collections: Any = None, name: str | None = None) -> Tensor:
+    """Return a summary of pieces of audio; 1.0 has ``summary.audio``."""
+    return _collected(raw_ops.AudioSummaryV2(
+        tag=tag, tensor=tensor, sample_rate=convert_to_tensor(sample_rate, "float32"),
+        max_outputs=max_outputs, name=name), collections)

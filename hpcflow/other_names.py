@@ -1,0 +1,158 @@
+"""Names that programs for 0.x, or for 1.x after 1.0, use for what hpcflow has under another name.
+
+Nothing is imported before a name is asked for: the modules in question look here for names that
+they do not have themselves.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+_RAW = "raw"  # stands for the builder of an op type: "raw:Roll"
+_RNN = "hpcflow.contrib.rnn"
+
+# Module -> name -> module:object that it stands for (a module without an object).
+NAMES: dict[str, dict[str, str]] = {
+    "hpcflow": {
+        **{name: f"hpcflow:{now}" for name, now in {
+            "all_variables": "global_variables", "batch_cholesky": "cholesky",
+            "batch_matrix_band_part": "matrix_band_part",
+            "batch_matrix_determinant": "matrix_determinant", "batch_matrix_diag": "matrix_diag",
+            "batch_matrix_diag_part": "matrix_diag_part", "batch_matrix_inverse": "matrix_inverse",
+            "batch_matrix_set_diag": "matrix_set_diag", "batch_matrix_solve": "matrix_solve",
+            "batch_matrix_transpose": "matrix_transpose",
+            "batch_matrix_triangular_solve": "matrix_triangular_solve", "complex_abs": "abs",
+            "inv": "reciprocal", "listdiff": "setdiff1d", "mul": "multiply", "neg": "negative",
+            "pack": "stack", "select": "where", "sub": "subtract", "unpack": "unstack",
+        }.items()},
+        **{name: f"raw:{op_type}" for name, op_type in {
+            "acosh": "Acosh", "asinh": "Asinh", "atan2": "Atan2", "atanh": "Atanh",
+            "batch_matmul": "BatchMatMul", "broadcast_to": "BroadcastTo", "cosh": "Cosh",
+            "ensure_shape": "EnsureShape", "identity_n": "IdentityN",
+            "regex_replace": "RegexReplace", "roll": "Roll", "sinh": "Sinh",
+            "tensor_scatter_add": "TensorScatterAdd", "tensor_scatter_sub": "TensorScatterSub",
+            "tensor_scatter_update": "TensorScatterUpdate",
+        }.items()},
+        "merge_all_summaries": "hpcflow.summary:merge_all",
+        "merge_summary": "hpcflow.summary:merge",
+        "tables": "hpcflow.contrib.lookup",
+    },
+    "hpcflow.contrib.layers": {
+        "dropout": "hpcflow.nn:dropout", "flatten": "hpcflow.layers:flatten",
+    },
+    "hpcflow.contrib": {
+        "framework": "hpcflow.train",
+    },
+    "hpcflow.image": {
+        "per_image_whitening": "hpcflow.image:per_image_standardization",
+    },
+    "hpcflow.linalg": {
+        "cholesky": "hpcflow:cholesky", "det": "hpcflow:matrix_determinant",
+        "eigh": "hpcflow:self_adjoint_eig", "eigvalsh": "hpcflow:self_adjoint_eigvals",
+        "inv": "hpcflow:matrix_inverse", "lstsq": "hpcflow:matrix_solve_ls",
+        "tensor_diag": "hpcflow:diag", "tensor_diag_part": "hpcflow:diag_part",
+    },
+    "hpcflow.nn": {
+        "bidirectional_rnn": f"{_RNN}:static_bidirectional_rnn", "leaky_relu": "raw:LeakyRelu",
+        "rnn": f"{_RNN}:static_rnn", "rnn_cell": _RNN, "selu": "raw:Selu",
+        "seq2seq": "hpcflow.contrib.legacy_seq2seq",
+        "state_saving_rnn": f"{_RNN}:static_state_saving_rnn",
+        "static_bidirectional_rnn": f"{_RNN}:static_bidirectional_rnn",
+        "static_rnn": f"{_RNN}:static_rnn",
+        "static_state_saving_rnn": f"{_RNN}:static_state_saving_rnn",
+    },
+    "hpcflow.random": {
+        "categorical": "hpcflow:multinomial", "set_random_seed": "hpcflow:set_random_seed",
+    },
+    "hpcflow.train": {
+        "SummaryWriter": "hpcflow.summary:FileWriter",
+    },
+}  # fmt: skip
+
+# Modules that 1.x got later, by what their names are called in the package itself.
+MODULES: dict[str, tuple[str, ...]] = {
+    "bitwise": ("{}",),
+    "debugging": ("{}",),
+    "initializers": ("{}_initializer", "{}"),
+    "io": ("{}",),
+    "linalg": ("matrix_{}", "{}"),
+    "manip": ("{}",),
+    "math": ("{}",),
+    "random": ("random_{}", "{}"),
+    "sparse": ("sparse_{}", "{}"),
+    "strings": ("string_{}", "{}"),
+}
+
+
+def _resolve(path: str) -> Any:
+    module, _, name = path.partition(":")
+    if module == _RAW:
+        return getattr(importlib.import_module("hpcflow.graph.raw").raw_ops, name)
+    found = importlib.import_module(module)
+    return getattr(found, name) if name else found
+
+
+def named_otherwise(module: str) -> Callable[[str], Any]:
+    """The ``__getattr__`` of a module: what one of its other names stands for.
+
+    Raises ``AttributeError`` for a name that nothing is known of.
+    """
+    names = NAMES.get(module, {})
+
+    def find(name: str) -> Any:
+        if name not in names:
+            raise AttributeError(f"module '{module}' has no attribute '{name}'")
+        return _resolve(names[name])
+
+    return find
+
+
+class _LaterModule(ModuleType):
+    """A module of :data:`MODULES`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"hpcflow.{name}", "What the package has, by the names of this module.")
+        self._forms = MODULES[name]
+        self._other = named_otherwise(f"hpcflow.{name}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        package = importlib.import_module("hpcflow")
+        if name not in NAMES.get(self.__name__, ()):
+            for form in self._forms:
+                found = getattr(package, form.format(name), None)
+                if found is not None:
+                    return found
+        return self._other(name)
+
+
+@functools.cache
+def later_module(name: str) -> ModuleType:
+    """The module ``hpcflow.name`` of :data:`MODULES`."""
+    return _LaterModule(name)
+
+
+def also_called(**names: str) -> Callable:
+    """Decorator: a function takes keywords under other names too: ``also_called(new="old")``.
+
+    Both at once are a ``TypeError``.
+    """
+
+    def decorate(function: Callable) -> Callable:
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for name, known in names.items():
+                if name in kwargs:
+                    if known in kwargs:
+                        raise TypeError(f"{function.__name__}() got both {name} and {known}")
+                    kwargs[known] = kwargs.pop(name)
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
