@@ -1,5 +1,23 @@
 """``hpcflow.layers``: layers of networks that make their own variables."""
 
+from hpcflow.layers.base import Layer
+from hpcflow.layers.classes import (
+    AveragePooling1D,
+    AveragePooling2D,
+    AveragePooling3D,
+    BatchNormalization,
+    Conv1D,
+    Conv2D,
+    Conv2DTranspose,
+    Conv3D,
+    Dense,
+    Dropout,
+    Flatten,
+    MaxPooling1D,
+    MaxPooling2D,
+    MaxPooling3D,
+    SeparableConv2D,
+)
 from hpcflow.layers.convolutional import (
     conv1d,
     conv2d,
@@ -10,6 +28,7 @@ from hpcflow.layers.convolutional import (
 from hpcflow.layers.dense import dense
 from hpcflow.layers.dropout import dropout
 from hpcflow.layers.flattening import flatten
+from hpcflow.layers.input_spec import InputSpec
 from hpcflow.layers.normalization import batch_normalization
 from hpcflow.layers.pooling import (
     average_pooling1d,

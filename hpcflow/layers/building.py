@@ -16,14 +16,21 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.ops.cond import cond
-from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
 from hpcflow.shapes import as_shape
+
+
+class OpenScope(str):
+    """The name of a layer whose scopes are open: the name scope, with a slash at the end."""
 
 
 @contextmanager
 def layer_scope(name: str | None, default: str, reuse: bool | None,
                 inputs: Tensor) -> Iterator[Any]:
     """The variable scope of a layer: `name`, or `default` made unique."""
+    if isinstance(name, OpenScope):
+        yield get_variable_scope()
+        return
     if name is None and reuse:
         raise ValueError(f"{default}: reuse=True needs the name of the layer that is reused")
     with variable_scope(name, default, [inputs], reuse=reuse) as scope:
@@ -37,8 +44,9 @@ def known_size(inputs: Tensor, axis: int, layer: str, rank: int | None = None) -
         wanted = "a known rank" if rank is None else f"rank {rank}"
         raise ValueError(f"{layer}: the inputs must have {wanted}, got shape {inputs.shape}")
     if not -len(dims) <= axis < len(dims) or dims[axis] is None:
-        raise ValueError(f"{layer}: dimension {axis} of the inputs should be known, got shape "
-                         f"{inputs.shape}")
+        what = "channel dimension" if rank is not None else f"dimension {axis}"
+        raise ValueError(f"The {what} of the inputs should be defined. Found `None`. ({layer}: "
+                         f"the inputs have shape {inputs.shape})")
     return int(dims[axis])
 
 

@@ -40,15 +40,15 @@ def _convolution(rank: int, inputs: Any, filters: int, kernel_size: Any, strides
     """The convolution layer over `rank` dimensions of space."""
     inputs, layer = convert_to_tensor(inputs), f"conv{rank}d"
     first = is_channels_first(data_format)
+    window, steps = numbers(kernel_size, rank, "kernel_size"), numbers(strides, rank, "strides")
+    dilation, padding = numbers(dilation_rate, rank, "dilation_rate"), padding_name(padding)
     with layer_scope(name, layer, reuse, inputs):
         channels = known_size(inputs, 1 if first else -1, layer, rank + 2)
-        window = numbers(kernel_size, rank, "kernel_size")
         kernel = convert_to_tensor(get_variable(
             "kernel", [*window, channels, filters], inputs.dtype.base_dtype, kernel_initializer,
             kernel_regularizer, trainable))
         outputs = convolution(
-            inputs, kernel, padding_name(padding), numbers(strides, rank, "strides"),
-            numbers(dilation_rate, rank, "dilation_rate"), data_format=format_name(first, rank))
+            inputs, kernel, padding, steps, dilation, data_format=format_name(first, rank))
         outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),
                            first)
         return finish(outputs, activation, activity_regularizer)
@@ -144,17 +144,17 @@ def separable_conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     """
     inputs = convert_to_tensor(inputs)
     first = is_channels_first(data_format)
+    window, steps = numbers(kernel_size, 2, "kernel_size"), numbers(strides, 2, "strides")
+    dilation, padding = numbers(dilation_rate, 2, "dilation_rate"), padding_name(padding)
     with layer_scope(name, "separable_conv2d", reuse, inputs):
         channels = known_size(inputs, 1 if first else -1, "separable_conv2d", 4)
-        window = numbers(kernel_size, 2, "kernel_size")
         dtype = inputs.dtype.base_dtype
         deep = get_variable("depthwise_kernel", [*window, channels, depth_multiplier], dtype,
                             depthwise_initializer, depthwise_regularizer, trainable)
         flat = get_variable("pointwise_kernel", [1, 1, channels * depth_multiplier, filters],
                             dtype, pointwise_initializer, pointwise_regularizer, trainable)
         outputs = separable_convolution(
-            inputs, deep, flat, _with_batch(numbers(strides, 2, "strides"), first),
-            padding_name(padding), numbers(dilation_rate, 2, "dilation_rate"),
+            inputs, deep, flat, _with_batch(steps, first), padding, dilation,
             data_format=format_name(first, 2))
         outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),
                            first)
@@ -182,18 +182,18 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     """
     inputs = convert_to_tensor(inputs)
     first = is_channels_first(data_format)
+    window, steps = numbers(kernel_size, 2, "kernel_size"), numbers(strides, 2, "strides")
+    padding = padding_name(padding)
     with layer_scope(name, "conv2d_transpose", reuse, inputs):
         channels = known_size(inputs, 1 if first else -1, "conv2d_transpose", 4)
-        window = numbers(kernel_size, 2, "kernel_size")
-        steps = numbers(strides, 2, "strides")
         kernel = convert_to_tensor(get_variable(
             "kernel", [*window, filters, channels], inputs.dtype.base_dtype, kernel_initializer,
             kernel_regularizer, trainable))
-        extra = [max(w - s, 0) if padding_name(padding) == "VALID" else 0
+        extra = [max(w - s, 0) if padding == "VALID" else 0
                  for w, s in zip(window, steps, strict=True)]
         shape, dims = _transposed_shape(inputs, filters, steps, extra, first)
         outputs = transposed_convolution(
-            inputs, kernel, shape, _with_batch(steps, first), padding_name(padding),
+            inputs, kernel, shape, _with_batch(steps, first), padding,
             format_name(first, 2))
         set_shape(outputs, dims)
         outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),

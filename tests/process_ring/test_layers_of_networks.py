@@ -54,7 +54,7 @@ def test_names_reuse_and_regularizers(session):
                                rtol=1e-5)
     with pytest.raises(ValueError, match="reuse=True"):
         hf.layers.dense(x, 2, reuse=True)
-    with pytest.raises(ValueError, match="should be known"):
+    with pytest.raises(ValueError, match="should be defined"):
         hf.layers.dense(hf.placeholder(hf.float32, [2, None]), 2)
 
 

@@ -1,0 +1,260 @@
+"""Layer: an object that makes its variables once and can be applied to any number of inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.framework import nest
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import (
+    Graph,
+    add_to_collection,
+    get_collection,
+    get_default_graph,
+    graph_of,
+    name_scope,
+)
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.layers.input_spec import InputSpec, check_input
+from hpcflow.ops.variable_scope import VariableScope, get_variable, variable_scope
+
+
+class Layer:
+    """Base class of layers.
+
+    A layer of one's own defines ``call(inputs, ...)``, and ``build(input_shape)``, which is called
+    before the first ``call`` and makes variables by :meth:`add_variable`. Calling the layer opens
+    its variable scope: that of its name, made unique when the layer is first called. Later calls
+    use the variables that there are.
+
+    Args:
+        trainable: whether optimizers may change the variables.
+        name: name of the scope; from the name of the class if None.
+        dtype: element type of variables that are made without one; from the first input if None.
+        _reuse: use the variables that exist in the scope, which is not made unique.
+        activity_regularizer: function of the result whose result joins the losses.
+
+    Attributes:
+        built: whether the variables have been made.
+        input_spec: an :class:`InputSpec`, or a list of them, that inputs are checked against.
+    """
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None,
+                 activity_regularizer: Callable | None = None,
+                 _reuse: bool | None = None) -> None:
+        self.trainable = trainable
+        self.built = False
+        self._called = False
+        self.input_spec: Any = None
+        self.activity_regularizer = activity_regularizer
+        self._base_name = name or _snake_case(type(self).__name__)
+        self._dtype = None if dtype is None else dtypes.as_dtype(dtype)
+        self._reuse = _reuse
+        self._scope: VariableScope | None = None
+        self._graph: Graph | None = None
+        self._variables: list[tuple[Any, bool]] = []  # with whether each is trained
+        self._updates: list[Operation] = []
+        self._losses: list[Tensor] = []
+
+    # ------------------------------------------------------------ what there is
+
+    @property
+    def name(self) -> str:
+        """The name of the layer."""
+        return self._base_name if self._scope is None else self._scope.name.split("/")[-1]
+
+    @property
+    def scope_name(self) -> str:
+        """The name of the variable scope. ``ValueError`` before the layer is first called."""
+        if self._scope is None:
+            raise ValueError(f"No name available for layer scope because the layer "
+                             f"'{self._base_name}' has not been used yet.")
+        return self._scope.name
+
+    @property
+    def graph(self) -> Graph | None:
+        """The graph that the layer belongs to; None before it has variables or is called."""
+        return self._graph
+
+    @property
+    def dtype(self) -> Any:
+        """The element type of its variables, if it is known."""
+        return self._dtype
+
+    @property
+    def variables(self) -> list:
+        """The variables that the layer has made, in order."""
+        return [v for v, _ in self._variables]
+
+    @property
+    def trainable_variables(self) -> list:
+        """Those of the variables that optimizers change."""
+        return [v for v, trained in self._variables if trained and self.trainable]
+
+    @property
+    def non_trainable_variables(self) -> list:
+        """The other variables."""
+        return [v for v, trained in self._variables if not (trained and self.trainable)]
+
+    weights = variables
+    trainable_weights = trainable_variables
+    non_trainable_weights = non_trainable_variables
+
+    @property
+    def updates(self) -> list[Operation]:
+        """The operations that are to be run with the training step."""
+        return list(self._updates)
+
+    @property
+    def losses(self) -> list[Tensor]:
+        """The regularization losses of variables and results."""
+        return list(self._losses)
+
+    def count_params(self) -> int:
+        """Return the number of elements of all variables. ``ValueError`` if not built."""
+        if not self.built:
+            raise ValueError(f"You tried to call `count_params` on {self.name}, but the layer "
+                             "isn't built.")
+        return sum(v.get_shape().num_elements() for v in self.variables)
+
+    # ------------------------------------------------------------ what a layer makes
+
+    def add_variable(self, name: str, shape: Any, dtype: Any = None, initializer: Any = None,
+                     regularizer: Callable | None = None, trainable: bool = True) -> Any:
+        """Return the variable `name` of the layer's scope, made before and in the first call.
+
+        Arguments as of ``get_variable``. Raises ``ValueError`` for a new name in a later call.
+        """
+        with self._entered_scope(), self._noting_losses():
+            existing = get_collection(GraphKeys.GLOBAL_VARIABLES)
+            trained = trainable and self.trainable
+            variable = get_variable(name, shape, dtype or self._dtype, initializer, regularizer,
+                                    trained)
+            self._note_variable(variable, existing, trainable)
+            return variable
+
+    add_weight = add_variable
+
+    def add_loss(self, losses: Any, inputs: Any = None) -> None:
+        """Add a loss, or a list of them, also to the collection of regularization losses."""
+        for loss in nest.flatten(losses):
+            self._losses.append(loss)
+            add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+
+    def add_update(self, updates: Any, inputs: Any = None) -> None:
+        """Add an update, or a list of them, also to the collection UPDATE_OPS."""
+        for update in nest.flatten(updates):
+            self._updates.append(update)
+            add_to_collection(GraphKeys.UPDATE_OPS, update)
+
+    def _note_variable(self, variable: Any, existing: list, trained: bool) -> None:
+        if not any(variable is v for v in [*existing, *self.variables]):
+            self._variables.append((variable, trained))
+
+    @contextmanager
+    def _noting_losses(self) -> Iterator[None]:
+        """Note what joins the collection of regularization losses meanwhile."""
+        before = len(get_collection(GraphKeys.REGULARIZATION_LOSSES))
+        yield
+        self._losses += get_collection(GraphKeys.REGULARIZATION_LOSSES)[before:]
+
+    # ------------------------------------------------------------ applying it
+
+    def build(self, input_shape: Any) -> None:
+        """Make the variables for inputs of a shape (a nest of shapes for a nest of inputs)."""
+        self.built = True
+
+    def call(self, inputs: Any, *args: Any, **keywords: Any) -> Any:
+        """Return the result; derived classes say what it is."""
+        return inputs
+
+    def __call__(self, inputs: Any, *args: Any, **keywords: Any) -> Any:
+        """Return the result for `inputs`, a tensor or a nest of tensors.
+
+        With the keyword `scope` the first call takes that variable scope. Raises ``ValueError``
+        for inputs that do not fit :attr:`input_spec`, or are of another graph.
+        """
+        scope = keywords.pop("scope", None)
+        inputs, tensors = _converted(inputs)
+        graph = graph_of(tensors)
+        self._check_inputs(graph, tensors)
+        with graph.as_default(), self._entered_scope(scope) as entered:
+            with name_scope(entered.original_name_scope or None):
+                if not self.built:
+                    if self._dtype is None and tensors:
+                        self._dtype = tensors[0].dtype.base_dtype
+                    self.build(_packed(inputs, [t.get_shape() for t in tensors]))
+                outputs = self.call(inputs, *args, **keywords)
+                self._regularize(outputs)
+        self.built = self._called = True
+        return outputs
+
+    def apply(self, inputs: Any, *args: Any, **keywords: Any) -> Any:
+        """The same as calling the layer."""
+        return self(inputs, *args, **keywords)
+
+    def _check_inputs(self, graph: Graph, tensors: list[Tensor]) -> None:
+        if self._graph not in (None, graph):
+            raise ValueError("Input graph and Layer graph are not the same: layer "
+                             f"'{self.name}' belongs to another graph than its inputs")
+        specs = self.input_spec
+        if specs is None or isinstance(specs, InputSpec):
+            specs = [specs] * len(tensors)
+        for position, (spec, tensor) in enumerate(zip(specs, tensors)):
+            if spec is not None:
+                check_input(spec, tensor, f"Input {position} of layer {self.name}")
+
+    def _regularize(self, outputs: Any) -> None:
+        if self.activity_regularizer is None:
+            return
+        for tensor in nest.flatten(outputs):
+            with name_scope("ActivityRegularizer"):
+                loss = self.activity_regularizer(tensor)
+            if loss is not None:
+                self.add_loss(loss)
+
+    @contextmanager
+    def _entered_scope(self, scope: Any = None) -> Iterator[VariableScope]:
+        """The layer's variable scope, chosen when it is first entered."""
+        if self._scope is None:
+            self._graph = get_default_graph()
+            chosen = scope if scope is not None else self._base_name if self._reuse else None
+            with variable_scope(chosen, self._base_name) as first:
+                self._scope = first
+        reuse = True if self._called or self._reuse else None
+        with variable_scope(self._scope, reuse=reuse, auxiliary_name_scope=False) as entered:
+            yield entered
+
+    def __deepcopy__(self, memo: dict) -> Layer:
+        """A layer with lists and dicts of its own, and the same graph, scope and tensors."""
+        copied = type(self).__new__(type(self))
+        memo[id(self)] = copied
+        for key, value in self.__dict__.items():
+            own = value.copy() if isinstance(value, (list, dict, set)) else value
+            copied.__dict__[key] = own
+        return copied
+
+
+def _converted(inputs: Any) -> tuple[Any, list[Tensor]]:
+    """The nest (or dict) with tensors for its values, and these."""
+    values = list(inputs.values()) if isinstance(inputs, dict) else nest.flatten(inputs)
+    tensors = [convert_to_tensor(v) for v in values]
+    return _packed(inputs, tensors), tensors
+
+
+def _packed(inputs: Any, values: list) -> Any:
+    if isinstance(inputs, dict):
+        return dict(zip(inputs, values, strict=True))
+    return nest.pack_sequence_as(inputs, values) if nest.is_sequence(inputs) else values[0]
+
+
+def _snake_case(name: str) -> str:
+    """``max_pooling2d`` for ``MaxPooling2D``; a leading underscore becomes ``private``."""
+    words = re.sub(r"(?<=[a-z])(?=[A-Z])|(?<=[^_])(?=[A-Z][a-z])", "_", name).lower()
+    return f"private{words}" if words.startswith("_") else words
+
