@@ -44,6 +44,20 @@ def _typed_values(tensor: Any, dtype: DType) -> np.ndarray:
     return np.array(getattr(tensor, _VALUE_FIELDS.get(dtype.name, "int_val")), dtype=dtype.np)
 
 
+def add_values(tensor: Any, dtype: DType, values: np.ndarray) -> None:
+    """Add `values`, a vector, to the field of a ``TensorProto`` that is for its `dtype`."""
+    dtype = dtype.base_dtype
+    if dtype is dtypes.string:
+        tensor.string_val.extend(values.tolist())
+    elif dtype.name in ("float16", "bfloat16"):
+        tensor.half_val.extend(values.view(np.uint16).tolist())
+    elif dtype.is_complex:
+        field = tensor.scomplex_val if dtype is dtypes.complex64 else tensor.dcomplex_val
+        field.extend(np.ascontiguousarray(values).view(dtype.real_dtype.np).tolist())
+    else:
+        getattr(tensor, _VALUE_FIELDS.get(dtype.name, "int_val")).extend(values.tolist())
+
+
 def _with_shape_or_zeros(values: np.ndarray, dtype: DType, shape: tuple) -> np.ndarray:
     if values.size == 0:
         return np.zeros(shape, dtype=dtype.np)

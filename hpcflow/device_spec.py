@@ -224,6 +224,11 @@ def canonical_name(device: str | DeviceSpec | None) -> str:
     return _format(_fields_of(device))
 
 
+def check_valid(spec: str) -> None:
+    """Raise ``ValueError`` unless `spec` is a valid device name."""
+    DeviceSpec.from_string(spec)
+
+
 def merge_names(outer: str | DeviceSpec | None, inner: str | DeviceSpec | None) -> str:
     """The canonical name of `inner` with the parts it leaves open taken from `outer`."""
     return _format(_merge(_fields_of(outer), _fields_of(inner)))

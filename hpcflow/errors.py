@@ -261,6 +261,11 @@ def make(error_code: int, message: str, op: Any = None, node_def: Any = None) ->
     return cls(node_def, op, message)  # type: ignore[call-arg]
 
 
+def _make_specific_exception(node_def: Any, op: Any, message: str, error_code: int) -> OpError:
+    """:func:`make` with the arguments in the order of 1.x."""
+    return make(error_code, message, op, node_def)
+
+
 def from_wire(data: bytes, find_op: Callable[[str], Any] | None = None) -> OpError:
     """Decode what `OpError.to_wire` encoded.
 

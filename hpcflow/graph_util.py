@@ -42,7 +42,8 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
 def extract_sub_graph(graph_def: Any, dest_nodes: Iterable[str]) -> Any:
     """Return the GraphDef of the nodes that `dest_nodes` (names) depend on, and of themselves.
 
-    Raises ``TypeError`` if `dest_nodes` is one string, ``ValueError`` for unknown names.
+    Raises ``TypeError`` if `dest_nodes` is one string, ``AssertionError`` for unknown
+    names.
     """
     if isinstance(dest_nodes, (str, bytes)):
         raise TypeError(f"dest_nodes must be a list of names, got {dest_nodes!r}")
@@ -50,7 +51,7 @@ def extract_sub_graph(graph_def: Any, dest_nodes: Iterable[str]) -> Any:
     wanted = list(dest_nodes)
     unknown = [name for name in wanted if name not in by_name]
     if unknown:
-        raise ValueError(f"{', '.join(unknown)}: not in the graph")
+        raise AssertionError(f"{', '.join(unknown)} is not in graph")
     kept: set[str] = set()
     while wanted:
         name = wanted.pop()

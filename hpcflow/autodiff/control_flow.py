@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.autodiff.zeros import is_trainable, zeros_like
-from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import RegisterGradient
 from hpcflow.graph.operation import Operation, Tensor
@@ -24,6 +23,7 @@ from hpcflow.ops.control_flow_context import (
     loop_of,
     switch,
 )
+from hpcflow.ops.routing import merge
 
 # ---------------------------------------------------------------- Switch
 
@@ -80,15 +80,7 @@ def _in_loop(op: Operation) -> bool:
 def _merge(sides: list) -> Any:
     if not any(isinstance(s, IndexedSlices) for s in sides):
         return raw_ops.Merge(sides)[0]
-    if not all(isinstance(s, IndexedSlices) for s in sides):
-        return raw_ops.Merge([convert_to_tensor(s) for s in sides])[0]
-    indices = [s.indices for s in sides]
-    if indices[0].dtype.base_dtype is not indices[1].dtype.base_dtype:
-        indices = [raw_ops.Cast(i, DstT="int64") for i in indices]
-    shapes = [s.dense_shape for s in sides]
-    known = all(s is not None for s in shapes)
-    return IndexedSlices(raw_ops.Merge([s.values for s in sides])[0], raw_ops.Merge(indices)[0],
-                         raw_ops.Merge(shapes)[0] if known else None)
+    return merge(sides)[0]
 
 
 def switch_any(value: Any, pred: Tensor) -> list:

@@ -59,8 +59,14 @@ def assign_frames(order: list[Node], root: FrameInfo,
             if found is not None and frame is not found:
                 raise _mixed(node, origin, found, source, frame)
             found, origin = frame, source
-        frames[node] = found or root
+        frames[node] = found or _next_frame(node, frames) or root
     return frames
+
+
+def _next_frame(node: Node, frames: dict[Node, FrameInfo]) -> FrameInfo | None:
+    """The frame of a node that reads nothing but what goes into the next iteration."""
+    return next((frames[s] for s, _ in node.inputs if s in frames and s.type in BACK_EDGE_TYPES),
+                None)
 
 
 def frame_after(source: Node, frame: FrameInfo) -> FrameInfo:

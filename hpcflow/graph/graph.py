@@ -263,9 +263,9 @@ class Graph:
             if not allow_tensor:
                 raise ValueError(f"Name {name!r} appears to refer to a Tensor, not a Operation.")
             op_name, _, index = name.rpartition(":")
-            if not index.isdigit():
-                raise ValueError(f"The name {name!r} looks like a tensor name, but is not a valid "
-                                 "one. Tensor names must be of the form "
+            if not index.isdigit() or ":" in op_name:
+                raise ValueError(f"The name {name!r} looks a like a Tensor name, but is not a "
+                                 "valid one. Tensor names must be of the form "
                                  '"<op_name>:<output_index>".')
             return self._output_by_name(name, op_name, int(index))
         op = self._ops_by_name.get(name)

@@ -59,11 +59,11 @@ def _check_arguments(graph_def: Any, input_map: Any, return_elements: Any) -> No
     if not isinstance(graph_def, graph_pb2.GraphDef):
         raise TypeError(f"graph_def must be a GraphDef proto, got {type(graph_def).__name__}.")
     if input_map is not None and not (
-            isinstance(input_map, dict) and all(isinstance(k, str) for k in input_map)):
+            isinstance(input_map, dict) and all(isinstance(k, (str, bytes)) for k in input_map)):
         raise TypeError("input_map must be a dictionary mapping strings to Tensor objects.")
     if return_elements is not None and not (
             isinstance(return_elements, (list, tuple))
-            and all(isinstance(x, str) for x in return_elements)):
+            and all(isinstance(x, (str, bytes)) for x in return_elements)):
         raise TypeError("return_elements must be a list of strings.")
 
 
@@ -338,10 +338,11 @@ class Importer:
                        for c in op.colocation_groups())
             op._set_device(next((t.device for t in targets if t.device), ""))
 
-    def elements(self, names: list[str]) -> list[Any]:
+    def elements(self, names: Iterable[str | bytes]) -> list[Any]:
         """The operations and tensors called `names`; ``ValueError`` if there is none."""
         found = []
         for name in names:
+            name = name.decode() if isinstance(name, bytes) else name
             op_name, index = split_input(name)
             op = self.ops.get(op_name)
             if op is None or (index >= len(op.outputs) and ":" in name):
@@ -365,6 +366,6 @@ def _colocation_target(group: bytes) -> str | None:
     return group[len(COLOCATION_PREFIX):].decode()
 
 
-def _full_name(text: str) -> str:
-    op, index = split_input(text)
+def _full_name(text: str | bytes) -> str:
+    op, index = split_input(text.decode() if isinstance(text, bytes) else text)
     return f"^{op}" if index < 0 else f"{op}:{index}"

@@ -283,6 +283,11 @@ class Operation:
         self._device = device_string(device)
 
     def _set_attr(self, name: str, value: Any) -> None:
+        """Set an attribute to a value of the library's own form, or to an ``AttrValue``."""
+        if hasattr(value, "WhichOneof"):
+            from hpcflow.graph.attr_values import from_proto
+
+            value = from_proto(value)
         self._attrs[name] = value
         self.graph._mutated()
 

@@ -7,12 +7,16 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.array_protos import make_ndarray, with_shape
+from hpcflow.array_protos import add_values, make_ndarray, with_shape
 from hpcflow.dtypes import DType
 from hpcflow.shapes import TensorShape, as_shape
 
 __all__ = ["make_ndarray", "make_tensor_proto", "numpy_value"]
 
+# Of these types more than one value goes as bytes; the other types, and one value, as numbers.
+_BY_CONTENT = frozenset((
+    "float32", "float64", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8",
+    "qint32", "qint16", "qint8", "quint16", "quint8"))  # fmt: skip
 _PYTHON_DEFAULTS = {np.dtype(np.float64): dtypes.float32, np.dtype(np.int64): dtypes.int32}
 
 
@@ -150,7 +154,7 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
 
     if isinstance(values, tensor_pb2.TensorProto):
         return values
-    array = numpy_value(values, None if dtype is None else dtypes.as_dtype(dtype))
+    given = array = numpy_value(values, None if dtype is None else dtypes.as_dtype(dtype))
     if shape is not None:
         if verify_shape and tuple(as_shape(shape).as_list()) != array.shape:
             raise TypeError(f"Expected Tensor's shape: {tuple(shape)}, got {array.shape}.")
@@ -158,8 +162,8 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
     kind = dtypes.as_dtype(dtype) if dtype is not None else dtypes.as_dtype(array.dtype)
     proto = tensor_pb2.TensorProto(dtype=kind.base_dtype.enum)
     proto.tensor_shape.CopyFrom(TensorShape(array.shape).as_proto())
-    if array.dtype.kind == "O":
-        proto.string_val.extend(array.reshape(-1).tolist())
-    else:
+    if given.size == array.size > 1 and kind.base_dtype.name in _BY_CONTENT:
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
+    else:  # the last value stands for those that are missing
+        add_values(proto, kind, given.reshape(-1))
     return proto

@@ -27,15 +27,21 @@ def _shared(node: KernelNode, make: Callable[[str], Queue]) -> Queue:
     container = (node.attr("container") or b"").decode()
     queue = node.resources.lookup_or_create(container, "queue", name, lambda: make(name))
     wanted = make(name)
-    same = (type(queue) is type(wanted) and queue.types == wanted.types
-            and queue.shapes == wanted.shapes and queue.capacity == wanted.capacity)
-    if not same:
-        raise InvalidArgumentError(
-            None, None, f"Shared queue '{name}' has type {queue.kind}, component types "
-            f"{[t.name for t in queue.types]}, shapes {queue.shapes}, capacity {queue.capacity}; "
-            f"this op asks for {wanted.kind}, {[t.name for t in wanted.types]}, {wanted.shapes}, "
-            f"{wanted.capacity}")
+    asked, has = _properties(wanted), _properties(queue)
+    for what, value in asked.items():
+        if has[what] != value:
+            raise InvalidArgumentError(
+                None, None, f"Shared queue '{name}' has {what} {has[what]} but requested {what} "
+                f"was {value}")
     return queue
+
+
+def _properties(queue: Queue) -> dict[str, Any]:
+    """What all ops that share a queue must agree on."""
+    return {"type": queue.kind, "capacity": queue.capacity,
+            "component types": [t.name for t in queue.types],
+            "component shapes": ", ".join(map(str, queue.shapes)) or "unspecified",
+            **queue.settings}
 
 
 @kernel("FIFOQueue", "FIFOQueueV2", device="CPU", mode=RESOURCE)
@@ -60,7 +66,7 @@ def _shuffling(node: KernelNode) -> Queue:
         generator = np.random.default_rng([s & 0xFFFFFFFF for s in seeds] if any(seeds) else None)
         return RandomShuffleQueue(
             name, node.attr("component_types"), node.attr("shapes"), node.attr("capacity"),
-            node.attr("min_after_dequeue"), generator)
+            node.attr("min_after_dequeue"), generator, tuple(seeds))
 
     return _shared(node, make)
 

@@ -8,6 +8,7 @@ from typing import Any
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, control_dependencies, name_scope
+from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -91,6 +92,14 @@ class _Branch:
             self.leaves = [self._leaf(leaf) for leaf in nest.flatten(self.result)]
             self.tensors = [raw_ops.Identity(t) for leaf in self.leaves for t in nest.expand(leaf)]
 
+    def widen_indices(self, position: int) -> None:
+        """Let the IndexedSlices at this leaf have int64 indices."""
+        leaf = self.leaves[position]
+        index = sum(len(nest.expand(e)) for e in self.leaves[:position]) + 1
+        with current(self.context):
+            self.tensors[index] = raw_ops.Cast(self.tensors[index], DstT="int64")
+        self.leaves[position] = IndexedSlices(leaf.values, self.tensors[index], leaf.dense_shape)
+
     def _leaf(self, leaf: Any) -> Any:
         if leaf is None:
             raise ValueError(f"cond: '{self.what}' returned None among its values")
@@ -111,6 +120,11 @@ def _merged(taken: _Branch, other: _Branch) -> Any:
     """The results of the two branches, joined by Merge, in the structure of the first."""
     nest.check_same(taken.result, other.result, "cond: the results of 'fn1' and 'fn2'")
     for i, (a, b) in enumerate(zip(taken.leaves, other.leaves, strict=True)):
+        if (isinstance(a, IndexedSlices) and isinstance(b, IndexedSlices)
+                and a.indices.dtype.base_dtype is not b.indices.dtype.base_dtype):
+            for branch in (taken, other):
+                branch.widen_indices(i)
+            a, b = taken.leaves[i], other.leaves[i]
         types = [[t.dtype.base_dtype.name for t in nest.expand(leaf)] for leaf in (a, b)]
         if types[0] != types[1]:
             raise ValueError(
@@ -152,11 +166,12 @@ def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = 
         checks = []
         if exclusive:
             checks.append(_assert_count(
-                preds, "More than one condition evaluated as True but exclusive=True.",
+                preds, "Input error: More than one condition evaluated as True but exclusive=True.",
                 raw_ops.LessEqual))
         if default is None:
             checks.append(_assert_count(
-                preds, "None of the conditions evaluated as True.", raw_ops.GreaterEqual))
+                preds, "Input error: None of the conditions evaluated as True.",
+                raw_ops.GreaterEqual))
         with control_dependencies(checks):
             return _chosen(pairs, default)
 

@@ -80,6 +80,13 @@ def _fill_values(proto: Any, context: ControlFlowContext, scope: str | None) -> 
 def from_proto(proto: Any, import_scope: str | None = None) -> ControlFlowContext | None:
     """The context of the default graph that `proto` describes; None if it is not known as one."""
     name = prepend_scope(proto.pivot_name, import_scope or "")
-    op = get_default_graph().get_tensor_by_name(name).op
+    graph = get_default_graph()
+    pivot = graph.get_tensor_by_name(name)
     kind = CondContext if proto.DESCRIPTOR.name == "CondContextDef" else WhileContext
-    return next((c for c in chain(op._control_flow_context) if isinstance(c, kind)), None)
+    for c in chain(pivot.op._control_flow_context):
+        if isinstance(c, kind):
+            return c
+    # The pivot of a branch may be outside of it; what is inside was added soon after it.
+    inside = (c for op in graph.get_operations()[pivot.op._id:]
+              for c in chain(op._control_flow_context))
+    return next((c for c in inside if isinstance(c, kind) and _pivot_of(c) is pivot), None)

@@ -50,6 +50,22 @@ class ControlFlowContext:
         """What operations without inputs wait for."""
         raise NotImplementedError
 
+    # ------------------------------------------------------------ protobufs
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        """Return the ``CondContextDef`` or ``WhileContextDef``, with names relative to
+        `export_scope`; None if the context is not in that scope."""
+        from hpcflow.ops import context_protos
+
+        return context_protos.to_proto(self, export_scope)
+
+    @staticmethod
+    def from_proto(context_def: Any, import_scope: str | None = None) -> Any:
+        """Return the context of the default graph that a protobuf describes."""
+        from hpcflow.ops import context_protos
+
+        return context_protos.from_proto(context_def, import_scope)
+
     # ------------------------------------------------------------ questions
 
     def contains(self, op: Operation) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, control_dependencies, device, graph_of, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
@@ -23,7 +24,7 @@ def group(*inputs: Any, **kwargs: Any) -> Operation:
     these, so that between two devices there is one edge.
 
     Args:
-        *inputs: operations, tensors, variables or IndexedSlices.
+        *inputs: operations, tensors, variables or IndexedSlices, or nests of them.
         name: name of the operation ("group_deps").
 
     Raises: ``TypeError`` for anything else, or unknown keywords; ``ValueError`` if the inputs are
@@ -32,6 +33,7 @@ def group(*inputs: Any, **kwargs: Any) -> Operation:
     name = kwargs.pop("name", None)
     if kwargs:
         raise TypeError(f"group got unexpected keyword arguments: {', '.join(kwargs)}")
+    inputs = _tuple(nest.flatten(inputs))
     graph = graph_of(list(inputs))
     with graph.as_default(), graph.name_scope(name or "group_deps") as scope:
         by_device: dict[str, list[Operation]] = {}
@@ -72,7 +74,10 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: Any,
             if isinstance(output_tensor, IndexedSlices):
                 return IndexedSlices(raw_ops.Identity(output_tensor.values, name=scope),
                                      output_tensor.indices, output_tensor.dense_shape)
-            return raw_ops.Identity(convert_to_tensor(output_tensor), name=scope)
+            # A variable is read after the dependencies, not where its value was read before.
+            ref = getattr(output_tensor, "_ref", None)
+            value = output_tensor if ref is None else ref()
+            return raw_ops.Identity(convert_to_tensor(value), name=scope)
 
 
 def tuple(tensors: Sequence[Any], name: str | None = None,

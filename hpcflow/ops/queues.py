@@ -123,6 +123,8 @@ class QueueBase:
         """
         if not queues or not isinstance(queues, list):
             raise TypeError("A list of queues expected")
+        if not all(isinstance(q, QueueBase) for q in queues):
+            raise TypeError(f"A list of queues expected, got {queues!r}")
         first = queues[0]
         if not all(q.dtypes == first.dtypes for q in queues):
             raise TypeError("Queues do not have matching component dtypes.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -95,3 +96,40 @@ class Template:
     def variable_scope(self) -> VariableScope | None:
         """The scope of the variables; None before it is decided."""
         return self._variable_scope
+
+    @property
+    def var_scope(self) -> VariableScope | None:
+        """The same scope, by its older name."""
+        return self._variable_scope
+
+    @property
+    def variables(self) -> list:
+        """The variables that the calls have made, global ones and local ones."""
+        return self.global_variables + self.local_variables
+
+    @property
+    def trainable_variables(self) -> list:
+        """Those of the variables that are trained."""
+        return self._made(GraphKeys.TRAINABLE_VARIABLES)
+
+    @property
+    def non_trainable_variables(self) -> list:
+        """Those of the variables that are not trained."""
+        trained = {id(v) for v in self.trainable_variables}
+        return [v for v in self.variables if id(v) not in trained]
+
+    @property
+    def global_variables(self) -> list:
+        """Those of the variables that are shared between tasks."""
+        return self._made(GraphKeys.GLOBAL_VARIABLES)
+
+    @property
+    def local_variables(self) -> list:
+        """Those of the variables that belong to one process."""
+        return self._made(GraphKeys.LOCAL_VARIABLES)
+
+    def _made(self, key: str) -> list:
+        """What is in a collection below the scope."""
+        if self._variable_scope is None:
+            return []
+        return get_collection(key, re.escape(self._variable_scope.name) + "/")

@@ -13,6 +13,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import show
+from hpcflow.graph.sparse_tensor import is_sparse
 from hpcflow.ops.control_flow_context import current
 from hpcflow.ops.while_context import WhileContext
 from hpcflow.shapes import as_shape
@@ -115,8 +116,9 @@ def _invariant_dims(loop_vars: Any, leaves: list, initial: list[Tensor],
     for tensor, wanted in zip(initial, dims, strict=True):
         if not _is_at_least(tensor._dims, wanted):
             raise ValueError(
-                f"while_loop: the shape invariant {show(wanted)} given for {tensor.name} does not "
-                f"allow its initial shape {show(tensor._dims)}")
+                f"while_loop: The shape invariant specified for {tensor.name}, {show(wanted)}, is "
+                "not compatible with the initial shape of the loop variable, "
+                f"{show(tensor._dims)}")
     return dims
 
 
@@ -125,6 +127,8 @@ def _leaf_dims(leaf: Any, dims: Dims) -> list[Dims]:
         rows = None if dims is None else (None, *dims[1:])
         rank = None if dims is None else len(dims)
         return [rows, (None,), (rank,)][: len(nest.expand(leaf))]
+    if is_sparse(leaf):  # of the shape only the rank is held
+        leaf.get_shape().assert_is_compatible_with(as_shape(dims))
     if nest.is_composite(leaf):
         return [t._dims for t in nest.expand(leaf)]
     return [dims]
@@ -240,9 +244,10 @@ def _check_invariant(enter: Tensor, dims: Dims, following: Tensor) -> None:
     if not _is_at_least(following._dims, dims):
         source = enter.op.inputs[0].name
         raise ValueError(
-            f"while_loop: {source} enters the loop with shape {show(dims)}, but has shape "
-            f"{show(following._dims)} after one iteration; a shape that changes is allowed by the "
-            "argument shape_invariants, or tell the shape in the body by set_shape()")
+            f"while_loop: The shape for {source} is not an invariant for the loop. It enters the "
+            f"loop with shape {show(dims)}, but has shape {show(following._dims)} after one "
+            "iteration. A shape that changes is allowed by the argument shape_invariants, or tell "
+            "the shape in the body by set_shape()")
 
 
 # ---------------------------------------------------------------- a limit
@@ -252,6 +257,9 @@ def _limited(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: A
              **options: Any) -> Any:
     """The loop with a counter as one more variable."""
     limit = convert_to_tensor(limit, name="maximum_iterations")
+    if limit.get_shape().ndims not in (None, 0):
+        raise ValueError("while_loop: maximum_iterations must be a scalar, got shape "
+                         f"{limit.get_shape()}")
     counter = convert_to_tensor(0, limit.dtype.base_dtype, name="iteration_counter")
     invariants = None
     if shape_invariants is not None:

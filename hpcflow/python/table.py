@@ -30,19 +30,20 @@ def _from(module: str, *names: str) -> dict[str, str]:
 
 
 _FRAMEWORK = {
-    "common_shapes": Entry((_GRAPH + "shape_inference",)),
+    "common_shapes": Entry((_GRAPH + "shape_inference",),
+                           {"broadcast_shape": "hpcflow:broadcast_static_shape"}),
     "constant_op": Entry((_API,)),
     "device": Entry(("hpcflow.device_spec",)),
     "dtypes": Entry(("hpcflow.dtypes",)),
-    "errors": Entry(("hpcflow.errors",)),
-    "errors_impl": Entry(("hpcflow.errors",)),
+    "errors": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
+    "errors_impl": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
     "framework_lib": Entry((_API,)),
     "function": Entry(("hpcflow.framework.function",)),
     "graph_io": Entry((_TRAIN,)),
     "graph_util": Entry(("hpcflow.graph_util",)),
     "graph_util_impl": Entry(("hpcflow.graph_util",)),
     "importer": Entry((), _from("hpcflow", "import_graph_def")),
-    "meta_graph": Entry(("hpcflow.train.meta_graph",)),
+    "meta_graph": Entry(("hpcflow.train.scoped_meta_graph", "hpcflow.train.meta_graph")),
     "op_def_library": Entry((_GRAPH + "build",)),
     "ops": Entry((_API, _GRAPH + "convert", _GRAPH + "graph", _GRAPH + "indexed_slices",
                   _GRAPH + "opdef", _GRAPH + "operation"),
@@ -62,8 +63,7 @@ _FRAMEWORK = {
 
 _OP_MODULES = {
     "array_grad": (), "array_ops": (), "candidate_sampling_ops": (_NN,), "check_ops": (),
-    "clip_ops": (), "confusion_matrix": (), "control_flow_grad": (), "control_flow_ops": (
-        "hpcflow.ops.grouping", "hpcflow.ops.cond_context", "hpcflow.ops.while_context"),
+    "clip_ops": (), "confusion_matrix": (), "control_flow_grad": (), "control_flow_ops": (),
     "ctc_ops": (_NN,), "data_flow_grad": (), "data_flow_ops": (), "embedding_ops": (_NN,),
     "functional_ops": (), "gradients": (), "gradients_impl": (), "histogram_ops": (),
     "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",), "init_ops":
@@ -97,6 +97,13 @@ _OPS = {
     "state_ops": Entry(("hpcflow.ops.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state:variable_op"}),
     "gradient_checker": Entry(("hpcflow.test_util.gradient_checker",)),
+    "control_flow_ops": Entry(
+        ("hpcflow.ops.grouping", "hpcflow.ops.routing", "hpcflow.ops.cond_context",
+         "hpcflow.ops.while_context", _API, RAW), {
+            "_SwitchRefOrTensor": "hpcflow.ops.routing:switch_ref_or_tensor",
+            **{f"_{name}": f"hpcflow.ops.routing:{function}" for name, function in (
+                ("Identity", "identity"), ("Enter", "enter"),
+                ("NextIteration", "next_iteration"))}}),
     "losses.losses": Entry(("hpcflow.losses",)),
     "losses.losses_impl": Entry(("hpcflow.losses",)),
     "losses.util": Entry(("hpcflow.losses",)),
@@ -170,6 +177,7 @@ _CORE = {
     "protobuf.cluster_pb2": Entry((f"{_PROTO}cluster_pb2",)),
     "protobuf.tensorflow_server_pb2": Entry((f"{_PROTO}cluster_pb2", _MORE_PROTOS)),
     "protobuf.queue_runner_pb2": Entry((_MORE_PROTOS,)),
+    "protobuf.control_flow_pb2": Entry((_MORE_PROTOS,)),
     "example.example_pb2": Entry((_MORE_PROTOS,)),
     "example.feature_pb2": Entry((_MORE_PROTOS,)),
 }  # fmt: skip

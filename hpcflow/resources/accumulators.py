@@ -139,10 +139,12 @@ class SparseAccumulator(Accumulator):
 
     def _check(self, indices: Any, values: Any, shape: Any) -> None:
         indices, values, shape = np.asarray(indices), np.asarray(values), np.asarray(shape)
-        if indices.ndim != 1 or values.ndim < 1:
+        if indices.ndim != 1:
             raise InvalidArgumentError(
-                None, None, f"Shape mismatch: expected indices of rank 1 and values of rank at "
-                f"least 1, got {format_shape(indices.shape)} and {format_shape(values.shape)}")
+                None, None, "Input indices should be vector but received shape: "
+                f"{format_shape(indices.shape)}")
+        if values.ndim < 1:
+            raise InvalidArgumentError(None, None, "Values cannot be scalar.")
         if len(indices) != len(values):
             raise InvalidArgumentError(None, None, f"Expected {len(indices)} non-empty input "
                                        f"values, got {len(values)}")

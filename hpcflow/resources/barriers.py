@@ -70,6 +70,7 @@ class Barrier:
                     element = self._insert(key, component, _copied(value))
                     if element is not None:
                         complete.append(element)
+                self._next_index += 1
                 drained = self._closed and not self._incomplete
         finally:
             for element in complete:
@@ -100,7 +101,6 @@ class Barrier:
                 raise CancelledError(
                     None, None, f"Barrier '{self.name}' is closed, but a new key came: {key!r}")
             found = self._incomplete[key] = (self._next_index, [None] * len(self.types))
-            self._next_index += 1
         index, parts = found
         if parts[component] is not None:
             raise InvalidArgumentError(

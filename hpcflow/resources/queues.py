@@ -68,6 +68,11 @@ class Queue:
         self._dequeues: deque[Attempt] = deque()
         self._make_store()
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What ops that share the queue must agree on, besides kind, components and capacity."""
+        return {}
+
     # ------------------------------------------------------------ the store
 
     def _make_store(self) -> None:
@@ -270,10 +275,17 @@ class RandomShuffleQueue(Queue):
     kind = "RandomShuffleQueue"
 
     def __init__(self, name: str, types: list, shapes: list, capacity: int,
-                 min_after_dequeue: int, generator: np.random.Generator) -> None:
+                 min_after_dequeue: int, generator: np.random.Generator,
+                 seeds: tuple[int, ...] = ()) -> None:
         self.min_after_dequeue = min_after_dequeue
+        self.seeds = seeds
         self._generator = generator
         super().__init__(name, types, shapes, capacity)
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The number that stays behind, and the seeds."""
+        return {"min_after_dequeue": self.min_after_dequeue, "random seeds": self.seeds}
 
     def _make_store(self) -> None:
         self._elements = []

@@ -708,11 +708,12 @@ def check_results(step: Step, names: list[str], values: list[Any] | None = None)
     """Raise what the step failed with, or that a fetched value (of some `values`) is dead."""
     if step.error is not None:
         raise step.error
-    for value, name in zip(step.results if values is None else values, names, strict=True):
+    results = step.results if values is None else values
+    for i, (value, name) in enumerate(zip(results, names, strict=True)):
         if value is DEAD:
             raise op_error(InvalidArgumentError,
-                           f"Retval: the fetched value '{name}' is dead: it belongs to a branch "
-                           "that was not taken")
+                           f"Retval[{i}] does not have value: the fetched '{name}' is dead: it "
+                           "belongs to a branch that was not taken")
         if value is MISSING:
             raise InternalError(None, None, f"The step ended before '{name}' was computed")
 

@@ -13,7 +13,7 @@ from hpcflow.graph.graph import Graph
 from hpcflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
-from hpcflow.runtime.session_tensors import handle_result
+from hpcflow.runtime.session_tensors import TensorHandle, handle_result
 
 Rebuild = Callable[[list], Any]
 
@@ -256,6 +256,8 @@ def _as_array(tensor: Tensor, dtype: DType, value: Any) -> np.ndarray:
     if type(value) is int and dtype.is_integer and not dtype.min <= value <= dtype.max:
         raise TypeError(f"Type of feed value {value} is not compatible with Tensor type "
                         f"{dtype.name} of '{tensor.name}': its range is {dtype.min} to {dtype.max}")
+    if isinstance(value, TensorHandle):  # a tensor that a session keeps: its value
+        value = value.eval()
     try:
         return np.asarray(value, dtype=dtype.np)
     except (ValueError, TypeError, OverflowError) as e:

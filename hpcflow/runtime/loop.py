@@ -136,7 +136,7 @@ class EventLoop:
                 if slept or not idle % _CLOCK_STRIDE:
                     self._tick()
                     if deadline is not None and time.monotonic() > deadline:
-                        raise DeadlineExceededError(None, None, f"Timed out waiting for {what}")
+                        raise _timed_out(what)
         finally:
             self._driver = 0
             self._last_drive = time.monotonic()
@@ -167,7 +167,7 @@ class EventLoop:
         finally:
             self._beside.remove(waiter)
         if deadline is not None and time.monotonic() > deadline and not done():
-            raise DeadlineExceededError(None, None, f"Timed out waiting for {what}")
+            raise _timed_out(what)
         entered = self._entered
         if entered and time.monotonic() - entered > _BUSY_SECONDS:
             self._help()
@@ -236,6 +236,10 @@ class EventLoop:
 
 _loop: EventLoop | None = None
 _loop_lock = threading.Lock()
+
+
+def _timed_out(what: str) -> DeadlineExceededError:
+    return DeadlineExceededError(None, None, f"Timed out waiting for notification: {what}")
 
 
 def event_loop() -> EventLoop:

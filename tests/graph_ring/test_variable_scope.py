@@ -440,3 +440,26 @@ def test_defaults_of_types():
     with hf.Session() as session:
         session.run(text.initializer)
         assert session.run(text).tolist() == [b"", b""]
+
+
+def test_the_variables_of_a_template():
+    def make():
+        hf.get_variable("a", [])
+        hf.get_variable("b", [], trainable=False)
+        hf.get_variable("c", [], collections=[hf.GraphKeys.LOCAL_VARIABLES], trainable=False)
+
+    with hf.Graph().as_default():
+        template = hf.make_template("t", make)
+        assert template.variables == []
+        hf.get_variable("t2", [])
+        template()
+        template()
+
+        def names(variables):
+            return [v.op.name for v in variables]
+
+        assert names(template.global_variables) == ["t/a", "t/b"]
+        assert names(template.local_variables) == ["t/c"]
+        assert names(template.trainable_variables) == ["t/a"]
+        assert names(template.non_trainable_variables) == ["t/b", "t/c"]
+        assert template.var_scope is template.variable_scope

@@ -203,3 +203,15 @@ def test_shared_accumulators_must_agree():
         np.testing.assert_array_equal(session.run(b.take_grad(1)), [1, 2])
         with pytest.raises(hf.errors.InvalidArgumentError, match="Shared accumulator 's'"):
             session.run(other.num_accumulated())
+
+
+@pytest.mark.parametrize("indices, values, message", [
+    (0, [[1.0]], "Input indices should be vector but received shape: \\[\\]"),
+    ([0], 1.0, "Values cannot be scalar"),
+])
+def test_ranks_of_rows(indices, values, message):
+    with hf.Graph().as_default(), hf.Session() as session:
+        rows = hf.SparseConditionalAccumulator(hf.float32)
+        i, v = hf.placeholder(hf.int64), hf.placeholder(hf.float32)
+        with pytest.raises(hf.errors.InvalidArgumentError, match=message):
+            session.run(rows.apply_grad(i, v), {i: indices, v: values})

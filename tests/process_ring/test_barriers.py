@@ -32,12 +32,13 @@ def test_complete_elements_leave_in_the_order_of_their_keys(barrier):
     take, sizes = b.take_many(2), [b.ready_size(), b.incomplete_size()]
     assert [t.shape.as_list() for t in (take[0], take[1], *take[2])] == [[2], [2], [2, 2], [2]]
     with hf.Session() as session:
-        first(session, ["a", "b"], [[1, 2], [3, 4]])
+        first(session, ["a"], [[1, 2]])
+        first(session, ["b"], [[3, 4]])
         second(session, ["c", "b"], [7, 5])
         assert session.run(sizes) == [1, 2]
         second(session, ["a"], [6])
         indices, keys, (x, n) = session.run(take)
-        assert indices[0] < indices[1]
+        assert indices.tolist() == [-(1 << 63), 1 - (1 << 63)]
         assert keys.tolist() == [b"a", b"b"]
         np.testing.assert_array_equal(x, [[1, 2], [3, 4]])
         np.testing.assert_array_equal(n, [6, 5])
@@ -124,3 +125,12 @@ def test_values_survive_what_they_came_from():
         session.run(put)
         session.run(hf.assign_add(v, [[1.0, 1.0]]).op)
         np.testing.assert_array_equal(session.run(take[2][0]), [[1, 2]])
+
+
+def test_keys_that_come_together_have_one_index(barrier):
+    b, first, second = barrier
+    with hf.Session() as session:
+        first(session, ["a", "b"], [[1, 2], [3, 4]])
+        second(session, ["a", "b"], [5, 6])
+        indices, keys, _ = session.run(b.take_many(2))
+        assert indices.tolist() == [-(1 << 63)] * 2 and keys.tolist() == [b"a", b"b"]

@@ -179,3 +179,47 @@ def test_sparse_keys():
         session.run(hf.tables_initializer())
         found = session.run(table.lookup(keys))
     assert found.values.tolist() == [1, -1] and found.dense_shape.tolist() == [3, 2]
+
+
+def test_ids_for_words_that_a_table_does_not_have(tmp_path):
+    path = tmp_path / "words"
+    path.write_text("p\nq\n")
+    words = hf.constant(["q", "x", "y", "x"])
+    for table in (lookup.index_table_from_tensor(["p", "q"], num_oov_buckets=3),
+                  lookup.index_table_from_file(str(path), num_oov_buckets=3,
+                                               hasher_spec=lookup.StrongHashSpec((1, 2)))):
+        with hf.Session() as session:
+            session.run(hf.tables_initializer())
+            ids = session.run(table.lookup(words))
+            assert ids[0] == 1 and ids[1] == ids[3] and all(2 <= i < 5 for i in ids[1:])
+            assert session.run(table.size()) == 5
+            sparse = session.run(table.lookup(hf.SparseTensor([[0, 1]], ["p"], [1, 2])))
+            assert sparse.values.tolist() == [0]
+    hashed = lookup.IdTableWithHashBuckets(None, 2)
+    with hf.Session() as session:
+        assert set(session.run(hashed.lookup(words))) <= {0, 1}
+
+
+def test_ids_of_integers():
+    table = lookup.index_table_from_tensor([30, 10], num_oov_buckets=1, dtype=hf.int32)
+    with hf.Session() as session:
+        session.run(hf.tables_initializer())
+        assert session.run(table.lookup([10, 5])).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("make, error, message", [
+    (lambda: lookup.index_table_from_tensor(None), ValueError, "mapping must be specified"),
+    (lambda: lookup.index_table_from_tensor([1.0]), TypeError, "Expected strings or integers"),
+    (lambda: lookup.index_table_from_tensor(["a"], num_oov_buckets=-1), ValueError,
+     "num_oov_buckets must be greater or equal than 0, got -1"),
+    (lambda: lookup.index_table_from_file(""), ValueError, "vocabulary_file must be specified"),
+    (lambda: lookup.index_table_from_file("f", vocab_size=0), ValueError, "greater than 0, got 0"),
+    (lambda: lookup.index_table_from_file("f", key_dtype=hf.float32), TypeError, "Only integer"),
+    (lambda: lookup.StrongHashSpec([1]), ValueError, "key must have size 2"),
+    (lambda: lookup.StrongHashSpec(["a", 2]), TypeError, "Must be unsigned integer"),
+    (lambda: lookup.IdTableWithHashBuckets(None, 0), ValueError, "must be greater than 0"),
+    (lambda: lookup.IdTableWithHashBuckets(None, 2, key_dtype=hf.float32), TypeError, "key_dtype"),
+])
+def test_what_tables_of_ids_refuse(make, error, message):
+    with pytest.raises(error, match=message):
+        make()

@@ -347,3 +347,26 @@ def test_a_timeout_of_one_run():
                 session.run(take, options=hf.RunOptions(timeout_in_ms=50))
         session.run(q.enqueue(3))
         assert session.run(take, options=hf.RunOptions(timeout_in_ms=5000)) == 3
+
+
+@pytest.mark.parametrize("make, message", [
+    (lambda: hf.FIFOQueue(3, hf.int32, shared_name="s"),
+     "has capacity 2 but requested capacity was 3"),
+    (lambda: hf.FIFOQueue(2, hf.int64, shared_name="s"), "requested component types was"),
+    (lambda: hf.FIFOQueue(2, hf.int32, [[1]], shared_name="s"), "requested component shapes was"),
+    (lambda: hf.RandomShuffleQueue(2, 1, hf.int32, shared_name="s"), "requested type was"),
+    (lambda: hf.RandomShuffleQueue(2, 1, hf.int32, shared_name="r"), "requested min_after_dequeue"),
+    (lambda: hf.RandomShuffleQueue(2, 0, hf.int32, seed=1, shared_name="r"), "random seeds"),
+])
+def test_what_a_shared_queue_is_said_to_differ_in(make, message):
+    with hf.Graph().as_default(), hf.Session() as session:
+        for queue in (hf.FIFOQueue(2, hf.int32, shared_name="s"),
+                      hf.RandomShuffleQueue(2, 0, hf.int32, seed=2, shared_name="r")):
+            session.run(queue.queue_ref.op)
+        with pytest.raises(hf.errors.InvalidArgumentError, match=message):
+            session.run(make().queue_ref.op)
+
+
+def test_a_list_of_something_else():
+    with pytest.raises(TypeError, match="A list of queues expected"):
+        hf.QueueBase.from_list(0, [1, 2])

@@ -96,3 +96,10 @@ def test_on_a_server():
             np.testing.assert_array_equal(handle.eval(), [2, 4])
     finally:
         server._server.close()
+
+
+def test_a_handle_is_fed_for_its_tensor():
+    with hf.Graph().as_default(), hf.Session() as session:
+        handle = session.run(hf.get_session_handle(hf.constant([3, 4])))
+        x = hf.placeholder(hf.int32)
+        assert session.run(x * 2, {x: handle}).tolist() == [6, 8]

@@ -1,0 +1,54 @@
+"""Which field of a TensorProto holds what, and the way back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.graph.tensor_proto import make_ndarray, make_tensor_proto
+
+
+@pytest.mark.parametrize("value, dtype, field, count", [
+    (2.5, hf.float32, "float_val", 1), (2.5, hf.float64, "double_val", 1),
+    (7, hf.int32, "int_val", 1), (7, hf.int64, "int64_val", 1), ([7], hf.uint8, "int_val", 1),
+    ([True, False], hf.bool, "bool_val", 2), ([1 + 2j, 3], hf.complex64, "scomplex_val", 4),
+    ([1 - 2j], hf.complex128, "dcomplex_val", 2), ([0.5, -1.0], hf.float16, "half_val", 2),
+    (["a", "b"], hf.string, "string_val", 2),
+])
+def test_values_in_fields(value, dtype, field, count):
+    proto = make_tensor_proto(value, dtype)
+    assert len(getattr(proto, field)) == count and not proto.tensor_content
+    np.testing.assert_array_equal(
+        make_ndarray(proto), [v.encode() for v in value] if dtype == hf.string else value)
+
+
+def test_values_as_bytes():
+    proto = make_tensor_proto([1.0, 2.0])
+    assert proto.tensor_content == np.float32([1, 2]).tobytes() and not proto.float_val
+
+
+def test_one_value_for_a_shape():
+    proto = make_tensor_proto(3, shape=[2, 2])
+    assert list(proto.int_val) == [3] and not proto.tensor_content
+    assert make_ndarray(proto).tolist() == [[3, 3], [3, 3]]
+    proto = make_tensor_proto([1, 2], shape=[3])
+    assert list(proto.int_val) == [1, 2] and make_ndarray(proto).tolist() == [1, 2, 2]
+
+
+def test_no_values():
+    proto = make_tensor_proto([], hf.int32)
+    assert not proto.int_val and make_ndarray(proto).shape == (0,)
+
+
+def test_names_of_an_import_as_bytes():
+    with hf.Graph().as_default() as graph:
+        hf.negative(hf.constant(1, name="a"), name="b")
+    with hf.Graph().as_default():
+        x = hf.constant(5)
+        b, = hf.import_graph_def(graph.as_graph_def(), {b"a": x}, [b"b"])
+        assert b.inputs[0] is x
+        b._set_attr("_mark", hf.AttrValue(i=3))
+        assert b.get_attr("_mark") == 3
+    with pytest.raises(ValueError, match="not a valid one"):
+        graph.as_graph_element("a:b:0")
