@@ -118,37 +118,40 @@ def merge_dims(a: Dims, b: Dims) -> Dims:
     if len(a) != len(b):
         raise ValueError(f"Shapes must be equal rank, but are {len(a)} and {len(b)}: shapes "
                          f"{show(a)} and {show(b)} must have the same rank")
-    return tuple(_merge_dim(x, y, a, b) for x, y in zip(a, b, strict=True))
-
-
-def _merge_dim(x: int | None, y: int | None, a: Dims, b: Dims) -> int | None:
-    if x is not None and y is not None and x != y:
-        raise ValueError(f"Shapes {show(a)} and {show(b)} are not compatible")
-    return y if x is None else x
+    for i, (x, y) in enumerate(zip(a, b, strict=True)):
+        if x is not None and y is not None and x != y:
+            raise ValueError(f"Dimension {i} in both shapes must be equal, but are {x} and {y}: "
+                             f"shapes {show(a)} and {show(b)} are not compatible")
+    return tuple([y if x is None else x for x, y in zip(a, b)])
 
 
 def merge_dim(x: int | None, y: int | None) -> int | None:
     """The dimension that agrees with both; ``ValueError`` if there is none."""
     if x is not None and y is not None and x != y:
-        raise ValueError(f"Dimensions {x} and {y} are not compatible")
+        raise ValueError(f"Dimensions must be equal, but are {x} and {y} (not compatible)")
     return y if x is None else x
 
 
-def with_rank(dims: Dims, rank: int, what: str = "Shape") -> tuple:
-    """`dims` checked to be of `rank`; all unknown if the rank is."""
+def with_rank(dims: Dims, rank: int, what: str = "") -> tuple:
+    """`dims`, the shape of `what`, checked to be of `rank`; all unknown if the rank is."""
     if dims is None:
         return (None,) * rank
     if len(dims) != rank:
-        raise ValueError(f"{what} must be rank {rank} but is rank {len(dims)}: {show(dims)}")
+        raise ValueError(f"Shape must be rank {rank} but is rank {len(dims)}: "
+                         f"{_named(what, dims)}")
     return dims
 
 
-def with_rank_at_least(dims: Dims, rank: int, what: str = "Shape") -> Dims:
-    """`dims` checked to have at least `rank` dimensions."""
+def with_rank_at_least(dims: Dims, rank: int, what: str = "") -> Dims:
+    """`dims`, the shape of `what`, checked to have at least `rank` dimensions."""
     if dims is not None and len(dims) < rank:
-        raise ValueError(f"{what} must be at least rank {rank} but is rank {len(dims)}: "
-                         f"{show(dims)}")
+        raise ValueError(f"Shape must be at least rank {rank} but is rank {len(dims)}: "
+                         f"{_named(what, dims)}")
     return dims
+
+
+def _named(what: str, dims: Dims) -> str:
+    return f"{what} has the shape {show(dims)}" if what else show(dims)
 
 
 def broadcast_dims(a: Dims, b: Dims) -> Dims:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels import channel_rows as rows
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import check_rank
 
 _FLOATS = {"T": ("float16", "float32", "float64")}
@@ -41,8 +41,8 @@ class _Layout:
         check_rank("x", x, 4)
         for what, vector in vectors.items():
             if vector.shape != (x.shape[self.channel],):
-                raise invalid(f"{what} {list(vector.shape)} does not fit the channels of "
-                              f"{list(x.shape)}")
+                raise invalid(f"{what} {shown(vector)} does not fit the channels of "
+                              f"{shown(x)}")
 
 
 def _wide(*arrays: Any) -> list:
@@ -101,7 +101,7 @@ def fused_batch_norm_grad(node: KernelNode) -> Callable:
     def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *_: Any) -> tuple:
         layout.check(x, scale=scale, reserve_space_1=mean, reserve_space_2=variance)
         if dy.shape != x.shape:
-            raise invalid(f"y_backprop {list(dy.shape)} must have the shape of x {list(x.shape)}")
+            raise invalid(f"y_backprop {shown(dy)} must have the shape of x {shown(x)}")
         dy, x, scale, mean, variance = _wide(dy, x, scale, mean, variance)
         inverse = 1 / xp.sqrt(variance + variance.dtype.type(epsilon))
         empty = xp.zeros(0, scale.dtype)
@@ -161,7 +161,7 @@ def _global_grad(node: KernelNode) -> Callable:
     def run(t: Any, m: Any, v: Any, gamma: Any, dy: Any) -> tuple:
         layout.check(t, m=m, v=v)
         if dy.shape != t.shape:
-            raise invalid(f"backprop {list(dy.shape)} must have the shape of t {list(t.shape)}")
+            raise invalid(f"backprop {shown(dy)} must have the shape of t {shown(t)}")
         inverse = 1 / xp.sqrt(v + v.dtype.type(epsilon))
         total, product = layout.sum(dy), layout.dot(xp, dy, t - m)
         slope = inverse * gamma if scaled else inverse

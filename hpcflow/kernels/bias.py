@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.reductions import ColumnSums
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 def _axis(node: KernelNode, rank: int) -> int:
@@ -26,8 +26,8 @@ def _bias_add(node: KernelNode) -> Any:
     def run(x: Any, bias: Any, out: Any = None) -> Any:
         axis = _axis(node, x.ndim)
         if x.ndim < 2 or bias.shape != (x.shape[axis],):
-            raise invalid(f"bias of shape {list(bias.shape)} does not fit axis {axis} of "
-                          f"{list(x.shape)}")
+            raise invalid(f"bias of shape {shown(bias)} does not fit axis {axis} of "
+                          f"{shown(x)}")
         if axis != x.ndim - 1:
             bias = bias.reshape((-1,) + (1,) * (x.ndim - axis - 1))
         return add(x, bias, out=out)
@@ -45,7 +45,7 @@ def _bias_add_grad(node: KernelNode) -> Any:
 
     def run(grad: Any) -> Any:
         if grad.ndim < 2:
-            raise invalid(f"out_backprop must have at least 2 dimensions: {list(grad.shape)}")
+            raise invalid(f"out_backprop must have at least 2 dimensions: {shown(grad)}")
         axis = _axis(node, grad.ndim)
         others = tuple(i for i in range(grad.ndim) if i != axis)
         return grad.sum(axis=others, dtype=wide).astype(dtype, copy=False)
@@ -58,7 +58,7 @@ def _by_blas(node: KernelNode, dtype: np.dtype) -> Callable:
 
     def run(grad: Any) -> Any:
         if grad.ndim < 2:
-            raise invalid(f"out_backprop must have at least 2 dimensions: {list(grad.shape)}")
+            raise invalid(f"out_backprop must have at least 2 dimensions: {shown(grad)}")
         axis = _axis(node, grad.ndim)
         if axis == grad.ndim - 1:
             return column_sums(grad if grad.ndim == 2 else grad.reshape(-1, grad.shape[-1]))

@@ -15,7 +15,7 @@ import numpy as np
 
 from hpcflow.errors import NotFoundError
 from hpcflow.kernels.random import make_generator
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 class _Uniform:
@@ -133,7 +133,7 @@ def _expected(probability: np.ndarray, draws: int, unique: bool) -> np.ndarray:
 def _check_classes(true_classes: np.ndarray, num_true: int) -> None:
     if true_classes.ndim != 2 or true_classes.shape[1] != num_true:
         raise invalid(f"true_classes must be a matrix with num_true = {num_true} columns, got "
-                      f"shape {list(true_classes.shape)}")
+                      f"shape {shown(true_classes)}")
 
 
 def _register(op_type: str, make: Callable[[KernelNode], _Uniform]) -> None:

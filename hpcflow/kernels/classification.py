@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.parallel import over_rows
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 # Rows up to this long are searched faster column by column, after a transposing copy.
 _NARROW = 32
@@ -158,7 +158,7 @@ def _cross_entropy(node: KernelNode) -> Any:
     def run(logits: Any, labels: Any) -> tuple:
         if logits.shape != labels.shape or logits.ndim != 2:
             raise invalid(f"logits and labels must be matrices of one shape: logits "
-                          f"{list(logits.shape)}, labels {list(labels.shape)}")
+                          f"{shown(logits)}, labels {shown(labels)}")
         return in_blocks(logits, labels)
 
     return _maybe_wide(node, run, 2)
@@ -208,7 +208,7 @@ class _RowStarts:
 def _check_labels(logits: Any, labels: Any) -> None:
     if logits.ndim != 2 or labels.ndim != 1 or logits.shape[0] != labels.shape[0]:
         raise invalid(f"labels must be 1-D, one class number per row of logits: logits "
-                      f"{list(logits.shape)}, labels {list(labels.shape)}")
+                      f"{shown(logits)}, labels {shown(labels)}")
     classes = logits.shape[1]
     # As unsigned numbers the negative ones are the largest: one pass finds both kinds.
     if labels.size and labels.view(f"u{labels.itemsize}").max() >= classes:
@@ -244,9 +244,11 @@ class _Largest:
 
     def __call__(self, x: Any, k: int) -> tuple:
         """(values, int32 columns) of the k largest elements along the last dimension of `x`."""
-        if not x.ndim or x.shape[-1] < k or k < 0:
-            raise invalid(f"input must have last dimension >= k = {k} but its shape is "
-                          f"{list(x.shape)}")
+        if k < 0:
+            raise invalid(f"Need k >= 0, got {k}")
+        if not x.ndim or x.shape[-1] < k:
+            raise invalid(f"input must have at least k columns (its last dimension >= k = {k}) "
+                          f"but its shape is {shown(x)}")
         rows = x.reshape(-1, x.shape[-1]) if x.size else x.reshape(-1, max(x.shape[-1], 1))
         columns = self._by_search(rows, k) if self._searches(rows, k) else None
         if columns is None:
@@ -293,7 +295,7 @@ def _in_top_k(node: KernelNode) -> Any:
     def run(predictions: Any, targets: Any) -> Any:
         if predictions.ndim != 2 or targets.shape != predictions.shape[:1]:
             raise invalid(f"targets must be one class number per row of predictions: predictions "
-                          f"{list(predictions.shape)}, targets {list(targets.shape)}")
+                          f"{shown(predictions)}, targets {shown(targets)}")
         classes = predictions.shape[1]
         if not classes:
             return xp.zeros(targets.shape, bool)

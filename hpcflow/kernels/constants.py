@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 from hpcflow.shapes import TensorShape
 
@@ -61,7 +61,7 @@ def _fill_shape(dims: np.ndarray) -> tuple[int, ...]:
         raise invalid(f"dims must be a vector of int32, got shape {TensorShape(dims.shape)}")
     shape = tuple(dims.tolist())
     if shape and min(shape) < 0:
-        raise invalid(f"Fill dimensions must be >= 0, but are {list(shape)}")
+        raise invalid(f"Fill dimensions must be >= 0, but are {shown(shape)}")
     return shape
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import (
     Window,
     blocks,
@@ -31,10 +31,10 @@ def checked_spans(window: Window, x_dims: Sequence[int], w_dims: Sequence[int],
                   dy_dims: Sequence[int] | None = None) -> tuple[Span, ...]:
     """The spans of a convolution of shapes with the channels last; checks that they agree."""
     if x_dims[-1] != w_dims[-2]:
-        raise invalid(f"depth of the input {list(x_dims)} and of the filter {list(w_dims)} must "
+        raise invalid(f"depth of the input {shown(x_dims)} and of the filter {shown(w_dims)} must "
                       "be equal")
     if min(w_dims[:-2]) < 1:
-        raise invalid(f"the filter is empty: {list(w_dims)}")
+        raise invalid(f"the filter is empty: {shown(w_dims)}")
     over = window.over(x_dims[1:-1], w_dims[:-2])
     if dy_dims is not None:
         expected = [x_dims[0], *(s.out for s in over), w_dims[-1]]
@@ -89,7 +89,7 @@ def described(sizes: Any, what: str, rank: int) -> tuple[int, ...]:
     """A shape given as the value of an input, checked."""
     dims = tuple(int(n) for n in np.asarray(sizes).reshape(-1))
     if len(dims) != rank or min(dims) < 0:
-        raise invalid(f"{what} must be {rank} sizes but is {list(dims)}")
+        raise invalid(f"{what} must be {rank} sizes but is {shown(dims)}")
     return dims
 
 

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 
 from hpcflow.errors import FailedPreconditionError
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 def _check_inputs(inputs: Any) -> None:
     if inputs.ndim != 3:
-        raise invalid(f"inputs must be [time, batch, classes], but have shape {list(inputs.shape)}")
+        raise invalid(f"inputs must be [time, batch, classes], but have shape {shown(inputs)}")
     if not inputs.shape[0]:
         raise invalid("inputs have no time steps")
     if not inputs.shape[2]:
@@ -25,7 +25,7 @@ def _check_inputs(inputs: Any) -> None:
 
 
 def _wrong_number(inputs: Any, lengths: Any) -> str:
-    return (f"sequence_length of shape {list(lengths.shape)} must have one entry for each of the "
+    return (f"sequence_length of shape {shown(lengths)} must have one entry for each of the "
             f"{inputs.shape[1]} examples")
 
 
@@ -72,8 +72,8 @@ def _labels(indices: Any, values: Any, batch: int, classes: int, collapse: bool)
     """(labels as a table, padded with blanks; how many each example has)."""
     blank = classes - 1
     if indices.ndim != 2 or indices.shape != (len(values), 2) or values.ndim != 1:
-        raise invalid(f"labels_indices of shape {list(indices.shape)} do not fit labels_values of "
-                      f"shape {list(values.shape)}")
+        raise invalid(f"labels_indices of shape {shown(indices)} do not fit labels_values of "
+                      f"shape {shown(values)}")
     rows, columns = indices[:, 0], indices[:, 1]
     if len(rows) and (rows.min() < 0 or rows.max() >= batch or columns.min() < 0):
         raise invalid(f"labels_indices are out of bounds for {batch} examples")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hpcflow.kernels.convolution import channels_last, described
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import Window, check_rank, last, restored, window_of
 from hpcflow.windows import Span, taps
 
@@ -18,10 +18,10 @@ def checked_spans(window: Window, x_dims: Sequence[int], w_dims: Sequence[int],
                   dy_dims: Sequence[int] | None = None) -> tuple[Span, ...]:
     """The spans of a convolution of shapes with the channels last; checks that they agree."""
     if x_dims[-1] != w_dims[-2]:
-        raise invalid(f"depth of the input {list(x_dims)} and of the filter {list(w_dims)} must "
+        raise invalid(f"depth of the input {shown(x_dims)} and of the filter {shown(w_dims)} must "
                       "be equal")
     if min(w_dims[:-2]) < 1:
-        raise invalid(f"the filter is empty: {list(w_dims)}")
+        raise invalid(f"the filter is empty: {shown(w_dims)}")
     over = window.over(x_dims[1:-1], w_dims[:-2])
     expected = [x_dims[0], *(s.out for s in over), w_dims[-2] * w_dims[-1]]
     if dy_dims is not None and list(dy_dims) != expected:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 @kernel("EditDistance", device="CPU", fresh=True)
@@ -33,7 +33,7 @@ def edit_distance(node: KernelNode) -> Callable:
 
 def _check(places: Any, values: Any, dims: Any, what: str) -> None:
     if places.ndim != 2 or places.shape != (len(values), len(dims)):
-        raise invalid(f"{what}_indices of shape {list(places.shape)} do not fit {len(values)} "
+        raise invalid(f"{what}_indices of shape {shown(places)} do not fit {len(values)} "
                       f"values and {what}_shape {dims.tolist()}")
     if len(dims) < 1 or ((places < 0) | (places >= dims)).any():
         raise invalid(f"{what}_indices must lie within {what}_shape {dims.tolist()}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import invalid
+from hpcflow.kernels.registry import invalid, shown
 from hpcflow.kernels.text import string_array
 from hpcflow.protos import message_class
 
@@ -137,7 +137,7 @@ class Column:
             index = int(wrong[0])
             raise invalid(f"{self._place(index, name_of)}.  Number of {self.dtype.name} values != "
                           f"expected.  Values size: {counts[index]} but output shape: "
-                          f"{list(dims)}")
+                          f"{shown(dims)}")
         if not self.missing:
             return values.reshape(len(counts), *dims)
         out = np.empty((len(counts), *dims), self.dtype.np)

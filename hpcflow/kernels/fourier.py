@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _SUFFIX = {1: "", 2: "2D", 3: "3D"}
 
 
 def _check_rank(x: Any, rank: int) -> None:
     if x.ndim < rank:
-        raise invalid(f"Input must have rank of at least {rank} but got: {list(x.shape)}")
+        raise invalid(f"Input must have rank of at least {rank} but got: {shown(x)}")
 
 
 def _sizes(lengths: Any, x: Any, rank: int, half: bool) -> tuple[int, ...]:
@@ -25,7 +25,7 @@ def _sizes(lengths: Any, x: Any, rank: int, half: bool) -> tuple[int, ...]:
     needed = (*sizes[:-1], sizes[-1] // 2 + 1) if half else sizes
     if x.size and any(n < m for n, m in zip(x.shape[x.ndim - rank:], needed)):
         raise invalid(f"Input must have at least {list(needed)} elements along its last "
-                      f"dimensions but got: {list(x.shape)}")
+                      f"dimensions but got: {shown(x)}")
     return sizes
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from hpcflow.errors import UnimplementedError
 from hpcflow.kernels.random import make_generator
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _NUMBERS = {"T": ("float32", "float64", "int32", "int64")}
 
@@ -93,7 +93,7 @@ def _register(op_type: str, pool: Callable) -> None:
 
         def run(x: Any) -> tuple:
             if x.ndim != 4:
-                raise invalid(f"value must be 4-dimensional, got shape {list(x.shape)}")
+                raise invalid(f"value must be 4-dimensional, got shape {shown(x)}")
             draw = rng()
             sequences, windows = [], []
             for axis, name in ((1, "rows"), (2, "columns")):
@@ -157,12 +157,12 @@ _register("FractionalAvgPool", _mean)
 def _checked_windows(dims: Any, dy: Any, rows: Any, columns: Any,
                      overlapping: bool) -> list[_Windows]:
     if dy.ndim != 4:
-        raise invalid(f"out_backprop must be 4-dimensional, got shape {list(dy.shape)}")
+        raise invalid(f"out_backprop must be 4-dimensional, got shape {shown(dy)}")
     windows = [_Windows(rows, dims[1], overlapping, "row_pooling_sequence"),
                _Windows(columns, dims[2], overlapping, "col_pooling_sequence")]
     expected = (dims[0], windows[0].out, windows[1].out, dims[3])
     if dy.shape != expected:
-        raise invalid(f"out_backprop must have shape {list(expected)}, got {list(dy.shape)}")
+        raise invalid(f"out_backprop must have shape {shown(expected)}, got {shown(dy)}")
     return windows
 
 
@@ -173,10 +173,10 @@ def _max_grad(node: KernelNode) -> Callable:
 
     def run(x: Any, y: Any, dy: Any, rows: Any, columns: Any) -> Any:
         if x.ndim != 4:
-            raise invalid(f"orig_input must be 4-dimensional, got shape {list(x.shape)}")
+            raise invalid(f"orig_input must be 4-dimensional, got shape {shown(x)}")
         down, right = _checked_windows(x.shape, dy, rows, columns, overlapping)
         if y.shape != dy.shape:
-            raise invalid(f"orig_output must have shape {list(dy.shape)}, got {list(y.shape)}")
+            raise invalid(f"orig_output must have shape {shown(dy)}, got {shown(y)}")
         dx, free = xp.zeros(x.shape, x.dtype), xp.ones(y.shape, bool)
         across = list(right.taps())
         for row, out_row in down.taps():

@@ -9,14 +9,14 @@ import numpy as np
 
 from hpcflow import blas
 from hpcflow.kernels import convolution, pooling
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.resources.variables import VariableState
 
 
 def check_bias(bias: Any, channels: int) -> None:
     """InvalidArgumentError unless `bias` is a vector with one number per channel."""
     if bias.shape != (channels,):
-        raise invalid(f"bias of shape {list(bias.shape)} does not fit {channels} channels")
+        raise invalid(f"bias of shape {shown(bias)} does not fit {channels} channels")
 
 
 @kernel("_ConvBias", device="CPU", fresh=True)
@@ -54,12 +54,12 @@ def factors(node: KernelNode) -> Callable:
 
     def oriented(a: Any, b: Any, target: Any) -> tuple:
         if a.ndim != 2 or b.ndim != 2:
-            raise invalid(f"the factors must be matrices: {list(a.shape)} x {list(b.shape)}")
+            raise invalid(f"the factors must be matrices: {shown(a)} x {shown(b)}")
         left, right = a.T if flip_a else a, b.T if flip_b else b
         if left.shape[1] != right.shape[0]:
-            raise invalid(f"inner dimensions differ: {list(left.shape)} x {list(right.shape)}")
+            raise invalid(f"inner dimensions differ: {shown(left)} x {shown(right)}")
         if target.shape != (left.shape[0], right.shape[1]):
-            raise invalid(f"the variable {list(target.shape)} and its gradient "
+            raise invalid(f"the variable {shown(target)} and its gradient "
                           f"{[left.shape[0], right.shape[1]]} must have the same shape")
         return left, right
 

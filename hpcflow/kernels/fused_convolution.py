@@ -15,7 +15,7 @@ from hpcflow.kernels.image_resizing import (
     resize,
 )
 from hpcflow.kernels.layout import mirror_pad
-from hpcflow.kernels.registry import KernelNode, find_kernel, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, find_kernel, invalid, kernel, shown
 
 
 def _padded_convolution(node: KernelNode) -> Callable:
@@ -33,7 +33,7 @@ def _padded_convolution(node: KernelNode) -> Callable:
 
     def run(x: Any, paddings: Any, filter: Any) -> Any:
         if np.shape(paddings) != (4, 2):
-            raise invalid(f"paddings must have shape [4, 2], got {list(np.shape(paddings))}")
+            raise invalid(f"paddings must have shape [4, 2], got {shown(np.shape(paddings))}")
         return convolve(pad(x, paddings), filter)
 
     return run
@@ -45,7 +45,7 @@ def _pad_conv(node: KernelNode) -> Callable:
 
     def run(x: Any, paddings: Any, filter: Any) -> Any:
         if x.ndim != 4:
-            raise invalid(f"input must be 4-dimensional, got shape {list(x.shape)}")
+            raise invalid(f"input must be 4-dimensional, got shape {shown(x)}")
         return convolve(x, paddings, filter)
 
     return run

@@ -10,7 +10,7 @@ import numpy as np
 
 from hpcflow.kernels.indices import check_rows
 from hpcflow.kernels.parallel import over_rows
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.segments import add_rows
 from hpcflow.kernels.strings import also_strings
 
@@ -146,8 +146,8 @@ def _check_coordinates(xp: Any, indices: Any, dims: tuple, what: str) -> None:
     outside = ((rows < 0) | (rows >= xp.asarray(dims[:depth]))).any(axis=1)
     bad = int(xp.flatnonzero(outside)[0])
     place = [int(i) for i in np.unravel_index(bad, indices.shape[:-1] or (1,))]
-    raise invalid(f"indices{place} = {rows[bad].tolist()} does not index into {what} shape "
-                  f"{list(dims)}")
+    raise invalid(f"indices{shown(place)} = {shown(rows[bad].tolist())} does not index into {what} "
+                  f"shape {shown(dims)}")
 
 
 @kernel("GatherNd", fresh=True)
@@ -180,6 +180,9 @@ def scatter_nd(node: KernelNode) -> Callable:
 
     def run(indices: Any, updates: Any, dims: Any) -> Any:
         shape = tuple((dims if known is None else known).tolist())
+        if 0 in shape and indices.size and updates.size:
+            raise invalid("Indices and updates specified for empty output. indices shape: "
+                          f"{shown(indices)}")
         _check_updates(indices, updates, shape)
         depth = indices.shape[-1]
         size = (math.prod(shape[:depth]), math.prod(shape[depth:]))
@@ -207,9 +210,11 @@ def _check_updates(indices: Any, updates: Any, shape: tuple) -> None:
         raise invalid(f"index innermost dimension length must be <= output rank; saw: {depth} vs. "
                       f"{len(shape)}")
     if updates.shape != indices.shape[:-1] + shape[depth:]:
-        raise invalid(f"Must have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:], "
-                      f"got updates.shape: {list(updates.shape)}, indices.shape: "
-                      f"{list(indices.shape)}, shape: {list(shape)}")
+        raise invalid("Must have updates.shape = indices.shape[:-1] + shape[indices.shape[-1]:]: "
+                      f"the outer {indices.ndim - 1} dimensions of indices.shape={shown(indices)} "
+                      f"must match the outer {indices.ndim - 1} dimensions of updates.shape="
+                      f"{shown(updates)}; got updates.shape: {shown(updates)}, indices.shape: "
+                      f"{shown(indices)}, shape: {shown(shape)}")
 
 
 # ---------------------------------------------------------------- Where, OneHot

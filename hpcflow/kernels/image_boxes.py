@@ -9,7 +9,7 @@ import numpy as np
 
 from hpcflow.kernels.image_resizing import check_images, checked_size
 from hpcflow.kernels.random import make_generator
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _F = np.float32
 
@@ -31,10 +31,10 @@ def _draw(node: KernelNode) -> Callable:
     def run(images: Any, boxes: Any) -> Any:
         if images.ndim != 4 or not 1 <= images.shape[3] <= 4 or images.shape[3] == 2:
             raise invalid("images must be 4-dimensional with 1 (grey), 3 (RGB) or 4 (RGBA) "
-                          f"channels, got shape {list(images.shape)}")
+                          f"channels, got shape {shown(images)}")
         if boxes.ndim != 3 or boxes.shape[2] != 4 or boxes.shape[0] != images.shape[0]:
             raise invalid(f"boxes must have shape [{images.shape[0]}, number, 4], got "
-                          f"{list(boxes.shape)}")
+                          f"{shown(boxes)}")
         out, depth = images.copy(), images.shape[3]
         for image, outlines in zip(out, boxes):
             for number, box in enumerate(outlines):
@@ -78,7 +78,7 @@ def _glimpse(node: KernelNode) -> Callable:
         height, width = checked_size(size)
         if offsets.shape != (images.shape[0], 2):
             raise invalid(f"offsets must have shape [{images.shape[0]}, 2], got "
-                          f"{list(offsets.shape)}")
+                          f"{shown(offsets)}")
         out = xp.empty((images.shape[0], height, width, images.shape[3]), images.dtype)
         for image, offset, window in zip(images, offsets, out):
             starts = [_start(float(o), n, w, centered, normalized)
@@ -161,7 +161,7 @@ def _check_ranges(covered: float, ratios: Any, areas: Any, attempts: int) -> Non
 
 def _image_dims(image_size: Any) -> tuple[int, int]:
     if image_size.shape != (3,):
-        raise invalid(f"image_size must have 3 elements, got shape {list(image_size.shape)}")
+        raise invalid(f"image_size must have 3 elements, got shape {shown(image_size)}")
     height, width = int(image_size[0]), int(image_size[1])
     if height <= 0 or width <= 0:
         raise invalid(f"image height and width must be positive, got [{height}, {width}]")
@@ -172,7 +172,7 @@ def _objects(boxes: Any, height: int, width: int, whole_if_none: bool) -> np.nda
     """The bounding boxes in pixels: [number, 4]."""
     if boxes.ndim != 3 or boxes.shape[2] != 4:
         raise invalid(f"bounding_boxes must have shape [batch, number, 4], got "
-                      f"{list(boxes.shape)}")
+                      f"{shown(boxes)}")
     flat = boxes.reshape(-1, 4)
     if not len(flat):
         if not whole_if_none:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.errors import FailedPreconditionError, InvalidArgumentError
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 def _check_colors(x: Any, error: Callable = FailedPreconditionError) -> None:
@@ -17,7 +17,7 @@ def _check_colors(x: Any, error: Callable = FailedPreconditionError) -> None:
         raise invalid("images must have at least one dimension, got a scalar")
     if x.shape[-1] != 3:
         raise error(None, None, "images must have 3 channels in the last dimension, got shape "
-                    f"{list(x.shape)}")
+                    f"{shown(x)}")
 
 
 def _check_adjusted_colors(x: Any, adjustment: Any) -> None:
@@ -27,10 +27,10 @@ def _check_adjusted_colors(x: Any, adjustment: Any) -> None:
 
 def _check_adjusted(x: Any, *scalars: Any) -> None:
     if x.ndim < 3:
-        raise invalid(f"images must be at least 3-D, got shape {list(x.shape)}")
+        raise invalid(f"images must be at least 3-D, got shape {shown(x)}")
     for value in scalars:
         if value.ndim:
-            raise invalid(f"the adjustment must be a scalar, got shape {list(value.shape)}")
+            raise invalid(f"the adjustment must be a scalar, got shape {shown(value)}")
 
 
 def rgb_to_hsv(xp: Any, rgb: Any) -> tuple[Any, Any, Any]:

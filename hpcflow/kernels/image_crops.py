@@ -9,7 +9,7 @@ import numpy as np
 
 from hpcflow.errors import OutOfRangeError
 from hpcflow.kernels.image_resizing import check_images, checked_size, groups
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _F = np.float32
 
@@ -41,10 +41,10 @@ def _samples(start: np.ndarray, end: np.ndarray, size: int, count: int) -> _Samp
 
 def _check_boxes(boxes: Any, box_ind: Any, batch: int) -> None:
     if boxes.ndim != 2 or boxes.shape[1] != 4:
-        raise invalid(f"boxes must have shape [number, 4], got {list(boxes.shape)}")
+        raise invalid(f"boxes must have shape [number, 4], got {shown(boxes)}")
     if box_ind.shape != boxes.shape[:1]:
         raise invalid(f"box_ind must have one element per box ({boxes.shape[0]}), got shape "
-                      f"{list(box_ind.shape)}")
+                      f"{shown(box_ind)}")
     if box_ind.size and not (box_ind.min() >= 0 and box_ind.max() < batch):
         raise OutOfRangeError(None, None, f"box_ind has values outside [0, {batch})")
 
@@ -126,7 +126,7 @@ def _grad_image(node: KernelNode) -> Callable:
 def _check_grads(grads: Any, boxes: Any, dims: tuple[int, ...]) -> None:
     if grads.shape[0] != boxes.shape[0] or grads.shape[3] != dims[3]:
         raise invalid(f"grads must have one crop per box ({boxes.shape[0]}) with {dims[3]} "
-                      f"channels, got shape {list(grads.shape)}")
+                      f"channels, got shape {shown(grads)}")
 
 
 @kernel("CropAndResizeGradBoxes", fresh=True, host_inputs=(2, 3))

@@ -12,7 +12,7 @@ import numpy as np
 
 from hpcflow.errors import UnimplementedError
 from hpcflow.kernels import png
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _MAGIC = {b"\xff\xd8\xff": "JPEG", png.SIGNATURE[:4]: "PNG", b"GIF8": "GIF"}
 _END_OF_JPEG = b"\xff\xd9"
@@ -39,7 +39,7 @@ def _contents(value: Any) -> bytes:
     if isinstance(value, bytes):
         return value
     if np.ndim(value):
-        raise invalid(f"contents must be scalar, got shape {list(np.shape(value))}")
+        raise invalid(f"contents must be scalar, got shape {shown(np.shape(value))}")
     return bytes(np.asarray(value)[()])
 
 
@@ -236,11 +236,11 @@ def _decode_image(node: KernelNode) -> Callable:
 def _check_image(image: Any, channels: tuple[int, ...]) -> None:
     if image.ndim != 3 or image.shape[2] not in channels:
         raise invalid(f"image must be 3-dimensional with {' or '.join(map(str, channels))} "
-                      f"channels, got shape {list(image.shape)}")
+                      f"channels, got shape {shown(image)}")
     if not image.size:
-        raise invalid(f"image must not be empty, got shape {list(image.shape)}")
+        raise invalid(f"image must not be empty, got shape {shown(image)}")
     if max(image.shape) >= 1 << 27:
-        raise invalid(f"image is too large: {list(image.shape)}")
+        raise invalid(f"image is too large: {shown(image)}")
 
 
 def _written(image: np.ndarray, kind: str, **options: Any) -> bytes:
@@ -274,7 +274,7 @@ def _encode_jpeg(node: KernelNode) -> Callable:
         _check_image(image, channels)
         if max(image.shape) > 65500:
             raise invalid(f"a JPEG image has 65500 rows and columns at most, got "
-                          f"{list(image.shape)}")
+                          f"{shown(image)}")
         data = _written(image, "JPEG", **options)
         # The JFIF segment comes first: marker, length, name, version, then the density.
         return data[:13] + density + data[18:20] + (segment if xmp else b"") + data[20:]

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _F = np.float32
 _TABLE = 1024  # steps between two pixels at which the cubic weights are tabulated
@@ -180,16 +180,16 @@ def _spread(xp: Any, grad: Any, taps: list[Tap], axis: int, size: int) -> Any:
 def check_images(x: Any, what: str = "images") -> None:
     """Refuse anything but a batch of images with pixels and channels."""
     if x.ndim != 4:
-        raise invalid(f"{what} must be 4-dimensional, got shape {list(x.shape)}")
+        raise invalid(f"{what} must be 4-dimensional, got shape {shown(x)}")
     if not (x.shape[1] and x.shape[2] and x.shape[3]):
         raise invalid(f"{what} must be of non-zero size with a channel at least, got shape "
-                      f"{list(x.shape)}")
+                      f"{shown(x)}")
 
 
 def checked_size(size: Any, what: str = "size") -> tuple[int, int]:
     """Height and width from the value of an input."""
     if np.shape(size) != (2,):
-        raise invalid(f"{what} must be two numbers, got shape {list(np.shape(size))}")
+        raise invalid(f"{what} must be two numbers, got shape {shown(np.shape(size))}")
     height, width = (int(n) for n in size)
     if height < 1 or width < 1:
         raise invalid(f"output dimensions must be positive, got {what} [{height}, {width}]")
@@ -231,7 +231,7 @@ def _register_gradient(op_type: str, taps_of: Callable) -> None:
             check_images(original, "original_image")
             if grads.shape[::3] != original.shape[::3]:
                 raise invalid("grads and original_image must have the same batch and channels, "
-                              f"got {list(grads.shape)} and {list(original.shape)}")
+                              f"got {shown(grads)} and {shown(original)}")
             dy = grads.astype(_accurate(dtype), copy=False)
             for axis in (1, 2):
                 size = original.shape[axis]

@@ -16,8 +16,11 @@ from hpcflow.kernels.registry import invalid
 _SMALL = 64
 
 
-def check_rows(xp: Any, indices: Any, rows: int) -> None:
-    """Raise ``InvalidArgumentError`` naming the first index that is not in ``[0, rows)``."""
+def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0, {})") -> None:
+    """Raise ``InvalidArgumentError`` naming the first index that is not in ``[0, rows)``.
+
+    `wrong` says so, with places for the index and for `rows`.
+    """
     if not indices.size:
         return
     # As unsigned numbers the negative ones are the largest, so one pass finds both kinds.
@@ -27,7 +30,8 @@ def check_rows(xp: Any, indices: Any, rows: int) -> None:
     flat = indices.reshape(-1)
     bad = int(xp.flatnonzero((flat < 0) | (flat >= rows))[0])
     where = [int(i) for i in np.unravel_index(bad, indices.shape)]
-    raise invalid(f"indices{where} = {int(flat[bad])} is not in [0, {rows})")
+    place = f"[{','.join(map(str, where))}]" if where else ""
+    raise invalid(f"indices{place} {wrong.format(int(flat[bad]), rows)}")
 
 
 def has_duplicates(xp: Any, indices: Any) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel
+from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings, box
 
 # ---------------------------------------------------------------- Pack, Unpack
@@ -60,7 +60,7 @@ def _same_shapes(values: tuple) -> tuple:
     for i, value in enumerate(values):
         if value.shape != first:
             raise invalid("Shapes of all inputs must match: values[0].shape = "
-                          f"{list(first)} != values[{i}].shape = {list(value.shape)}")
+                          f"{shown(first)} != values[{i}].shape = {shown(value)}")
     return values
 
 
@@ -87,7 +87,7 @@ def _check_unpack(x: Any, axis: int, number: int) -> None:
     if not -x.ndim <= axis < x.ndim:
         raise invalid(f"axis = {axis} not in [{-x.ndim}, {x.ndim})")
     if x.shape[axis] != number:
-        raise invalid(f"Input shape axis {axis} must equal {number}, got shape {list(x.shape)}")
+        raise invalid(f"Input shape axis {axis} must equal {number}, got shape {shown(x)}")
 
 
 # ---------------------------------------------------------------- Concat, ConcatV2, ConcatOffset
@@ -151,11 +151,11 @@ def _not_joinable(values: tuple, axis: int) -> Exception:
     for i, value in enumerate(values):
         if len(value.shape) != len(first):
             return invalid("ConcatOp : Ranks of all input tensors should match: shape[0] = "
-                           f"{list(first)} vs. shape[{i}] = {list(value.shape)}")
+                           f"{shown(first)} vs. shape[{i}] = {shown(value)}")
         if any(a != b for k, (a, b) in enumerate(zip(first, value.shape))
                if k != axis % len(first)):
             return invalid("ConcatOp : Dimensions of inputs should match: shape[0] = "
-                           f"{list(first)} vs. shape[{i}] = {list(value.shape)}")
+                           f"{shown(first)} vs. shape[{i}] = {shown(value)}")
     return invalid(f"ConcatOp : cannot join along dimension {axis}")
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 
 # ---------------------------------------------------------------- Transpose
@@ -20,8 +20,9 @@ def transpose(node: KernelNode) -> Callable:
     if perm is None:
         return lambda x, perm: _transpose(x, perm.tolist())
     axes = tuple(perm.tolist())
-    if node.input_dims[0] is not None:
-        return lambda x, _: x.transpose(axes)  # the shape function has checked it
+    rank = len(axes)
+    if node.input_dims[0] is not None and len({p % rank for p in axes}) == rank:
+        return lambda x, _: x.transpose(axes)  # the shape function has checked the rest
     return lambda x, _: _transpose(x, axes)
 
 
@@ -29,8 +30,19 @@ def _transpose(x: Any, perm: Any) -> Any:
     try:
         return x.transpose(perm)
     except ValueError:
-        raise invalid(f"perm {list(perm)} is no permutation of the {x.ndim} dimensions of a tensor "
-                      f"of shape {list(x.shape)}") from None
+        raise invalid(_no_permutation(list(perm), x.ndim)) from None
+
+
+def _no_permutation(perm: list[int], rank: int) -> str:
+    """What is wrong with `perm` for a tensor of `rank`."""
+    if len(perm) != rank:
+        return (f"transpose expects a vector of size {rank}. But input(1) is a vector of size "
+                f"{len(perm)}")
+    for p in perm:
+        if not -rank <= p < rank:
+            return f"{p} is out of range [0 .. {rank})"
+    missing = next(i for i in range(rank) if i not in perm)
+    return f"{missing} is missing from {{{','.join(map(str, perm))}}}."
 
 
 # ---------------------------------------------------------------- Tile
@@ -51,6 +63,9 @@ def _tile(x: Any, copies: list) -> Any:
     if len(copies) != x.ndim:
         raise invalid(f"Expected multiples argument to be a vector of length {x.ndim} but got "
                       f"length {len(copies)}")
+    for i, count in enumerate(copies):
+        if count < 0:
+            raise invalid(f"Expected multiples[{i}] >= 0, but got {count}")
     # From the innermost outwards: few long runs are copied last.
     for axis in reversed(range(len(copies))):
         if copies[axis] != 1:
@@ -265,8 +280,12 @@ def reverse_sequence(node: KernelNode) -> Callable:
 
 def _check_lengths(xp: Any, dims: tuple, lengths: Any, seq: int, batch: int) -> None:
     if lengths.ndim != 1 or len(lengths) != dims[batch]:
-        raise invalid(f"Length of seq_lens != input.dims({batch}), ({list(lengths.shape)} vs. "
+        raise invalid(f"Length of seq_lens != input.dims({batch}), ({shown(lengths)} vs. "
                       f"{dims[batch]})")
-    if len(lengths) and not 0 <= int(lengths.min()) <= int(lengths.max()) <= dims[seq]:
-        raise invalid(f"seq_lens must lie in [0, {dims[seq]}], the size of dimension {seq}, but is "
-                      f"{lengths.tolist()}")
+    if batch == seq:
+        raise invalid(f"batch_dim == seq_dim == {seq}")
+    for i, length in enumerate(lengths.tolist()):
+        if length < 0:
+            raise invalid(f"seq_lens({i}) < 0")
+        if length > dims[seq]:
+            raise invalid(f"seq_lens({i}) > input.dims({seq}): {length} and {dims[seq]}")

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _BLOCK = 64
 _NOT_INVERTIBLE = "Input matrix is not invertible."
@@ -51,7 +51,7 @@ def _check_system(matrix: Any, rhs: Any) -> None:
     check_matrices(rhs, "rhs")
     if matrix.shape[:-1] != rhs.shape[:-1]:
         raise invalid("matrix and rhs must have the same batches and numbers of rows, got "
-                      f"{list(matrix.shape)} and {list(rhs.shape)}")
+                      f"{shown(matrix)} and {shown(rhs)}")
 
 
 def transposed(x: Any) -> Any:
@@ -107,8 +107,8 @@ def _cholesky_grad(node: KernelNode) -> Callable:
         check_square(lower, "l")
         check_square(grad, "grad")
         if lower.shape != grad.shape:
-            raise invalid(f"l and grad must have the same shape, got {list(lower.shape)} and "
-                          f"{list(grad.shape)}")
+            raise invalid(f"l and grad must have the same shape, got {shown(lower)} and "
+                          f"{shown(grad)}")
         lower = xp.tril(lower)
         inner = xp.tril(transposed(lower) @ xp.tril(grad))
         steps = xp.arange(lower.shape[-1])
@@ -190,7 +190,7 @@ def _least_squares(node: KernelNode) -> Callable:
     def run(matrix: Any, rhs: Any, weight: Any) -> Any:
         _check_system(matrix, rhs)
         if np.ndim(weight):
-            raise invalid(f"l2_regularizer must be scalar, got shape {list(np.shape(weight))}")
+            raise invalid(f"l2_regularizer must be scalar, got shape {shown(np.shape(weight))}")
         if not (matrix.shape[-1] and matrix.shape[-2] and rhs.shape[-1]):
             return xp.zeros((*matrix.shape[:-2], matrix.shape[-1], rhs.shape[-1]), rhs.dtype)
         if fast:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.errors import NotFoundError, OutOfRangeError
-from hpcflow.kernels.registry import RESOURCE, KernelNode, invalid, kernel
+from hpcflow.kernels.registry import RESOURCE, KernelNode, invalid, kernel, shown
 from hpcflow.resources.tables import DenseTable, LookupTable, StaticTable
 
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
@@ -27,7 +27,7 @@ def _shared(node: KernelNode, make: Callable[[str], LookupTable]) -> LookupTable
 
 def _describe(table: LookupTable) -> str:
     return (f"{table.kind} from {table.key_dtype.name} to {table.value_dtype.name} of shape "
-            f"{list(table.value_dims)}")
+            f"{shown(table.value_dims)}")
 
 
 @kernel("HashTable", "HashTableV2", device="CPU", mode=RESOURCE)

@@ -9,7 +9,7 @@ import numpy as np
 
 from hpcflow import blas
 from hpcflow.errors import FailedPreconditionError
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 # NumPy has fast products of these types only.
 _BLAS = ("float32", "float64", "complex64", "complex128")
@@ -18,7 +18,7 @@ _BLAS = ("float32", "float64", "complex64", "complex128")
 def _mismatch(a: Any, b: Any, flip_a: bool, flip_b: bool) -> Exception:
     flips = f" (transpose_a={flip_a}, transpose_b={flip_b})" if flip_a or flip_b else ""
     return invalid("Matrix size-incompatible: inner dimensions differ: "
-                   f"{list(a.shape)} x {list(b.shape)}{flips}")
+                   f"{shown(a)} x {shown(b)}{flips}")
 
 
 @kernel("MatMul", fresh=True, accepts_out=True, types={"T": [*_BLAS, "int32"]})
@@ -35,7 +35,7 @@ def _matmul(node: KernelNode) -> Any:
 def _general_matmul(dot: Callable, flip_a: bool, flip_b: bool) -> Callable:
     def run(a: Any, b: Any, out: Any = None) -> Any:
         if a.ndim != 2 or b.ndim != 2:
-            raise invalid(f"the factors must be matrices: {list(a.shape)} x {list(b.shape)}")
+            raise invalid(f"the factors must be matrices: {shown(a)} x {shown(b)}")
         try:
             return dot(a.T if flip_a else a, b.T if flip_b else b, out=out)
         except ValueError:
@@ -78,7 +78,7 @@ def _batch_matmul(node: KernelNode) -> Any:
 
     def run(x: Any, y: Any) -> Any:
         if x.shape[:-2] != y.shape[:-2] or min(x.ndim, y.ndim) < 2:
-            raise invalid(f"batch dimensions differ: {list(x.shape)} x {list(y.shape)}")
+            raise invalid(f"batch dimensions differ: {shown(x)} x {shown(y)}")
         if half:
             x, y = x.astype(np.float32), y.astype(np.float32)
         try:
@@ -99,7 +99,7 @@ def _cross(node: KernelNode) -> Any:
     def run(a: Any, b: Any) -> Any:
         if a.shape != b.shape or not a.ndim:
             raise invalid(f"cross products need two equal shapes of rank 1 or more: "
-                          f"{list(a.shape)}, {list(b.shape)}")
+                          f"{shown(a)}, {shown(b)}")
         if a.shape[-1] != 3:
             raise FailedPreconditionError(
                 None, None, f"cross products are of 3-element vectors, not {a.shape[-1]}")

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 @kernel("MatrixDiag", "BatchMatrixDiag", fresh=True)
@@ -29,7 +29,7 @@ def matrix_diag_part(node: KernelNode) -> Callable:
 
     def run(x: Any) -> Any:
         if x.ndim < 2:
-            raise invalid(f"input must be at least 2-dim, received shape: {list(x.shape)}")
+            raise invalid(f"input must be at least 2-dim, received shape: {shown(x)}")
         return x.diagonal(0, -2, -1)
 
     return run
@@ -44,8 +44,8 @@ def matrix_set_diag(node: KernelNode) -> Callable:
         n = min(x.shape[-2:])
         if diagonal.shape != (*x.shape[:-2], n):
             raise invalid("must have diagonal.shape == input.shape[:-2] + min(input.shape[-2:]), "
-                          f"but received input shape: {list(x.shape)} and diagonal shape: "
-                          f"{list(diagonal.shape)}")
+                          f"but received input shape: {shown(x)} and diagonal shape: "
+                          f"{shown(diagonal)}")
         out = x.copy()
         steps = arange(n)
         out[..., steps, steps] = diagonal
@@ -61,7 +61,7 @@ def matrix_band_part(node: KernelNode) -> Callable:
 
     def run(x: Any, lower: Any, upper: Any) -> Any:
         if x.ndim < 2:
-            raise invalid(f"input must be at least 2-dim, received shape: {list(x.shape)}")
+            raise invalid(f"input must be at least 2-dim, received shape: {shown(x)}")
         rows, columns = x.shape[-2:]
         below, above = int(lower), int(upper)
         if below > rows:
@@ -105,7 +105,7 @@ def diag_part(node: KernelNode) -> Callable:
         half = x.shape[: x.ndim // 2]
         if x.ndim % 2 or x.shape != half + half or not half:
             raise invalid("The rank of the tensor should be even and positive and its halves "
-                          f"equal, got shape {list(x.shape)}")
+                          f"equal, got shape {shown(x)}")
         return x.reshape(-1)[:: math.prod(half) + 1].reshape(half)
 
     return run

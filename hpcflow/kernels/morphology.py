@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import check_rank, pad, window_of, windows_view
 from hpcflow.windows import taps
 
@@ -26,8 +26,8 @@ def _geometry(node: KernelNode) -> Callable:
         check_rank("input", x, 4)
         check_rank("filter", w, 3)
         if x.shape[3] != w.shape[2]:
-            raise invalid(f"depth of the input {list(x.shape)} and of the filter "
-                          f"{list(w.shape)} must be equal")
+            raise invalid(f"depth of the input {shown(x)} and of the filter "
+                          f"{shown(w)} must be equal")
         return window.over(x.shape[1:3], w.shape[:2])
 
     return over
@@ -73,7 +73,7 @@ def _checked(node: KernelNode) -> Callable:
         over = geometry(x, w)
         dims = (x.shape[0], *(s.out for s in over), x.shape[3])
         if dy.shape != dims:
-            raise invalid(f"out_backprop must be {list(dims)} but is {list(dy.shape)}")
+            raise invalid(f"out_backprop must be {shown(dims)} but is {shown(dy)}")
         return over, _winners(xp, x, w, over)
 
     return winners

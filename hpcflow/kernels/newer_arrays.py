@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.shapes import TensorShape
 
 # ---------------------------------------------------------------- products
@@ -28,7 +28,7 @@ def _batch_matmul(node: KernelNode) -> Any:
         try:
             z = matmul(adjoint(a) if adj_x else a, adjoint(b) if adj_y else b)
         except ValueError:
-            raise invalid(f"factors do not fit: {list(x.shape)} x {list(y.shape)} (adj_x={adj_x}, "
+            raise invalid(f"factors do not fit: {shown(x)} x {shown(y)} (adj_x={adj_x}, "
                           f"adj_y={adj_y})") from None
         return z.astype(dtype, copy=False)
 
@@ -45,7 +45,7 @@ def _ensure_shape(node: KernelNode) -> Any:
     def run(x: Any) -> Any:
         shape = getattr(x, "shape", ())
         if not wanted.is_compatible_with(TensorShape(shape)):
-            raise invalid(f"Shape of tensor {list(shape)} is not compatible with expected shape "
+            raise invalid(f"Shape of tensor {shown(shape)} is not compatible with expected shape "
                           f"{wanted}")
         return x
 
@@ -63,7 +63,7 @@ def _roll(node: KernelNode) -> Any:
                           f"{list(np.shape(shift))} and {list(np.shape(axis))}")
         if len(axes) != np.size(shift) or any(not -x.ndim <= a < x.ndim for a in axes):
             raise invalid(f"shifts {np.ravel(shift).tolist()} along axes {axes} do not fit shape "
-                          f"{list(x.shape)}")
+                          f"{shown(x)}")
         return xp.roll(x, [int(s) for s in np.ravel(shift)], axes)
 
     return run
@@ -82,9 +82,9 @@ def _scatter(name: str) -> None:
             at = _places(indices, x.shape)
             wanted = indices.shape[:-1] + x.shape[indices.shape[-1]:]
             if updates.shape != wanted:
-                raise invalid(f"updates must have shape {list(wanted)} for indices "
-                              f"{list(indices.shape)} into {list(x.shape)}, got "
-                              f"{list(updates.shape)}")
+                raise invalid(f"updates must have shape {shown(wanted)} for indices "
+                              f"{shown(indices)} into {shown(x)}, got "
+                              f"{shown(updates)}")
             out = x.copy()
             if combine is None:
                 out[at] = updates
@@ -103,13 +103,13 @@ def _places(indices: Any, shape: tuple) -> tuple:
     """Indices along the last dimension as an index of NumPy, checked."""
     depth = indices.shape[-1] if indices.ndim else 0
     if not indices.ndim or depth > len(shape):
-        raise invalid(f"indices of shape {list(indices.shape)} do not fit {list(shape)}")
+        raise invalid(f"indices of shape {shown(indices)} do not fit {shown(shape)}")
     limits = np.array(shape[:depth])
     wrong = ((indices < 0) | (indices >= limits)).any(-1)
     if wrong.any():
         first = tuple(int(i) for i in np.argwhere(wrong)[0])
         raise invalid(f"indices[{','.join(map(str, first))}] = {indices[first].tolist()} does not "
-                      f"index into shape {list(shape)}")
+                      f"index into shape {shown(shape)}")
     return tuple(indices[..., i] for i in range(depth))
 
 
@@ -124,7 +124,7 @@ def _bound(node: KernelNode) -> Any:
     def run(rows: Any, values: Any) -> Any:
         if rows.ndim != 2 or values.ndim != 2 or len(rows) != len(values):
             raise invalid(f"both inputs must be matrices with as many rows, got "
-                          f"{list(rows.shape)} and {list(values.shape)}")
+                          f"{shown(rows)} and {shown(values)}")
         found = [np.searchsorted(r, v, side) for r, v in zip(rows, values, strict=True)]
         return np.array(found, dtype).reshape(values.shape)
 
@@ -157,8 +157,8 @@ def _bincount(node: KernelNode) -> Any:
         if size < 0 or values.size and values.min() < 0:
             raise invalid("values and size must be non-negative")
         if weights.size and weights.shape != values.shape:
-            raise invalid(f"weights must have shape {list(values.shape)}, got "
-                          f"{list(weights.shape)}")
+            raise invalid(f"weights must have shape {shown(values)}, got "
+                          f"{shown(weights)}")
         if by_rows and values.ndim == 2:
             filled = weights if weights.size else [weights] * len(values)
             rows = [count(v, int(size), w) for v, w in zip(values, filled, strict=True)]
@@ -185,7 +185,7 @@ def _in_top_k(node: KernelNode) -> Any:
     def run(scores: Any, targets: Any, k: Any) -> Any:
         if scores.ndim != 2 or targets.shape != scores.shape[:1]:
             raise invalid("expected predictions [batch, classes] and targets [batch], got "
-                          f"{list(scores.shape)} and {list(targets.shape)}")
+                          f"{shown(scores)} and {shown(targets)}")
         rows, classes = np.arange(len(targets)), scores.shape[1]
         valid = (targets >= 0) & (targets < classes)
         own = scores[rows, np.where(valid, targets, 0)]

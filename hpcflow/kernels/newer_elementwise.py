@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel, ufunc
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown, ufunc
 
 for _op_type, _name in (
         ("Sinh", "sinh"), ("Cosh", "cosh"), ("Asinh", "arcsinh"), ("Acosh", "arccosh"),
@@ -95,7 +95,7 @@ def _select(node: KernelNode) -> Any:
             return where(condition, t, e)[()]
         except ValueError:
             raise invalid("the condition and the values do not broadcast: "
-                          f"{list(condition.shape)}, {list(t.shape)}, {list(e.shape)}") from None
+                          f"{shown(condition)}, {shown(t)}, {shown(e)}") from None
 
     return run
 

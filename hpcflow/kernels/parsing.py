@@ -34,8 +34,10 @@ def _decode_raw(node: KernelNode) -> Callable:
         items = flat(texts)
         sizes = set(map(len, items))
         if len(sizes) > 1:
-            raise invalid("DecodeRaw requires input strings to all be the same size, but there "
-                          f"are strings of {min(sizes)} and {max(sizes)} bytes")
+            first = len(items[0])
+            other = next(i for i, text in enumerate(items) if len(text) != first)
+            raise invalid("DecodeRaw requires input strings to all be the same size, but element "
+                          f"{other} has size {first} != {len(items[other])}")
         size = sizes.pop() if sizes else 0
         if size % dtype.itemsize:
             raise invalid(f"Input to DecodeRaw has length {size} that is not a multiple of "

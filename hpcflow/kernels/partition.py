@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.indices import stable_order
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 
 # ---------------------------------------------------------------- Unique, ListDiff
@@ -79,7 +79,7 @@ def dynamic_partition(node: KernelNode) -> Callable:
         rank = partitions.ndim
         if data.shape[:rank] != partitions.shape:
             raise invalid("data.shape must start with partitions.shape, got data.shape = "
-                          f"{list(data.shape)}, partitions.shape = {list(partitions.shape)}")
+                          f"{shown(data)}, partitions.shape = {shown(partitions)}")
         _check_partitions(xp, partitions, number)
         rows = data.reshape((partitions.size, *data.shape[rank:]))
         flat = partitions.reshape(-1)
@@ -129,6 +129,6 @@ def _row_shape(indices: tuple, data: tuple) -> tuple:
     rest = data[0].shape[indices[0].ndim :]
     for n, (index, value) in enumerate(zip(indices, data)):
         if value.shape != index.shape + rest:
-            raise invalid(f"Need data[{n}].shape to be indices[{n}].shape {list(index.shape)} "
-                          f"followed by {list(rest)}, got {list(value.shape)}")
+            raise invalid(f"Need data[{n}].shape to be indices[{n}].shape {shown(index)} "
+                          f"followed by {shown(rest)}, got {shown(value)}")
     return rest

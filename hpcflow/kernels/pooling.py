@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import check_rank
 from hpcflow.windows import Span, spans, taps
 
@@ -46,7 +46,7 @@ def _out_shape(dims: Sequence[int], over: Sequence[Span]) -> tuple[int, ...]:
 
 def _check_shape(what: str, x: Any, dims: Sequence[int]) -> None:
     if x.shape != tuple(dims):
-        raise invalid(f"{what} must be {list(dims)} but is {list(x.shape)}")
+        raise invalid(f"{what} must be {shown(dims)} but is {shown(x)}")
 
 
 def _lowest(dtype: np.dtype) -> Any:
@@ -243,7 +243,7 @@ def avg_pool_grad(node: KernelNode) -> Callable:
     def run(shape: Any, dy: Any) -> Any:
         dims = tuple(int(n) for n in np.asarray(shape).reshape(-1))
         if len(dims) != rank or min(dims) < 0:
-            raise invalid(f"orig_input_shape must be {rank} sizes but is {list(dims)}")
+            raise invalid(f"orig_input_shape must be {rank} sizes but is {shown(dims)}")
         over = geometry.of(dims)  # type: ignore[attr-defined]
         _check_shape("grad", dy, _out_shape(dims, over))
         wide = _wide(dy)

@@ -14,7 +14,7 @@ from hpcflow.kernels.quantized_numbers import (
     to_quantized,
     widened,
 )
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _LEVELS = 255  # fake quantization is to 8 bits
 
@@ -149,8 +149,8 @@ def _fake_args_gradient(node: KernelNode) -> Callable:
 
 def _check_same(grads: Any, x: Any) -> None:
     if grads.shape != x.shape:
-        raise invalid(f"gradients and inputs must have one shape, but have {list(grads.shape)} and "
-                      f"{list(x.shape)}")
+        raise invalid(f"gradients and inputs must have one shape, but have {shown(grads)} and "
+                      f"{shown(x)}")
 
 
 @kernel("FakeQuantWithMinMaxVars", device="CPU", fresh=True)
@@ -177,7 +177,7 @@ def _check_channels(x: Any, low: Any, high: Any) -> None:
     for value, what in ((low, "min"), (high, "max")):
         if np.shape(value) != x.shape[-1:]:
             raise invalid(f"{what} has incorrect size: expected [{x.shape[-1]}], got "
-                          f"{list(np.shape(value))}")
+                          f"{shown(np.shape(value))}")
 
 
 @kernel("FakeQuantWithMinMaxVarsPerChannel", device="CPU", fresh=True)

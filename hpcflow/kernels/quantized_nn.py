@@ -20,7 +20,7 @@ from hpcflow.kernels.quantized_numbers import (
     to_quantized,
     zero_point,
 )
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import check_rank, window_of
 from hpcflow.windows import spans, taps
 
@@ -46,13 +46,13 @@ def _matmul(node: KernelNode) -> Callable:
 
     def run(a: Any, b: Any, low_a: Any, high_a: Any, low_b: Any, high_b: Any) -> tuple:
         if a.ndim != 2 or b.ndim != 2:
-            raise invalid(f"the inputs must be matrices: {list(a.shape)}, {list(b.shape)}")
+            raise invalid(f"the inputs must be matrices: {shown(a)}, {shown(b)}")
         range_a, range_b = _range(low_a, high_a, "a"), _range(low_b, high_b, "b")
         x = a.astype(np.float64) - zero_point(*range_a, a.dtype)
         y = b.astype(np.float64) - zero_point(*range_b, b.dtype)
         x, y = x.T if turn_a else x, y.T if turn_b else y
         if x.shape[1] != y.shape[0]:
-            raise invalid(f"Matrix size-incompatible: {list(a.shape)} x {list(b.shape)}")
+            raise invalid(f"Matrix size-incompatible: {shown(a)} x {shown(b)}")
         return (_wrapped(x @ y, out),
                 *product_range((a.dtype, *range_a), (b.dtype, *range_b), out))
 
@@ -82,8 +82,8 @@ def _bias_add(node: KernelNode) -> Callable:
 
     def run(x: Any, bias: Any, low_x: Any, high_x: Any, low_b: Any, high_b: Any) -> tuple:
         if bias.ndim != 1 or x.ndim < 1 or x.shape[-1] != bias.shape[0]:
-            raise invalid(f"the last dimension of input {list(x.shape)} must be that of the vector "
-                          f"bias {list(bias.shape)}")
+            raise invalid(f"the last dimension of input {shown(x)} must be that of the vector "
+                          f"bias {shown(bias)}")
         range_x, range_b = _range(low_x, high_x, "input"), _range(low_b, high_b, "bias")
         # Room for sums: 17 bits more than the larger of the two ranges.
         reach = max(*map(abs, range_x), *map(abs, range_b)) * (1 << 17)
@@ -172,7 +172,7 @@ def _batch_norm(node: KernelNode) -> Callable:
             to_float(values[i], *_range(values[i + 1], values[i + 2], "value"))
             for i in range(0, 15, 3))
         if values[0].ndim != 4:
-            raise invalid(f"input must be 4-dimensional, but has shape {list(values[0].shape)}")
+            raise invalid(f"input must be 4-dimensional, but has shape {shown(values[0])}")
         factor = 1.0 / np.sqrt(variance + epsilon)
         if scaled:
             factor = factor * gamma
@@ -285,7 +285,7 @@ def _reshape(node: KernelNode) -> Callable:
         try:
             y = x.reshape(np.asarray(shape).tolist())
         except ValueError:
-            raise invalid(f"cannot reshape {list(x.shape)} to {np.asarray(shape).tolist()}"
+            raise invalid(f"cannot reshape {shown(x)} to {np.asarray(shape).tolist()}"
                           ) from None
         return y, np.float32(number(low, "input_min")), np.float32(number(high, "input_max"))
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.kernels.registry import invalid
+from hpcflow.kernels.registry import invalid, shown
 
 
 class Bounds(NamedTuple):
@@ -36,7 +36,7 @@ def number(value: Any, what: str) -> float:
     """A scalar input, as a Python float."""
     array = np.asarray(value)
     if array.size != 1:
-        raise invalid(f"{what} must be a scalar, but has shape {list(array.shape)}")
+        raise invalid(f"{what} must be a scalar, but has shape {shown(array)}")
     return float(array.reshape(()))
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _MASK = (1 << 64) - 1
 
@@ -39,7 +39,7 @@ def _generator(node: KernelNode) -> np.random.Generator:
 def _to_dims(shape: Any) -> tuple[int, ...]:
     dims = tuple(int(d) for d in shape)
     if any(d < 0 for d in dims):
-        raise invalid(f"shape must not have negative dimensions: {list(dims)}")
+        raise invalid(f"shape must not have negative dimensions: {shown(dims)}")
     return dims
 
 
@@ -186,11 +186,11 @@ def _multinomial(node: KernelNode) -> Callable:
     def draw(logits: Any, num_samples: Any) -> np.ndarray:
         count = int(num_samples)
         if logits.ndim != 2:
-            raise invalid(f"logits must have shape [batch, classes], got {list(logits.shape)}")
+            raise invalid(f"logits must have shape [batch, classes], got {shown(logits)}")
         if count < 0:
             raise invalid(f"num_samples must not be negative, got {count}")
         if not logits.shape[1] and logits.shape[0] and count:
-            raise invalid(f"num_classes must be positive, got logits {list(logits.shape)}")
+            raise invalid(f"num_classes must be positive, got logits {shown(logits)}")
         return _classes(rng, np.asarray(logits, np.float64), count)
 
     return draw
@@ -232,7 +232,7 @@ def _crop(node: KernelNode) -> Callable:
     def crop(image: Any, size: Any) -> np.ndarray:
         height, width = (int(s) for s in size)
         if image.shape[0] < height or image.shape[1] < width:
-            raise invalid(f"the image is smaller than the crop: {list(image.shape)} < "
+            raise invalid(f"the image is smaller than the crop: {shown(image)} < "
                           f"[{height},{width}]")
         top = rng.integers(0, image.shape[0] - height, endpoint=True)
         left = rng.integers(0, image.shape[1] - width, endpoint=True)
@@ -269,7 +269,7 @@ def _per_batch(parameter: Any, batches: int) -> np.ndarray:
     values = np.asarray(parameter, np.float64)
     if values.ndim > 1 or values.ndim == 1 and len(values) not in (1, batches):
         raise invalid(f"parameters must be scalars or have one element per batch ({batches}), got "
-                      f"shape {list(values.shape)}")
+                      f"shape {shown(values)}")
     return np.broadcast_to(values.reshape(-1), (batches,))
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 def _axes(values: Any, rank: int) -> tuple[int, ...]:
@@ -15,10 +15,13 @@ def _axes(values: Any, rank: int) -> tuple[int, ...]:
     found = []
     for axis in values.reshape(-1).tolist():
         if not -rank <= axis < rank:
-            raise invalid(f"reduction axis {axis} is out of range for an input of rank {rank}")
+            raise invalid(f"Invalid reduction dimension {axis} for input with {rank} "
+                          "dimension(s)")
         found.append(axis % rank)
-    if len(set(found)) != len(found):
-        raise invalid(f"reduction axes {values.tolist()} are repeated")
+    for axis in found:
+        if found.count(axis) > 1:
+            raise invalid("Invalid reduction arguments: Axes contains duplicate dimension: "
+                          f"{axis}")
     return tuple(found)
 
 
@@ -238,9 +241,9 @@ def _index_of(node: KernelNode, method: str) -> Callable:
     def run(x: Any, dimension: Any) -> Any:
         where = int(dimension) if known is None else known
         if not -x.ndim <= where < x.ndim:
-            raise invalid(f"dimension {where} is out of range for an input of rank {x.ndim}")
+            raise invalid(f"Expected dimension in the range [{-x.ndim}, {x.ndim}), but got {where}")
         if not x.shape[where]:
-            raise invalid(f"dimension {where} of shape {list(x.shape)} has no elements to search")
+            raise invalid(f"Reduction axis {where} is empty in shape {shown(x)}")
         found = getattr(x, method)(where)
         if x.dtype.kind == "f" and _any_nan(xp, x, found, where):
             found = getattr(xp.where(xp.isnan(x), worst, x), method)(where)

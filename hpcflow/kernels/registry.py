@@ -257,6 +257,11 @@ def describe_kernels(op_type: str) -> str:
     return f"kernels of {op_type}: {', '.join(parts)}"
 
 
+def shown(value: Any) -> str:
+    """A shape, or that of an array, as messages show it: ``[2,3]``."""
+    return "[" + ",".join([str(d) for d in getattr(value, "shape", value)]) + "]"
+
+
 def invalid(message: str) -> InvalidArgumentError:
     """The error a kernel raises for bad input values; the executor adds the op and the shapes."""
     return InvalidArgumentError(None, None, message)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.parallel import over_rows
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import check_rank, in_float32
 
 
@@ -116,8 +116,8 @@ def lrn_grad(node: KernelNode) -> Callable:
     def run(dy: Any, x: Any, y: Any) -> Any:
         check_rank("input_image", x, 4)
         if not dy.shape == x.shape == y.shape:
-            raise invalid(f"input_grads {list(dy.shape)}, input_image {list(x.shape)} and "
-                          f"output_image {list(y.shape)} must have one shape")
+            raise invalid(f"input_grads {shown(dy)}, input_image {shown(x)} and "
+                          f"output_image {shown(y)} must have one shape")
         return _in_blocks(xp, compute, x, dy, x, y)
 
     return in_float32(node, run)

@@ -8,15 +8,15 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.indices import check_rows, combine_rows
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 # ---------------------------------------------------------------- sorted ids
 
 
 def _check_sorted(ids: Any, rows: int) -> None:
     if ids.ndim != 1 or ids.shape[0] != rows:
-        raise invalid(f"segment_ids must be a vector with one id per row: {list(ids.shape)} for "
-                      f"{rows} rows")
+        raise invalid("segment_ids should be the same size as dimension 0 of input: "
+                      f"{shown(ids)} for {rows} rows")
     if ids.shape[0] and int(ids[0]) < 0:
         raise invalid(f"segment ids must be >= 0, got {int(ids[0])}")
     if (ids[1:] < ids[:-1]).any():
@@ -95,8 +95,8 @@ def _unsorted(node: KernelNode, name: str, initial: Any) -> Callable:
         if count < 0:
             raise invalid(f"num_segments must be non-negative, got {count}")
         if data.shape[: ids.ndim] != ids.shape:
-            raise invalid(f"data's shape {list(data.shape)} must start with that of segment_ids, "
-                          f"{list(ids.shape)}")
+            raise invalid(f"data's shape {shown(data)} must start with that of segment_ids, "
+                          f"{shown(ids)}")
         shape = (count, *data.shape[ids.ndim :])
         width = int(np.prod(shape[1:], dtype=np.int64))
         out = xp.full((count, width), initial, data.dtype)
@@ -130,9 +130,9 @@ def _unsorted_segment_max(node: KernelNode) -> Any:
 def _gathered(reduce: Callable) -> Callable:
     def run(data: Any, indices: Any, ids: Any) -> Any:
         if indices.shape != ids.shape:
-            raise invalid(f"segment_ids and indices must have the same size: {list(ids.shape)}, "
-                          f"{list(indices.shape)}")
-        check_rows(np, indices, data.shape[0])
+            raise invalid(f"segment_ids and indices must have the same size: {shown(ids)}, "
+                          f"{shown(indices)}")
+        check_rows(np, indices, data.shape[0], "== {} out of range [0, {})")
         return reduce(data[indices], ids)
 
     return run
@@ -155,8 +155,8 @@ def _spread(root: bool) -> Callable:
     def run(grad: Any, indices: Any, ids: Any, dim0: Any) -> Any:
         rows = int(dim0)
         if indices.shape != ids.shape:
-            raise invalid(f"segment_ids and indices must have the same size: {list(ids.shape)}, "
-                          f"{list(indices.shape)}")
+            raise invalid(f"segment_ids and indices must have the same size: {shown(ids)}, "
+                          f"{shown(indices)}")
         check_rows(np, indices, rows)
         check_rows(np, ids, grad.shape[0])
         counts = _row_counts(ids, grad, grad.dtype)

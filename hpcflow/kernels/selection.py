@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 # Above this many elements choosing by bit masks beats where(), whose branches mispredict.
 _LARGE = 2048
@@ -24,15 +24,15 @@ def _select(node: KernelNode) -> Any:
 
     def run(condition: Any, t: Any, e: Any) -> Any:
         if t.shape != e.shape:
-            raise invalid(f"both values must have one shape, got {list(t.shape)} and "
-                          f"{list(e.shape)}")
+            raise invalid(f"both values must have one shape, got {shown(t)} and "
+                          f"{shown(e)}")
         if condition.shape == t.shape:
             return choose(condition, t, e)
         if not condition.ndim:
             return (t if condition else e).copy()
         if condition.ndim != 1 or condition.shape[0] != t.shape[0]:
-            raise invalid(f"the condition's shape {list(condition.shape)} is neither that of the "
-                          f"values, {list(t.shape)}, nor a vector for their rows")
+            raise invalid(f"the condition's shape {shown(condition)} is neither that of the "
+                          f"values, {shown(t)}, nor a vector for their rows")
         return xp.where(condition.reshape((-1,) + (1,) * (t.ndim - 1)), t, e)
 
     return run
@@ -66,8 +66,8 @@ def _select_strings(node: KernelNode) -> Any:
             return t if condition else e
         if not condition.ndim or _text_shape(t) != _text_shape(e) or (
                 condition.shape[0] != _text_shape(t)[0]):
-            raise invalid(f"the condition's shape {list(condition.shape)} does not fit values of "
-                          f"shapes {list(_text_shape(t))} and {list(_text_shape(e))}")
+            raise invalid(f"the condition's shape {shown(condition)} does not fit values of "
+                          f"shapes {shown(_text_shape(t))} and {shown(_text_shape(e))}")
         extra = t.ndim - condition.ndim
         return np.where(condition.reshape(condition.shape + (1,) * extra), t, e)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.sparse_places import (
     check_sparse,
     dense_size,
@@ -25,7 +25,7 @@ from hpcflow.kernels.sparse_places import (
 def _dense_rows(x: Any) -> tuple:
     """(row of each element, values, shape of the rows)."""
     if x.ndim < 2:
-        raise invalid(f"a set needs at least 2 dimensions, but has shape {list(x.shape)}")
+        raise invalid(f"a set needs at least 2 dimensions, but has shape {shown(x)}")
     shape = np.array(x.shape[:-1], np.int64)
     count = x.size // x.shape[-1] if x.shape[-1] else 0
     return np.repeat(np.arange(count, dtype=np.int64), x.shape[-1]), x.reshape(-1), shape

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel
+from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 
 # ---------------------------------------------------------------- Shape, ShapeN, Rank, Size
@@ -163,7 +163,7 @@ def bitcast(node: KernelNode) -> Callable:
         old = x.dtype.itemsize
         if old < new.itemsize:
             if not x.ndim or x.shape[-1] * old != new.itemsize:
-                raise invalid(f"Cannot bitcast {x.dtype} of shape {list(x.shape)} to {new}")
+                raise invalid(f"Cannot bitcast {x.dtype} of shape {shown(x)} to {new}")
             return xp.ascontiguousarray(x).view(new).reshape(x.shape[:-1])
         # A new last dimension holds the parts of each element.
         parts = x.shape if old == new.itemsize else (*x.shape, old // new.itemsize)
@@ -235,7 +235,7 @@ def invert_permutation(node: KernelNode) -> Callable:
 
     def run(x: Any) -> Any:
         if x.ndim != 1:
-            raise invalid(f"invert_permutation expects a 1D vector, got shape {list(x.shape)}")
+            raise invalid(f"invert_permutation expects a 1D vector, got shape {shown(x)}")
         count = len(x)
         outside = (x < 0) | (x >= count)
         if outside.any():
@@ -243,7 +243,8 @@ def invert_permutation(node: KernelNode) -> Callable:
         y = np.full(count, -1, dtype)
         y[x] = np.arange(count, dtype=dtype)
         if (y < 0).any():
-            raise invalid(f"{x.tolist()} holds an index twice")
+            twice = np.flatnonzero(np.bincount(x, minlength=count) > 1)[0]
+            raise invalid(f"{twice} is duplicated in the input.")
         return y
 
     return run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 from hpcflow.resources.variables import VariableState
 from hpcflow.strided import SHRINK, Masks, strided_index
@@ -131,7 +131,7 @@ def strided_slice_grad(node: KernelNode) -> Callable:
 def _put(target: Any, index: tuple, value: Any, masks: Masks, what: str = "dy") -> None:
     wanted = _dims(_take(target, index, masks))
     if _dims(value) != wanted:
-        raise invalid(f"shape of {what} was {list(_dims(value))} instead of {list(wanted)}")
+        raise invalid(f"shape of {what} was {shown(_dims(value))} instead of {shown(wanted)}")
     target[index] = value
 
 

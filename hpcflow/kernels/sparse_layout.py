@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.sparse_places import (
     check_parts,
     check_sparse,
@@ -29,10 +29,10 @@ def _to_dense(node: KernelNode) -> Callable:
         places = _matrix(indices, shape)
         values = np.asarray(values, node.np_dtype())
         if values.ndim > 1 or (values.ndim == 1 and len(values) != len(places)):
-            raise invalid(f"sparse_values must be a scalar or a vector of {len(places)}, but have "
-                          f"shape {list(values.shape)}")
+            raise invalid(f"sparse_values has incorrect shape {shown(values)}, should be [] or "
+                          f"[{len(places)}]")
         if np.ndim(default):
-            raise invalid(f"default_value must be a scalar, but has shape {list(default.shape)}")
+            raise invalid(f"default_value should be a scalar, but has the shape {shown(default)}")
         dims = dense_size(shape)
         check_within(places, shape, "sparse_")
         keys = flat_places(places, shape)
@@ -50,14 +50,15 @@ def _matrix(indices: Any, shape: Any) -> Any:
     """Places as a matrix: a scalar or vector holds places of a vector."""
     if indices.ndim > 2:
         raise invalid("sparse_indices must be a scalar, vector or matrix, but have shape "
-                      f"{list(indices.shape)}")
+                      f"{shown(indices)}")
     if shape.ndim != 1:
-        raise invalid(f"output_shape must be a vector, but has shape {list(shape.shape)}")
+        raise invalid(f"output_shape should be a vector, but has the shape {shown(shape)}")
     places = np.asarray(indices)
     places = places if places.ndim == 2 else places.reshape(-1, 1)
     if places.shape[1] != len(shape):
-        raise invalid(f"sparse_indices give {places.shape[1]} coordinates for each place, but "
-                      f"output_shape has {len(shape)} dimensions")
+        raise invalid("output_shape has incorrect number of elements: "
+                      f"{len(shape)} should be: {places.shape[1]}, as many as sparse_indices gives "
+                      "for each place")
     return places.astype(np.int64, copy=False)
 
 
@@ -66,7 +67,7 @@ def _check_order(keys: Any, places: Any) -> None:
     if len(wrong):
         row = int(wrong[0]) + 1
         how = "is repeated" if keys[row] == keys[row - 1] else "is out of order"
-        raise invalid(f"indices[{row}] = {places[row].tolist()} {how}")
+        raise invalid(f"indices[{row}] = {shown(places[row].tolist())} {how}")
 
 
 @kernel("SparseReorder", device="CPU")
@@ -83,10 +84,10 @@ def _reorder(node: KernelNode) -> Callable:
 def _reshape(node: KernelNode) -> Callable:
     def run(indices: Any, shape: Any, new_shape: Any) -> tuple:
         if indices.ndim != 2 or shape.ndim != 1 or indices.shape[1] != len(shape):
-            raise invalid(f"input_indices of shape {list(indices.shape)} do not fit input_shape "
-                          f"of shape {list(shape.shape)}")
+            raise invalid(f"input_indices of shape {shown(indices)} do not fit input_shape "
+                          f"of shape {shown(shape)}")
         if new_shape.ndim != 1:
-            raise invalid(f"new_shape must be a vector, but has shape {list(new_shape.shape)}")
+            raise invalid(f"new_shape must be a vector, but has shape {shown(new_shape)}")
         target = _completed(shape, new_shape)
         check_within(indices, shape, "input_")
         if np.array_equal(shape, target):
@@ -108,18 +109,21 @@ def _completed(shape: Any, wanted: Any) -> Any:
         raise invalid(f"a tensor of shape {shape.tolist()} has too many elements")
     unknown = np.flatnonzero(target == -1)
     if len(unknown) > 1:
-        raise invalid(f"new_shape {wanted.tolist()} has more than one -1")
+        raise invalid("only one output dimension may be -1, not both "
+                      f"{unknown[0]} and {unknown[1]}")
     if (target < -1).any():
         raise invalid(f"new_shape {wanted.tolist()} has a negative size")
     if len(unknown):
         known = element_count(np.delete(target, unknown[0]))
         if known == 0 or size % known:
-            raise invalid(f"the {size} elements of shape {shape.tolist()} cannot be reshaped to "
-                          f"{wanted.tolist()}")
+            raise invalid(f"Input to reshape is a SparseTensor with {size} dense values, but the "
+                          f"requested shape requires a multiple of {known}. input_shape="
+                          f"{shown(shape.tolist())} output_shape={shown(wanted.tolist())}")
         target[unknown[0]] = size // known
     if element_count(target) != size:
-        raise invalid(f"the {size} elements of shape {shape.tolist()} cannot be reshaped to "
-                      f"{wanted.tolist()}")
+        raise invalid(f"Input to reshape is a tensor with {size} dense values, but the requested "
+                      f"shape has {element_count(target)}. input_shape={shown(shape.tolist())} "
+                      f"output_shape={shown(wanted.tolist())}")
     return target
 
 
@@ -156,8 +160,8 @@ def _checked_axis(wanted: int, shapes: Any) -> int:
     first = np.delete(shapes[0], axis)
     for i, other in enumerate(shapes):
         if len(other) != rank or not np.array_equal(np.delete(other, axis), first):
-            raise invalid(f"input shapes must match except along dimension {axis}: "
-                          f"{shapes[0].tolist()} and {other.tolist()} (input {i})")
+            raise invalid(f"Input shapes must match except along dimension {axis}: "
+                          f"{shown(shapes[0].tolist())} and {shown(other.tolist())} (input {i})")
     return axis
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.sparse_places import (
     check_parts,
     check_sparse,
@@ -41,7 +41,7 @@ def _add(node: KernelNode) -> Callable:
         a, b, thresh = arguments[:3], arguments[3:6], arguments[6]
         _check_two(a, b)
         if np.ndim(thresh):
-            raise invalid(f"thresh must be a scalar, but has shape {list(thresh.shape)}")
+            raise invalid(f"thresh must be a scalar, but has shape {shown(thresh)}")
         indices, values = np.concatenate([a[0], b[0]]), np.concatenate([a[1], b[1]])
         keys = keys_of(indices, a[2])
         order = np.argsort(keys, kind="stable")
@@ -63,9 +63,9 @@ def _add_grad(node: KernelNode) -> Callable:
         for what, table in (("a_indices", a), ("b_indices", b), ("sum_indices", total)):
             if table.ndim != 2 or table.shape[1] != total.shape[-1]:
                 raise invalid(f"{what} must be a matrix of {total.shape[-1]} columns, but has "
-                              f"shape {list(table.shape)}")
+                              f"shape {shown(table)}")
         if grad.shape != total.shape[:1]:
-            raise invalid(f"backprop_val_grad of shape {list(grad.shape)} does not fit "
+            raise invalid(f"backprop_val_grad of shape {shown(grad)} does not fit "
                           f"{len(total)} sums")
         tables = [a, b, total]
         top = np.max([t.max(axis=0, initial=0) for t in tables], axis=0) + 1
@@ -124,7 +124,7 @@ def _dense_add(node: KernelNode) -> Callable:
     def run(indices: Any, values: Any, shape: Any, dense: Any) -> Any:
         check_parts(indices, values, shape, "a_")
         if list(np.shape(dense)) != shape.tolist():
-            raise invalid(f"b has shape {list(np.shape(dense))}, a {shape.tolist()}")
+            raise invalid(f"b has shape {shown(np.shape(dense))}, a {shape.tolist()}")
         check_within(indices, shape, "a_")
         out = np.array(dense, order="C")
         np.add.at(out.reshape(-1), flat_places(indices, shape), values)
@@ -140,7 +140,7 @@ def _cwise(operate: Callable) -> Callable:
             dense = np.asarray(dense)
             sizes, wide = shape.tolist(), [1] * (len(shape) - dense.ndim) + list(dense.shape)
             if len(wide) > len(sizes) or any(d not in (1, s) for d, s in zip(wide, sizes)):
-                raise invalid(f"the dense operand of shape {list(dense.shape)} cannot be broadcast "
+                raise invalid(f"the dense operand of shape {shown(dense)} cannot be broadcast "
                               f"to the sparse operand's {sizes}")
             check_within(indices, shape, "sp_")
             met = np.broadcast_to(dense, sizes)[tuple(indices.T)] if len(values) else values
@@ -173,7 +173,7 @@ def _matmul(node: KernelNode) -> Callable:
         check_parts(indices, values, shape, "a_")
         if len(shape) != 2 or b.ndim != 2:
             raise invalid(f"a and b must be matrices, but have shapes {shape.tolist()} and "
-                          f"{list(b.shape)}")
+                          f"{shown(b)}")
         check_within(indices, shape, "a_")
         rows, columns, sizes = indices[:, 0], indices[:, 1], shape.tolist()
         if adjoint_a:
@@ -182,7 +182,7 @@ def _matmul(node: KernelNode) -> Callable:
         if adjoint_b:
             b = np.conj(b).T
         if sizes[1] != b.shape[0]:
-            raise invalid(f"inner dimensions differ: {sizes} x {list(b.shape)}")
+            raise invalid(f"inner dimensions differ: {sizes} x {shown(b)}")
         return _product(rows, columns, values, sizes[0], b)
 
     return run

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import invalid
+from hpcflow.kernels.registry import invalid, shown
 
 _LARGEST = np.iinfo(np.int64).max
 
@@ -15,13 +15,13 @@ _LARGEST = np.iinfo(np.int64).max
 def check_parts(indices: Any, values: Any, shape: Any, what: str = "") -> None:
     """Raise ``InvalidArgumentError`` unless the three parts fit each other."""
     if indices.ndim != 2:
-        raise invalid(f"{what}indices must be a matrix, but have shape {list(indices.shape)}")
+        raise invalid(f"{what}indices must be a matrix, but have shape {shown(indices)}")
     if values.ndim != 1:
-        raise invalid(f"{what}values must be a vector, but have shape {list(values.shape)}")
+        raise invalid(f"{what}values must be a vector, but have shape {shown(values)}")
     if shape.ndim != 1:
-        raise invalid(f"{what}shape must be a vector, but has shape {list(shape.shape)}")
+        raise invalid(f"{what}shape must be a vector, but has shape {shown(shape)}")
     if indices.shape != (values.shape[0], shape.shape[0]):
-        raise invalid(f"{what}indices of shape {list(indices.shape)} do not fit "
+        raise invalid(f"{what}indices of shape {shown(indices)} do not fit "
                       f"{values.shape[0]} values and a dense shape of {shape.shape[0]} dimensions")
 
 
@@ -39,8 +39,8 @@ def check_within(indices: Any, shape: Any, what: str = "") -> None:
         if int(column.min()) < 0 or int(column.max()) >= size:
             outside = ((indices < 0) | (indices >= shape)).any(axis=1)
             row = int(np.flatnonzero(outside)[0])
-            raise invalid(f"{what}indices[{row}] = {indices[row].tolist()} is out of bounds of the "
-                          f"shape {shape.tolist()}")
+            raise invalid(f"{what}indices[{row}] = {shown(indices[row].tolist())} is out of "
+                          f"bounds: need 0 <= index < {shown(shape.tolist())}")
 
 
 def element_count(shape: Any) -> int:

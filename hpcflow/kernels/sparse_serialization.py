@@ -9,7 +9,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.array_protos import make_ndarray
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.sparse_places import check_parts, check_sparse
 from hpcflow.resources.tensors_map import TensorsMap
 
@@ -102,7 +102,7 @@ def _deserialize_many(node: KernelNode) -> Callable:
     def run(table: Any) -> tuple:
         if table.ndim != 2 or table.shape[1] != 3:
             raise invalid("serialized_sparse must be a matrix of 3 columns, but has shape "
-                          f"{list(table.shape)}")
+                          f"{shown(table)}")
         rows = []
         for i, (indices, values, shape) in enumerate(table.tolist()):
             rows.append((decode(indices, np.int64, "indices", i),
@@ -167,7 +167,7 @@ def _take_many(node: KernelNode) -> Callable:
 
     def run(handles: Any) -> tuple:
         if handles.ndim != 1:
-            raise invalid(f"sparse_handles must be a vector, but have shape {list(handles.shape)}")
+            raise invalid(f"sparse_handles must be a vector, but have shape {shown(handles)}")
         rows = _store(node, False).take(handles.tolist())
         for _, values, _ in rows:
             if values.dtype != expected:

@@ -180,8 +180,11 @@ def _writer(node: KernelNode) -> Callable[[list], list[bytes]]:
         raise invalid("Cannot select both scientific and shortest notation")
     if fill not in _FILLS:
         raise invalid(f"Fill argument not supported: {fill.decode(errors='replace')!r}")
-    if not (dtype.is_floating or dtype.is_complex) and (exponent or shortest or precision > -1):
-        raise invalid(f"precision, scientific and shortest are not for {dtype.name}")
+    if not (dtype.is_floating or dtype.is_complex):
+        if exponent or shortest:
+            raise invalid(f"scientific and shortest format not supported for datatype {dtype.name}")
+        if precision > -1:
+            raise invalid(f"precision not supported for datatype {dtype.name}")
     if dtype.is_bool:
         return lambda values: [b"true" if v else b"false" for v in values]
     flags = fill.decode() + (str(width) if width > -1 else "")
@@ -300,7 +303,8 @@ def _decoded(text: bytes) -> bytes:
         raise invalid("Invalid character found in base64.")
     size = len(text.rstrip(b"="))
     if size % 4 == 1 or (found[1] and len(text) % 4):
-        raise invalid(f"Base64 string length is invalid: {len(text)}")
+        raise invalid(f"Base64 string length cannot be 1 modulo 4, or no multiple of 4 with "
+                      f"padding: {len(text)}")
     try:
         return base64.urlsafe_b64decode(text + b"=" * (-len(text) % 4))
     except binascii.Error as e:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 @kernel("AddN", fresh=True)
@@ -20,8 +20,8 @@ def _add_n(node: KernelNode) -> Any:
     def run(first: Any, second: Any, *others: Any) -> Any:
         for value in (second, *others):
             if value.shape != first.shape:
-                raise invalid(f"inputs must have one shape, got {list(first.shape)} and "
-                              f"{list(value.shape)}")
+                raise invalid(f"inputs must have one shape, got {shown(first)} and "
+                              f"{shown(value)}")
         total = add(first, second)
         out = total if total.ndim else None
         for value in others:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.dtypes import DType
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 Shape = tuple | None  # -1 for a dimension that is not known
 
@@ -37,7 +37,7 @@ class TensorList:
         """`item`, if it may be an element of this list."""
         if not _fits(np.shape(item), self.dims):
             raise invalid(f"the list holds elements of shape {_show(self.dims)}, got one of shape "
-                          f"{list(np.shape(item))}")
+                          f"{shown(np.shape(item))}")
         return item
 
     def item(self, index: Any, shape: Shape) -> Any:

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid
+from hpcflow.kernels.registry import KernelNode, invalid, shown
 from hpcflow.windows import Span, axes_of, extent, spans, taps
 
 # Bytes of columns that are made at once: about what the caches hold.
@@ -61,7 +61,7 @@ def restored(x: Any, first: bool) -> Any:
 def check_rank(what: str, x: Any, rank: int) -> None:
     """Raise InvalidArgumentError unless `x` has `rank` dimensions."""
     if x.ndim != rank:
-        raise invalid(f"{what} must be rank {rank} but is rank {x.ndim}: {list(x.shape)}")
+        raise invalid(f"{what} must be rank {rank} but is rank {x.ndim}: {shown(x)}")
 
 
 def in_float32(node: KernelNode, run: Callable) -> Callable:

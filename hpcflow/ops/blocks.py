@@ -200,19 +200,28 @@ def batch_to_space(input: Any, crops: Any, block_size: int, name: str | None = N
     return raw_ops.BatchToSpace(input=input, crops=crops, block_size=block_size, name=name)
 
 
-def space_to_depth(input: Any, block_size: int, name: str | None = None) -> Tensor:
+def _check_format(data_format: str) -> None:
+    if data_format != "NHWC":
+        raise ValueError(f"data_format must be 'NHWC', got {data_format!r}")
+
+
+def space_to_depth(input: Any, block_size: int, name: str | None = None,
+                   data_format: str = "NHWC") -> Tensor:
     """Return ``[batch, height, width, depth]`` with square blocks of space moved into the depth.
 
     The result has the shape ``[batch, height/b, width/b, depth*b*b]``.
     """
+    _check_format(data_format)
     return raw_ops.SpaceToDepth(input=input, block_size=block_size, name=name)
 
 
-def depth_to_space(input: Any, block_size: int, name: str | None = None) -> Tensor:
+def depth_to_space(input: Any, block_size: int, name: str | None = None,
+                   data_format: str = "NHWC") -> Tensor:
     """Return ``[batch, height, width, depth]`` with depth moved into square blocks of space.
 
     The result has the shape ``[batch, height*b, width*b, depth/(b*b)]``.
     """
+    _check_format(data_format)
     return raw_ops.DepthToSpace(input=input, block_size=block_size, name=name)
 
 

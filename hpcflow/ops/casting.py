@@ -89,8 +89,14 @@ def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Tensor:
         if source.min < target.min:
             value = raw_ops.Maximum(value, source.np.type(target.min))
         if source.max > target.max:
-            value = raw_ops.Minimum(value, source.np.type(target.max))
+            value = raw_ops.Minimum(value, _largest_in(source.np, target.max))
         return cast(value, target, name=scope)
+
+
+def _largest_in(source: Any, bound: Any) -> Any:
+    """The largest number of the type `source` that is no more than `bound`."""
+    number = source.type(bound)
+    return np.nextafter(number, source.type(0)) if int(number) > int(bound) else number
 
 
 def to_float(x: Any, name: str = "ToFloat") -> Any:

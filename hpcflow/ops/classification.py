@@ -110,12 +110,13 @@ def _top_k_shape(op: Operation) -> list[Dims]:
         k = op.attr("k")
     else:
         known = constant_value(op.inputs[1])
+        with_rank(op.input_dims(1), 0, "k")
         k = None if known is None else int(known)
     dims = with_rank_at_least(op.input_dims(0), 1, "input")
     if dims is None:
         return [None, None]
     if k is not None and k < 0:
-        raise ValueError(f"k must be non-negative, got {k}")
+        raise ValueError(f"Need k >= 0, got {k}: it must be non-negative")
     if k is not None and dims[-1] is not None and dims[-1] < k:
         raise ValueError(f"input must have last dimension >= k = {k} but is {show(dims)}")
     return [(*dims[:-1], k)] * 2

@@ -123,9 +123,9 @@ def _scaled(original: Any, value: Tensor | None, scale: Tensor, name: str) -> An
 
 
 def _values_of(t_list: Sequence[Any]) -> list[Tensor | None]:
-    if isinstance(t_list, str) or not hasattr(t_list, "__len__") or not hasattr(
+    if isinstance(t_list, (str, Tensor)) or not hasattr(t_list, "__len__") or not hasattr(
             t_list, "__getitem__"):
-        raise TypeError(f"t_list must be a sequence of tensors, got {t_list!r}")
+        raise TypeError(f"t_list should be a sequence of tensors, got {t_list!r}")
     return [None if t is None else t.values if isinstance(t, IndexedSlices)
             else convert_to_tensor(t) for t in t_list]
 

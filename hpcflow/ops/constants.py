@@ -121,6 +121,9 @@ def _fill_shape(op: Operation) -> list[Dims]:
     value_dims = op.input_dims(1)
     if value_dims:
         raise ValueError(f"value must be a scalar, but has shape {show(value_dims)}")
+    known = constant_value(op.inputs[0])
+    if known is not None and (known < 0).any():
+        raise ValueError(f"Fill dimensions must be >= 0, but are {known.tolist()}")
     return [constant_value_as_dims(op.inputs[0])]
 
 

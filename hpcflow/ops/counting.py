@@ -7,9 +7,10 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.dtypes import as_dtype
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.checks import assert_less, assert_non_negative
 
 __all__ = ["confusion_matrix", "histogram_fixed_width"]
 
@@ -36,12 +37,14 @@ def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None,
     with name_scope(name, "confusion_matrix", [labels, predictions, num_classes, weights]):
         rows, columns = _classes(labels, "labels"), _classes(predictions, "predictions")
         rows.get_shape().assert_is_compatible_with(columns.get_shape())
+        rows, columns = _non_negative(rows, "labels"), _non_negative(columns, "predictions")
         kind = as_dtype(dtype)
         if num_classes is None:
             largest = raw_ops.Maximum(_max(rows), _max(columns))
             count = raw_ops.Add(largest, convert_to_tensor(1, dtypes.int64))
         else:
             count = raw_ops.Cast(convert_to_tensor(num_classes), DstT=dtypes.int64)
+            rows, columns = _below(rows, count, "labels"), _below(columns, count, "predictions")
         if weights is None:
             amounts = raw_ops.Cast(raw_ops.OnesLike(columns), DstT=kind)
         else:
@@ -62,6 +65,19 @@ def _classes(values: Any, what: str) -> Tensor:
     elif rank is not None and rank != 1:
         raise ValueError(f"{what} must be a vector, got shape {tensor.get_shape()}")
     return raw_ops.Cast(tensor, DstT=dtypes.int64)
+
+
+def _non_negative(classes: Tensor, what: str) -> Tensor:
+    """`classes`, checked when run not to be negative."""
+    check = assert_non_negative(classes, message=f"`{what}` contains negative values.  ")
+    with control_dependencies([check]):
+        return raw_ops.Identity(classes)
+
+
+def _below(classes: Tensor, count: Tensor, what: str) -> Tensor:
+    """`classes`, checked when run to be less than `count`."""
+    with control_dependencies([assert_less(classes, count, message=f"`{what}` out of bound")]):
+        return raw_ops.Identity(classes)
 
 
 def _max(classes: Tensor) -> Tensor:

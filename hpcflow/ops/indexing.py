@@ -22,6 +22,7 @@ from hpcflow.graph.shape_inference import (
 )
 from hpcflow.ops.static_shape import normalize_axis, shape_of
 from hpcflow.ops.type_sets import INDEX
+from hpcflow.shapes import TensorShape
 
 __all__ = ["boolean_mask", "gather", "gather_nd", "one_hot", "scatter_nd", "sequence_mask",
            "where"]  # fmt: skip
@@ -126,18 +127,23 @@ def _volume(shape: Tensor, begin: Any, size: Any) -> Tensor:
 
 
 def gather(params: Any, indices: Any, validate_indices: bool | None = None,
-           name: str | None = None) -> Tensor:
-    """Return the rows of `params` that `indices` number.
+           name: str | None = None, axis: Any = None) -> Tensor:
+    """Return the rows of `params` that `indices` number, or the slices along `axis`.
 
     Args:
         params: a tensor of rank 1 or more.
         indices: int32 or int64 of any shape, each in ``[0, params.shape[0])``.
         validate_indices: no longer of any effect: on CPUs indices are always checked.
         name: name of the operation.
+        axis: the dimension of `params` that `indices` number, an integer or a scalar tensor; 0
+            when None.
 
-    Returns a tensor of shape ``indices.shape + params.shape[1:]``. Its gradient is an
-    :class:`IndexedSlices`. Raises ``InvalidArgumentError`` when run for an index out of range.
+    Returns a tensor of shape ``params.shape[:axis] + indices.shape + params.shape[axis+1:]``. For
+    axis 0 its gradient is an :class:`IndexedSlices`. Raises ``InvalidArgumentError`` when run for
+    an index out of range.
     """
+    if axis is not None and (isinstance(axis, Tensor) or axis != 0):
+        return raw_ops.GatherV2(params=params, indices=indices, axis=axis, name=name)
     validate = True if validate_indices is None else validate_indices
     return raw_ops.Gather(params=params, indices=indices, validate_indices=validate, name=name)
 
@@ -162,10 +168,26 @@ def _scatter_nd_shape(op: Operation) -> list[Dims]:
     shape = constant_value_as_dims(op.inputs[2])
     if shape is not None and indices is not None and indices[-1] is not None:
         if indices[-1] > len(shape):
-            raise ValueError(f"indices of shape {show(indices)} have {indices[-1]} coordinates, "
-                             f"but the output has the shape {show(shape)}")
-        merge_dims(updates, indices[:-1] + shape[indices[-1] :])
+            return [shape]  # the kernel says so
+        _check_updates(indices, updates, shape)
     return [shape]
+
+
+def _check_updates(indices: tuple, updates: Dims, shape: tuple) -> None:
+    """ValueError unless `updates` are slices of `shape`, one for each of `indices`."""
+    if updates is None:
+        return
+    outer, depth = len(indices) - 1, indices[-1]
+    for what, given, wanted in (("outer", updates[:outer], indices[:-1]),
+                                ("inner", updates[outer:], shape[depth:])):
+        try:
+            merge_dims(given, wanted)
+        except ValueError as e:
+            source = (f"indices.shape={show(indices)}" if what == "outer" else
+                      f"output.shape={show(shape)}")
+            raise ValueError(f"The {what} {len(wanted)} dimensions of {source} must match the "
+                             f"{what} {len(given)} dimensions of updates.shape={show(updates)}: "
+                             f"{e}") from None
 
 
 register_op("GatherNd", "params: Tparams; indices: Tindices", "output: Tparams",
@@ -242,7 +264,8 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     """Return `x` where `condition` is true and `y` elsewhere, or the coordinates of what is true.
 
     Args:
-        condition: booleans: of the shape of `x`; or a vector that picks whole rows.
+        condition: booleans: of the shape of `x`; or a vector that picks whole rows. Without `x`
+            numbers too, which are true where they are not zero.
         x: a tensor, or None.
         y: a tensor of the shape and type of `x`, or None.
         name: name of the operation.
@@ -251,7 +274,7 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     row-major order. Raises ``ValueError`` if only one of the two is given.
     """
     if x is None and y is None:
-        condition = convert_to_tensor(condition, dtype=dtypes.bool)
+        condition = convert_to_tensor(condition, preferred_dtype=dtypes.bool)
         return raw_ops.Where(input=condition, name=name)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
@@ -302,13 +325,15 @@ def _one_hot_dtype(dtype: Any, on_value: Any, off_value: Any) -> dtypes.DType:
 # ---------------------------------------------------------------- masks
 
 
-def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask") -> Tensor:
+def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask",
+                 axis: int | None = None) -> Tensor:
     """Return the entries of `tensor` for which `mask` is true, in row-major order.
 
     Args:
         tensor: a tensor of rank N.
-        mask: booleans of known rank K, 0 < K <= N, whose shape is that of the first K dimensions.
+        mask: booleans of known rank K, 0 < K <= N, whose shape is that of K dimensions.
         name: name of the operation.
+        axis: the first of these dimensions; 0 when None.
 
     Returns a tensor of rank N-K+1. Raises ``ValueError`` if the shapes do not fit.
     """
@@ -316,56 +341,77 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask") -> Tensor:
         tensor, mask = convert_to_tensor(tensor), convert_to_tensor(mask, name="mask")
         if mask._dims is None:
             raise ValueError("Number of mask dimensions must be specified, even if some dimensions "
-                             "are None")
+                             "are None.  E.g. shape=[None] is ok, but shape=None is not.")
         rank = len(mask._dims)
         if rank == 0:
             raise ValueError("mask cannot be scalar.")
+        first = _first_masked(tensor, rank, axis or 0)
         if tensor._dims is not None:
-            with_rank_at_least(tensor._dims, rank, "tensor")
-            merge_dims(tensor._dims[:rank], mask._dims)
-        rows = tensor if rank == 1 else _joined_dimensions(tensor, rank)
+            with_rank_at_least(tensor._dims, first + rank, "tensor")
+            masked = TensorShape.from_dims(tensor._dims[first : first + rank])
+            masked.assert_is_compatible_with(TensorShape.from_dims(mask._dims))
+        rows = tensor if rank == 1 else _joined_dimensions(tensor, first, rank)
         chosen = raw_ops.Where(mask if rank == 1 else raw_ops.Reshape(mask, [-1]))
-        return raw_ops.Gather(rows, raw_ops.Squeeze(chosen, squeeze_dims=[1]))
+        return gather(rows, raw_ops.Squeeze(chosen, squeeze_dims=[1]), axis=first)
 
 
-def _joined_dimensions(tensor: Tensor, count: int) -> Tensor:
-    """`tensor` with its first `count` dimensions made one."""
-    rest = None if tensor._dims is None else tensor._dims[count:]
-    if rest is not None and None not in rest:
-        return raw_ops.Reshape(tensor, np.array([-1, *rest], np.int32))
-    shape = raw_ops.StridedSlice(raw_ops.Shape(tensor), [count], [0], [1], end_mask=1)
-    joined = raw_ops.Reshape(tensor, raw_ops.ConcatV2([np.array([-1], np.int32), shape], 0))
-    joined.set_shape(None if rest is None else (None, *rest))
-    return joined
+def _first_masked(tensor: Tensor, rank: int, axis: int) -> int:
+    """The first dimension that a mask of `rank` covers, counted from the front."""
+    if axis >= 0:
+        return axis
+    if tensor._dims is None:
+        raise ValueError(f"the rank of the tensor must be known for axis {axis}")
+    return normalize_axis(axis, len(tensor._dims))
+
+
+def _joined_dimensions(tensor: Tensor, first: int, count: int) -> Tensor:
+    """`tensor` with `count` dimensions from `first` on made one."""
+    dims = tensor._dims
+    joined = None if dims is None else (*dims[:first], None, *dims[first + count :])
+    if joined is not None and joined.count(None) == 1:
+        return raw_ops.Reshape(tensor, np.array([-1 if d is None else d for d in joined], np.int32))
+    shape = raw_ops.Shape(tensor)
+    before = raw_ops.StridedSlice(shape, [0], [first], [1])
+    after = raw_ops.StridedSlice(shape, [first + count], [0], [1], end_mask=1)
+    rows = raw_ops.Reshape(tensor, raw_ops.ConcatV2([before, np.array([-1], np.int32), after], 0))
+    rows.set_shape(joined)
+    return rows
 
 
 def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool,
                   name: str | None = None) -> Tensor:
-    """Return a mask ``[len(lengths), maxlen]`` whose row i starts with ``lengths[i]`` ones.
+    """Return a mask ``lengths.shape + [maxlen]`` whose row i starts with ``lengths[i]`` ones.
 
     Args:
-        lengths: 1-D integers.
+        lengths: integers of any shape.
         maxlen: a scalar; the largest length if left out.
         dtype: element type of the mask.
         name: name of the operation.
 
-    Raises ``ValueError`` if `lengths` is not 1-D or `maxlen` no scalar.
+    Raises ``ValueError`` if `maxlen` is no scalar.
     """
     with name_scope(name, "SequenceMask", [lengths, maxlen]):
         lengths = convert_to_tensor(lengths)
-        if lengths.shape.ndims != 1:
-            raise ValueError("lengths must be 1D for sequence_mask")
         kind = lengths.dtype.base_dtype
         if maxlen is None:
-            maxlen = raw_ops.Max(lengths, [0])
+            maxlen = _largest(lengths)
         maxlen = convert_to_tensor(maxlen, kind if not isinstance(maxlen, Tensor) else None)
         if maxlen.shape.ndims not in (0, None):
             raise ValueError("maxlen must be scalar for sequence_mask")
         zero, one = np.zeros((), maxlen.dtype.np), np.ones((), maxlen.dtype.np)
-        steps = raw_ops.ExpandDims(raw_ops.Range(zero, maxlen, one), 0)
-        ends = raw_ops.ExpandDims(lengths, 1)
+        steps = raw_ops.Range(zero, maxlen, one)
+        ends = raw_ops.ExpandDims(lengths, -1)
         if ends.dtype.base_dtype is not steps.dtype.base_dtype:
             ends = raw_ops.Cast(ends, DstT=steps.dtype)
         mask = raw_ops.Less(steps, ends)
         wanted = dtypes.as_dtype(dtype)
         return mask if wanted is dtypes.bool else raw_ops.Cast(mask, DstT=wanted)
+
+
+def _largest(lengths: Tensor) -> Any:
+    """The largest of `lengths`, 0 if there are none; a number where it is known."""
+    known, kind = constant_value(lengths), lengths.dtype.base_dtype.np.type
+    if known is not None:
+        return kind(max(known.max(initial=0), 0))
+    largest = raw_ops.Max(raw_ops.Reshape(lengths, [-1]), [0])
+    return raw_ops.Maximum(largest, kind(0))

@@ -138,7 +138,7 @@ def joined_dims(axis_tensor: Tensor, values: list[Tensor]) -> Dims:
     if rank is None:
         return None
     if rank == 0:
-        raise ValueError("can't concatenate scalars (use stack instead)")
+        raise ValueError("Can't concatenate scalars (use stack instead)")
     if axis is None:
         return (None,) * rank
     return _joined_dims(values, rank, normalize_axis(axis.item(), rank))
@@ -148,8 +148,9 @@ def _common_rank(values: list[Tensor]) -> int | None:
     known = [t for t in values if t._dims is not None]
     for tensor in known[1:]:
         if len(tensor._dims or ()) != len(known[0]._dims or ()):
-            raise ValueError(f"ranks must be equal, but the shapes are {show(known[0]._dims)} and "
-                             f"{show(tensor._dims)}")
+            raise ValueError(f"Shape must be rank {len(known[0]._dims or ())} but is rank "
+                             f"{len(tensor._dims or ())}: the shapes are {show(known[0]._dims)} "
+                             f"and {show(tensor._dims)}")
     return len(known[0]._dims or ()) if known else None
 
 
@@ -297,8 +298,8 @@ def _split_shape(op: Operation) -> list[Dims]:
         return [(None,) * len(dims)] * number
     size = dims[axis]
     if size is not None and size % number:
-        raise ValueError(f"dimension {axis} of {show(dims)} must be divisible by num_split = "
-                         f"{number}")
+        raise ValueError(f"Dimension size must be evenly divisible by {number} but is {size}: "
+                         f"dimension {axis} of {show(dims)} for num_split = {number}")
     part = None if size is None else size // number
     return [dims[:axis] + (part,) + dims[axis + 1 :]] * number
 

@@ -39,9 +39,6 @@ def _transpose_shape(op: Operation) -> list[Dims]:
     if perm is None or dims is None:
         return [(None,) * rank]
     order = [normalize_axis(p, rank, "perm") for p in perm.tolist()]
-    if len(set(order)) != rank:
-        raise ValueError(f"perm {perm.tolist()} is no permutation of the {rank} dimensions of "
-                         f"{show(dims)}")
     return [tuple(dims[p] for p in order)]
 
 
@@ -57,19 +54,28 @@ def _transpose_grad(op: Operation, grad: Tensor) -> list:
     return [raw_ops.Transpose(grad, np.argsort(perm % max(perm.size, 1)).astype(np.int32)), None]
 
 
-def transpose(a: Any, perm: Any = None, name: str = "transpose") -> Tensor:
+def transpose(a: Any, perm: Any = None, name: str = "transpose",
+              conjugate: bool = False) -> Tensor:
     """Return `a` with its dimensions permuted: dimension i of the result is ``perm[i]`` of `a`.
 
-    Without `perm` the order of the dimensions is reversed, which transposes a matrix.
+    Without `perm` the order of the dimensions is reversed, which transposes a matrix. With
+    `conjugate` complex elements are conjugated too.
     """
     with name_scope(name, "transpose", [a]) as scope:
         a = convert_to_tensor(a, name="x")
-        if perm is not None:
-            return raw_ops.Transpose(a, perm, name=scope)
-        rank = rank_of(a)
-        if not isinstance(rank, Tensor):
-            return raw_ops.Transpose(a, np.arange(rank, dtype=np.int32)[::-1], name=scope)
-        return raw_ops.Transpose(a, raw_ops.Range(raw_ops.Sub(rank, 1), -1, -1), name=scope)
+        if conjugate and a.dtype.is_complex:
+            return raw_ops.Conj(raw_ops.Transpose(a, _order_of(a, perm)), name=scope)
+        return raw_ops.Transpose(a, _order_of(a, perm), name=scope)
+
+
+def _order_of(a: Tensor, perm: Any) -> Any:
+    """`perm`, or the dimensions of `a` from the last to the first."""
+    if perm is not None:
+        return perm
+    rank = rank_of(a)
+    if not isinstance(rank, Tensor):
+        return np.arange(rank, dtype=np.int32)[::-1]
+    return raw_ops.Range(raw_ops.Sub(rank, 1), -1, -1)
 
 
 def matrix_transpose(a: Any, name: str = "matrix_transpose") -> Tensor:
@@ -101,9 +107,6 @@ def _tile_shape(op: Operation) -> list[Dims]:
     if rank is None:
         return [None]
     merge_dim(length, rank)
-    value = constant_value(op.inputs[1])
-    if value is not None and (value < 0).any():
-        raise ValueError(f"multiples must not be negative: {value.tolist()}")
     multiples = constant_value_as_dims(op.inputs[1]) or (None,) * rank
     pairs = zip(dims or (None,) * rank, multiples)
     return [tuple(None if d is None or m is None else d * m for d, m in pairs)]
@@ -185,20 +188,8 @@ def _padded_shape(op: Operation, sign: int = 1) -> list[Dims]:
 
 
 def _mirror_pad_shape(op: Operation) -> list[Dims]:
-    _, paddings = _padding_rows(op)
-    shapes = _padded_shape(op)
-    if paddings is not None and op.input_dims(0) is not None:
-        _check_mirror(paddings, op.input_dims(0) or (), op._attrs["mode"])
-    return shapes
-
-
-def _check_mirror(paddings: np.ndarray, dims: tuple, mode: bytes) -> None:
-    """A mirror shows each element once at most; in REFLECT mode the border does not count."""
-    border = 1 if mode == b"REFLECT" else 0
-    for (before, after), dim in zip(paddings.tolist(), dims):
-        if dim is not None and max(before, after) > max(dim - border, 0):
-            raise ValueError(f"paddings {paddings.tolist()} must not exceed the dimensions of "
-                             f"{show(dims)}{' less 1' * border} in mode {mode.decode()}")
+    # Whether the paddings are larger than what they mirror is left to the kernel.
+    return _padded_shape(op)
 
 
 def _mirror_pad_grad_shape(op: Operation) -> list[Dims]:
@@ -251,19 +242,24 @@ def _mirror_pad_grad_gradient(op: Operation, grad: Tensor) -> list:
     return [raw_ops.MirrorPad(grad, op.inputs[1], mode=op._attrs["mode"]), None]
 
 
-def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None) -> Tensor:
+def pad(tensor: Any, paddings: Any, mode: str = "CONSTANT", name: str | None = None,
+        constant_values: Any = 0) -> Tensor:
     """Return `tensor` with ``paddings[i]`` = (before, after) elements added to dimension i.
 
     Args:
         tensor: a tensor of rank R.
         paddings: integers of shape ``[R, 2]``, none negative.
-        mode: "CONSTANT" adds zeros; "REFLECT" mirrors the content without, "SYMMETRIC" with the
-            border element; any case.
+        mode: "CONSTANT" adds `constant_values`; "REFLECT" mirrors the content without,
+            "SYMMETRIC" with the border element; any case.
         name: name of the operation.
+        constant_values: a scalar, what "CONSTANT" adds.
 
     Raises ``ValueError`` for an unknown mode or paddings larger than the content mirrored.
     """
     kind = mode.upper()
+    if kind == "CONSTANT" and (isinstance(constant_values, Tensor) or constant_values != 0):
+        return raw_ops.PadV2(input=tensor, paddings=paddings, constant_values=constant_values,
+                             name=name)
     if kind == "CONSTANT":
         return raw_ops.Pad(input=tensor, paddings=paddings, name=name)
     if kind in ("REFLECT", "SYMMETRIC"):
@@ -288,7 +284,8 @@ def _reverse_v2_shape(op: Operation) -> list[Dims]:
     if dims is not None and axis is not None:
         axes = [normalize_axis(a, len(dims)) for a in axis.tolist()]
         if len(set(axes)) != len(axes):
-            raise ValueError(f"axis {axis.tolist()} names a dimension more than once")
+            twice = next(a for a in axes if axes.count(a) > 1)
+            raise ValueError(f"axis {twice} specified more than once.")
     return [dims]
 
 
@@ -296,10 +293,10 @@ def _reverse_sequence_shape(op: Operation) -> list[Dims]:
     dims, lengths = op.input_dims(0), with_rank(op.input_dims(1), 1, "seq_lengths")
     if dims is None:
         return [None]
-    seq = normalize_axis(op._attrs["seq_dim"], len(dims), "seq_dim")
+    for name in ("seq_dim", "batch_dim"):
+        if op._attrs[name] >= len(dims):
+            raise ValueError(f"{name} must be < input rank: {op._attrs[name]} vs. {len(dims)}")
     batch = normalize_axis(op._attrs["batch_dim"], len(dims), "batch_dim")
-    if seq == batch:
-        raise ValueError(f"batch_dim == seq_dim == {seq}")
     size = merge_dim(dims[batch], lengths[0])
     return [dims[:batch] + (size,) + dims[batch + 1 :]]
 

@@ -215,12 +215,14 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
     """Sum the products of `a` and `b` over `axes`.
 
     `axes` is a number n (the last n axes of `a` against the first n of `b`) or a pair of axes or
-    lists of axes. The result has the free axes of `a`, then those of `b`. The ranks must be known.
+    lists of axes, which may be a tensor. The result has the free axes of `a`, then those of `b`.
 
     Raises ``ValueError`` for axes that do not fit.
     """
     with name_scope(name, "Tensordot", [a, b]) as scope:
         a, b = _factors(a, b)
+        if a._dims is None or b._dims is None or isinstance(axes, Tensor):
+            return _tensordot_of_any(a, b, axes, scope)
         axes_a, axes_b = _contracted(a, b, axes)
         left, free_a = _as_matrix(a, axes_a, last=True)
         right, free_b = _as_matrix(b, axes_b, last=False)
@@ -231,7 +233,7 @@ def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
 def _contracted(a: Tensor, b: Tensor, axes: Any) -> tuple[list[int], list[int]]:
     """The contracted axes of both, as non-negative numbers."""
     if a._dims is None or b._dims is None:
-        raise ValueError("tensordot: the ranks of both tensors must be known")
+        raise ValueError("the ranks of both tensors must be known")
     if isinstance(axes, (int, np.integer)):
         if not 0 <= axes <= min(len(a._dims), len(b._dims)):
             raise ValueError(f"tensordot: {axes} axes of shapes {show(a._dims)}, {show(b._dims)}")
@@ -290,3 +292,44 @@ def _joined(a: Any, b: Any) -> Any:
         return np.array(a + b, np.int32)
     parts = [np.array(p, np.int32) if isinstance(p, list) else p for p in (a, b)]
     return raw_ops.ConcatV2(parts, 0)
+
+
+# ---------------------------------------------------------------- tensordot at run time
+
+
+def _tensordot_of_any(a: Tensor, b: Tensor, axes: Any, name: str) -> Tensor:
+    """tensordot where the axes or the ranks are only known when it runs."""
+    axes_a, axes_b = _axes_of_any(a, axes)
+    left, free_a = _matrix_of_any(a, axes_a, last=True)
+    right, free_b = _matrix_of_any(b, axes_b, last=False)
+    product = raw_ops.MatMul(left, right)
+    return raw_ops.Reshape(product, raw_ops.ConcatV2([free_a, free_b], 0), name=name)
+
+
+def _axes_of_any(a: Tensor, axes: Any) -> tuple[Tensor, Tensor]:
+    """The contracted axes of both as vectors."""
+    if isinstance(axes, (int, np.integer)):
+        rank = raw_ops.Rank(a)
+        return (raw_ops.Range(raw_ops.Sub(rank, np.int32(axes)), rank, np.int32(1)),
+                convert_to_tensor(np.arange(axes, dtype=np.int32)))
+    if isinstance(axes, Tensor):
+        pair = [raw_ops.Gather(axes, np.int32(i)) for i in range(2)]
+    elif len(axes) != 2:
+        raise ValueError("'axes' must be an integer or have length 2.")
+    else:
+        pair = [convert_to_tensor(x, dtypes.int32) for x in axes]
+    flat = np.array([-1], np.int32)
+    axes_a, axes_b = (raw_ops.Reshape(raw_ops.Cast(x, DstT="int32"), flat) for x in pair)
+    return axes_a, axes_b
+
+
+def _matrix_of_any(x: Tensor, axes: Tensor, last: bool) -> tuple[Tensor, Tensor]:
+    """`x` with its `axes` flattened into columns (`last`) or rows, and the shape of the others."""
+    shape, rank, zero = raw_ops.Shape(x), raw_ops.Rank(x), np.array([0], np.int32)
+    axes = raw_ops.FloorMod(raw_ops.Add(axes, rank), rank)
+    free = raw_ops.ListDiff(raw_ops.Range(np.int32(0), rank, np.int32(1)), axes)[0]
+    order = raw_ops.ConcatV2([free, axes] if last else [axes, free], 0)
+    free_dims = raw_ops.Gather(shape, free)
+    sizes = [raw_ops.Prod(free_dims, zero), raw_ops.Prod(raw_ops.Gather(shape, axes), zero)]
+    matrix = raw_ops.Pack(sizes if last else sizes[::-1])
+    return raw_ops.Reshape(raw_ops.Transpose(x, order), matrix), free_dims

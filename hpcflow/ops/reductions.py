@@ -38,14 +38,16 @@ __all__ = [
 
 
 def normalized_axes(axes: Any, rank: int) -> tuple[int, ...]:
-    """`axes` as sorted non-negative numbers; ``ValueError`` for one out of range or repeated."""
-    found = []
+    """`axes` as sorted non-negative numbers; ``ValueError`` for one out of range.
+
+    A repeated one is left to the kernel, which refuses it.
+    """
+    found = set()
     for axis in np.asarray(axes).reshape(-1).tolist():
         if not -rank <= axis < rank:
-            raise ValueError(f"reduction axis {axis} is out of range for a tensor of rank {rank}")
-        found.append(axis % rank)
-    if len(set(found)) != len(found):
-        raise ValueError(f"reduction axes {list(found)} are repeated")
+            raise ValueError(f"Invalid reduction dimension {axis} for input with {rank} "
+                             "dimensions.")
+        found.add(axis % rank)
     return tuple(sorted(found))
 
 
@@ -94,7 +96,11 @@ def _arg_shape(op: Operation) -> list[Dims]:
         return [(None,) * (len(dims) - 1)]
     if not dims:
         raise ValueError("a scalar has no axis to search")
-    gone = normalized_axes(axis, len(dims))[0]
+    if not -len(dims) <= axis < len(dims):
+        raise ValueError(f"Dimension ({int(axis)}) must be in the range [{-len(dims)}, "
+                         f"{len(dims)}), where {len(dims)} is the number of dimensions in the "
+                         "input.")
+    gone = int(axis) % len(dims)
     return [tuple(d for i, d in enumerate(dims) if i != gone)]
 
 
@@ -282,8 +288,8 @@ def _make_reduction(op_type: str, function: str, what: str) -> Callable:
     reduce.__name__ = reduce.__qualname__ = function
     reduce.__doc__ = f"""Return {what} over `axis` (all axes when None).
 
-    The reduced axes are removed, or kept with size one if `keep_dims`. `axis` is a number, a list
-    or a tensor; `reduction_indices` is its old name.
+    The reduced axes are removed, or kept with size one if `keep_dims` (or `keepdims`, its later
+    name). `axis` is a number, a list or a tensor; `reduction_indices` is its old name.
     """
     return reduce
 

@@ -46,9 +46,11 @@ def _segment_shape(op: Operation) -> list[Dims]:
     ids = with_rank(op.input_dims(1), 1, "segment_ids")
     if data is None:
         return [None]
-    merge_dim(data[0], ids[0])
+    # As many ids as rows: this is left to the kernel, programs expect its error from the step.
     known = constant_value(op.inputs[1])
-    rows = None if known is None else int(known[-1]) + 1 if known.size else 0
+    rows = None
+    if known is not None and data[0] in (None, ids[0]) and (known[-1:] >= 0).all():
+        rows = int(known[-1]) + 1 if known.size else 0
     return [(rows, *data[1:])]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import merge_dim, merge_dims, show
+from hpcflow.graph.shape_inference import merge_dims
 
 
 def _select_shape(op: Operation) -> list[Dims]:
@@ -17,11 +17,7 @@ def _select_shape(op: Operation) -> list[Dims]:
     if condition is None or dims is None or condition == ():
         return [dims]
     if len(condition) == 1 and len(dims) > 1:
-        try:
-            return [(merge_dim(condition[0], dims[0]), *dims[1:])]
-        except ValueError:
-            raise ValueError(f"a vector of conditions picks rows: {show(condition)} does not fit "
-                             f"{show(dims)}") from None
+        return [(*(merge_dims(condition, dims[:1]) or ()), *dims[1:])]
     return [merge_dims(condition, dims)]
 
 

@@ -20,7 +20,6 @@ from hpcflow.graph.shape_inference import (
     register_constant_value,
     scalar,
     show,
-    unchanged,
     with_rank,
 )
 from hpcflow.ops.static_shape import element_count, known_dims, normalize_axis, reshape_like
@@ -160,7 +159,11 @@ def _complete(target: tuple, total: int, dims: Dims) -> Dims:
     unknown = target.count(None)
     fits = total == known if not unknown else (known == 0 or total % known == 0)
     if not fits:
-        raise ValueError(f"cannot reshape {show(dims)} ({total} elements) to {show(target)}")
+        if unknown:
+            raise ValueError(f"Dimension size must be evenly divisible by {known} but is {total}: "
+                             f"cannot reshape {show(dims)} to {show(target)}")
+        raise ValueError(f"Cannot reshape a tensor with {total} elements to shape {show(target)} "
+                         f"({known} elements)")
     if unknown != 1 or known == 0:
         return target
     return tuple(total // known if d is None else d for d in target)
@@ -202,7 +205,10 @@ def _expand_dims_shape(op: Operation) -> list[Dims]:
         return [(None,) * (len(dims) + 1)]
     if axis.size != 1:
         raise ValueError(f"dim must be a scalar, but has shape {show(axis.shape)}")
-    position = normalize_axis(axis.item(), len(dims) + 1, "dim")
+    position, most = axis.item(), len(dims)
+    if not -most - 1 <= position <= most:
+        raise ValueError(f"dim {position} not in the interval [{-most - 1}, {most}].")
+    position %= most + 1
     return [dims[:position] + (1,) + dims[position:]]
 
 
@@ -215,8 +221,8 @@ def _squeeze_shape(op: Operation) -> list[Dims]:
     dropped = {normalize_axis(a, len(dims), "squeeze_dims") for a in axes}
     for axis in dropped:
         if dims[axis] not in (1, None):
-            raise ValueError(f"can only squeeze dimensions of size 1, but dimension {axis} of "
-                             f"{show(dims)} is {dims[axis]}")
+            raise ValueError(f"Can not squeeze dim[{axis}], expected a dimension of 1, got "
+                             f"{dims[axis]}: {show(dims)}")
     return [tuple(d for i, d in enumerate(dims) if i not in dropped)]
 
 
@@ -325,7 +331,8 @@ register_op("BroadcastArgs", "s0: T; s1: T", "r0: T", f"T: {INDEX} = int32",
             shape=_broadcast_args_shape)
 register_op("BroadcastGradientArgs", "s0: T; s1: T", "r0: T; r1: T", f"T: {INDEX} = int32",
             shape=_two_vectors)
-register_op("InvertPermutation", "x: T", "y: T", f"T: {INDEX} = int32", shape=unchanged)
+register_op("InvertPermutation", "x: T", "y: T", f"T: {INDEX} = int32",
+            shape=lambda op: [with_rank(op.input_dims(0), 1, "x")])
 not_differentiable("BroadcastArgs", "BroadcastGradientArgs", "InvertPermutation")
 
 

@@ -21,6 +21,7 @@ from hpcflow.graph.shape_inference import (
     show,
     with_rank,
 )
+from hpcflow.ops.indexing import boolean_mask
 from hpcflow.ops.static_shape import known_dims, known_elements, known_values, shape_of
 from hpcflow.ops.type_sets import INDEX
 from hpcflow.strided import ELLIPSIS, NEW_AXIS, SHRINK, SLICE, Masks, strided_entry, strided_index
@@ -64,7 +65,7 @@ def _sizes_alone(op: Operation, rank: int) -> Dims:
 
 
 def _slice_dim(i: int, dim: int | None, begin: int, size: int) -> int | None:
-    if begin < 0 or size < -1 or (dim is not None and begin + max(size, 0) > dim):
+    if begin < 0 or size < -1 or (size == -1 and dim is not None and begin > dim):
         raise ValueError(f"begin[{i}] = {begin} and size[{i}] = {size} do not lie within dimension "
                          f"{i} of size {'?' if dim is None else dim}")
     if size >= 0:
@@ -166,7 +167,7 @@ def _strided_dim(axis: int, dim: int | None, kind: str, entry: Any) -> list[int 
     """What is left of a dimension: nothing for a single element, else its new size."""
     if kind == SHRINK:
         if entry is not None and dim is not None and not -dim <= entry < dim:
-            raise ValueError(f"slice index {entry} of dimension {axis} out of bounds: its size is "
+            raise ValueError(f"slice index {entry} of dimension {axis} out of bounds. Its size is "
                              f"{dim}")
         return []
     if dim is None or entry is None:
@@ -339,9 +340,9 @@ class _Spec:
             self._position(entry, end, 1, bit, "shrink_axis")
 
     def _range(self, entry: builtins.slice, bit: int) -> None:
-        self._position(0 if entry.start is None else entry.start,
-                       0 if entry.stop is None else entry.stop,
-                       1 if entry.step is None else entry.step, bit)
+        self._position(0 if entry.start is None else _checked_position(entry.start),
+                       0 if entry.stop is None else _checked_position(entry.stop),
+                       1 if entry.step is None else _checked_position(entry.step), bit)
         if entry.start is None:
             self.masks["begin_mask"] |= bit
         if entry.stop is None:
@@ -373,14 +374,30 @@ def _vector(values: list, dtype: Any) -> Any:
 
 def _checked_position(entry: Any) -> Any:
     if hasattr(entry, "graph"):
-        return convert_to_tensor(entry)
+        tensor = convert_to_tensor(entry)
+        if not tensor.dtype.base_dtype.is_integer or tensor._dims not in ((), None):
+            raise TypeError(_bad_index(entry))
+        return tensor
     try:
         if isinstance(entry, (bool, np.bool_)):
             raise TypeError
         return int(entry.__index__())
     except (AttributeError, TypeError):
-        raise TypeError(f"Bad slice index {entry!r} of type {type(entry)}: want an integer, a "
-                        "range, an integer scalar tensor, ... or newaxis") from None
+        raise TypeError(_bad_index(entry)) from None
+
+
+def _bad_index(entry: Any) -> str:
+    return (f"Bad slice index {entry!r} of type {type(entry)}. Only integers, slices (`:`), "
+            "ellipsis (`...`), newaxis (`None`) and scalar int32/int64 tensors are valid indices")
+
+
+def _is_mask(index: Any) -> bool:
+    """Whether `index` is an array, a list or a tensor of booleans."""
+    if hasattr(index, "graph"):
+        return index.dtype.base_dtype.name == "bool"
+    if isinstance(index, (list, tuple)):
+        return bool(index) and all(isinstance(i, (bool, np.bool_)) for i in index)
+    return isinstance(index, np.ndarray) and index.dtype == np.bool_
 
 
 def slice_tensor(tensor: Any, index: Any, var: Any = None) -> Tensor:
@@ -388,6 +405,8 @@ def slice_tensor(tensor: Any, index: Any, var: Any = None) -> Tensor:
 
     Positions and bounds may be scalar tensors. With `var` the result can be assigned to.
     """
+    if _is_mask(index):
+        return boolean_mask(tensor, index)
     spec = _Spec()
     for entry in index if isinstance(index, (list, tuple)) else (index,):
         spec.add(entry)

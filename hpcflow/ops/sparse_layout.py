@@ -68,7 +68,6 @@ def _to_dense_shape(op: Operation) -> list[Dims]:
     if values is not None and len(values) > 1:
         raise ValueError(f"sparse_values must be a scalar or vector, but is of rank {len(values)}")
     with_rank(op.input_dims(1), 1, "output_shape")
-    with_rank(op.input_dims(3), 0, "default_value")
     return [constant_value_as_dims(op.inputs[1])]
 
 

@@ -42,8 +42,8 @@ def test_gather_of_a_transposed_tensor():
     equal(evaluate(lambda x, i: hf.gather(hf.transpose(x), i), X, np.int32(1)), X.T[1])
 
 
-@pytest.mark.parametrize("indices, bad", [(4, "[]"), (-1, "[]"), ([0, 4], "[1]"),
-                                          ([[0], [-2]], "[1, 0]")])
+@pytest.mark.parametrize("indices, bad", [(4, ""), (-1, ""), ([0, 4], "[1]"),
+                                          ([[0], [-2]], "[1,0]")])
 def test_gather_out_of_range(indices, bad):
     for message in failing(hf.gather, X, np.array(indices, np.int32)):
         assert f"indices{bad} = {np.min(indices) if np.min(indices) < 0 else 4}" in message
@@ -95,7 +95,7 @@ def test_gather_nd_of_strings_and_errors():
     equal(evaluate(hf.gather_nd, S, ints([3], [0])), [b"b", b"a"])
     assert evaluate(hf.gather_nd, S, ints(2)) == b"c"
     for message in failing(hf.gather_nd, X, ints([0, 0], [1, 3])):
-        assert "indices[1] = [1, 3] does not index into param shape [4, 3, 2]" in message
+        assert "indices[1] = [1,3] does not index into param shape [4,3,2]" in message
     failing(hf.gather_nd, X, ints([-1, 0]))
     failing(hf.gather_nd, X, ints([0, 0, 0, 0]))
 
@@ -186,7 +186,7 @@ def test_boolean_mask(rank):
 def test_boolean_mask_errors():
     with pytest.raises(ValueError, match="scalar"):
         hf.boolean_mask(X, True)
-    with pytest.raises(ValueError, match=r"\[3\]"):
+    with pytest.raises(ValueError, match=r"\(4,\) and \(3,\) are incompatible"):
         hf.boolean_mask(X, [True, False, True])
     with pytest.raises(ValueError, match="must be specified"):
         hf.boolean_mask(X, hf.placeholder(hf.bool))
@@ -201,8 +201,10 @@ def test_sequence_mask():
           np.array(expected)[:, :2])
     equal(evaluate(lambda n: hf.sequence_mask(n, 4), n.astype(np.int64), forms=forms)[:, :3],
           expected)
-    with pytest.raises(ValueError, match="1D"):
-        hf.sequence_mask(3)
+    equal(evaluate(hf.sequence_mask, np.int32(3), forms=forms), [1, 1, 1])
+    equal(evaluate(hf.sequence_mask, ints([1, 0], [2, 1]), forms=forms),
+          [[[1, 0], [0, 0]], [[1, 1], [1, 0]]])
+    assert hf.sequence_mask([[1, 3]]).shape.as_list() == [1, 2, 3]
     with pytest.raises(ValueError, match="scalar"):
         hf.sequence_mask([1], [3])
 

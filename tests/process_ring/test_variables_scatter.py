@@ -71,7 +71,7 @@ def test_scalar_update_and_other_types():
 
 
 @pytest.mark.parametrize("indices, where", [([0, 3], r"\[1\] = 3"), ([-1], r"\[0\] = -1"),
-                                            ([[0, 1], [7, 1]], r"\[1, 0\] = 7")])
+                                            ([[0, 1], [7, 1]], r"\[1,0\] = 7")])
 def test_rows_out_of_range(indices, where):
     updates = np.zeros(np.shape(indices) + (2,))
     for kind in UFUNCS:

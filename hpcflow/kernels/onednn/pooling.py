@@ -16,7 +16,7 @@ from hpcflow.kernels.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import Window, in_float32, window_of
 from hpcflow.windows import Span
 
@@ -174,7 +174,7 @@ def _mean_gradient(node: KernelNode) -> Callable:
     def run(shape: Any, dy: Any) -> Any:
         x_dims = tuple(int(n) for n in np.asarray(shape).reshape(-1))
         if len(x_dims) != rank or min(x_dims) < 0:
-            raise invalid(f"orig_input_shape must be {rank} sizes but is {list(x_dims)}")
+            raise invalid(f"orig_input_shape must be {rank} sizes but is {shown(x_dims)}")
         dims = channels_last(x_dims, first)
         if 0 in dims:
             return fallback(shape, dy)

@@ -1,0 +1,110 @@
+"""What errors say: the words that programs look for, and whether building or running raises."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.errors import InvalidArgumentError
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+def fed(value, dtype=None):
+    """A tensor of a value that building knows nothing of."""
+    array = np.array(value, dtype)
+    tensor = hf.placeholder(hf.as_dtype(array.dtype))
+    FEEDS[tensor] = array
+    return tensor
+
+
+FEEDS: dict = {}
+
+BUILDING = [
+    (lambda: hf.reduce_sum(X, 2), r"Invalid reduction dimension 2 for input with 2 dim"),
+    (lambda: hf.reduce_sum(X, -3), r"Invalid reduction dimension"),
+    (lambda: hf.stack([X, X], axis=3), r"axis = 3 not in \[-3, 3\)"),
+    (lambda: hf.unstack(X, axis=-3), r"axis = -3 not in \[-2, 2\)"),
+    (lambda: hf.concat([X, X[:, :2]], 0), "Dimension 1 in both shapes must be equal, but are 3"),
+    (lambda: hf.add_n([X, X[0]]), "Shapes must be equal rank, but are 2 and 1"),
+    (lambda: hf.matmul(X, X), "Dimensions must be equal, but are 3 and 2"),
+    (lambda: hf.unique(X), "Shape must be rank 1 but is rank 2"),
+    (lambda: hf.nn.top_k(X, [1]), "Shape must be rank 0 but is rank 1"),
+    (lambda: hf.nn.top_k(X, -1), "Need k >= 0, got -1"),
+    (lambda: hf.reshape(X, [5]), r"Cannot reshape a tensor with 6 elements to shape \[5\]"),
+    (lambda: hf.reshape(X, [4, -1]), "must be evenly divisible by 4 but is 6"),
+    (lambda: hf.split(X, 2, 1), "must be evenly divisible by 2 but is 3"),
+    (lambda: hf.squeeze(X, [0]), r"Can not squeeze dim\[0\], expected a dimension of 1, got 2"),
+    (lambda: hf.expand_dims(X, 3), r"dim 3 not in the interval \[-3, 2\]"),
+    (lambda: hf.reverse(X, [0, -2]), "axis 0 specified more than once"),
+    (lambda: hf.reverse_sequence(X, [1, 1], 2), "seq_dim must be < input rank: 2 vs. 2"),
+    (lambda: hf.reverse_sequence(X, [1, 1], 1, 2), "batch_dim must be < input rank: 2 vs. 2"),
+    (lambda: hf.invert_permutation([[0]]), "Shape must be rank 1 but is rank 2"),
+    (lambda: hf.fill([2, -1], 7), "dimensions must be >= 0"),
+    (lambda: hf.scatter_nd([[0], [1]], [1, 2, 3], [4]), r"The outer 1 dimensions of indices\.sha"),
+    (lambda: hf.scatter_nd([[0]], X[:1], [4, 2]), "The inner 1 dimensions of output"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(BUILDING)))
+def test_refused_while_building(case):
+    build, message = BUILDING[case]
+    with pytest.raises(ValueError, match=message):
+        build()
+
+
+RUNNING = [
+    (lambda: hf.reduce_sum(X, [0, -2]), "Axes contains duplicate dimension: 0"),
+    (lambda: hf.reduce_sum(fed(X), fed([2], "int32")), "Invalid reduction dimension 2"),
+    (lambda: hf.argmax(X[:0], 0), r"Reduction axis 0 is empty in shape \[0,3\]"),
+    (lambda: hf.argmax(fed(X), fed(2, "int32")), r"Expected dimension in the range \[-2, 2\)"),
+    (lambda: hf.transpose(X, [0, 0]), r"1 is missing from \{0,0\}"),
+    (lambda: hf.transpose(fed(X), [0, 0]), r"1 is missing from \{0,0\}"),
+    (lambda: hf.transpose(fed(X), fed([0, 2], "int32")), r"2 is out of range \[0 .. 2\)"),
+    (lambda: hf.transpose(fed(X), fed([0], "int32")), "expects a vector of size 2"),
+    (lambda: hf.tile(X, [1, -1]), r"Expected multiples\[1\] >= 0, but got -1"),
+    (lambda: hf.pad(X, [[2, 0], [0, 0]], "REFLECT"), "must be less than the dimension size"),
+    (lambda: hf.slice(X, [0, 1], [1, 3]), r"Expected size\[1\] in \[0, 2\], but got 3"),
+    (lambda: hf.reverse_sequence(X, [1, 1], 0, 0), "batch_dim == seq_dim == 0"),
+    (lambda: hf.reverse_sequence(X, [1, 4], 1), r"seq_lens\(1\) > input.dims\(1\)"),
+    (lambda: hf.segment_sum(X, [0, 0, 1]), "segment_ids should be the same size"),
+    (lambda: hf.sparse_segment_sum(X, [0, -1], [0, 0]), r"indices\[1\] == -1 out of range \[0, 2"),
+    (lambda: hf.gather(X, [[0, 2]]), r"indices\[0,1\] = 2 is not in \[0, 2\)"),
+    (lambda: hf.gather(X, 2), r"indices = 2 is not in \[0, 2\)"),
+    (lambda: hf.gather_nd(X, [[0, 3]]), r"indices\[0\] = \[0,3\] does not index into param shape"),
+    (lambda: hf.scatter_nd(fed([[0]]), fed([1]), fed([0])), "specified for empty output"),
+    (lambda: hf.nn.top_k(fed(X), fed(4, "int32")), "must have at least k columns"),
+    (lambda: hf.invert_permutation([2, 2, 1]), "2 is duplicated in the input"),
+    (lambda: hf.sparse_to_dense([3, 1], [5], 1), r"indices\[1\] = \[1\] is out of order"),
+    (lambda: hf.sparse_to_dense([1, 7], [5], 1), r"\[7\] is out of bounds: need 0 <= index < \[5"),
+    (lambda: hf.sparse_to_dense([1, 3], [5], 1, [0]), "default_value should be a scalar"),
+    (lambda: hf.sparse_to_dense([1, 3], [5], [1, 2, 3]),
+     r"sparse_values has incorrect shape \[3\], should be \[\] or \[2\]"),
+    (lambda: hf.as_string([1], precision=2), "precision not supported"),
+    (lambda: hf.as_string([1], scientific=True), "scientific and shortest format not supported"),
+    (lambda: hf.decode_base64(["Y"]), "1 modulo 4"),
+    (lambda: hf.decode_raw(["ab", "cde"], hf.uint8), "element 1 has size 2 != 3"),
+    (lambda: hf.confusion_matrix([1, -2], [1, 0]), "`labels` contains negative values"),
+    (lambda: hf.confusion_matrix([1, 7], [1, 0], 3), "`labels` out of bound"),
+]
+
+
+@pytest.mark.parametrize("case", range(len(RUNNING)))
+def test_refused_when_run(case):
+    build, message = RUNNING[case]
+    FEEDS.clear()
+    with hf.Session() as session, pytest.raises(InvalidArgumentError, match=message):
+        fetched = build()
+        session.run(fetched, dict(FEEDS))
+
+
+def test_reshape_of_a_sparse_tensor():
+    wanted = hf.placeholder(hf.int64)
+    places = hf.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 3])
+    result = hf.sparse_reshape(places, wanted)
+    for shape, message in (([4, 2], "is a tensor with 6 dense values"),
+                           ([-1, -1], "only one output dimension may be -1"),
+                           ([4, -1], "requested shape requires a multiple")):
+        with hf.Session() as session, pytest.raises(InvalidArgumentError, match=message):
+            session.run(result, {wanted: shape})

@@ -1,0 +1,90 @@
+"""Arguments that later 1.x releases gave to functions: keepdims, axis, output_type and others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+Z = np.array([[1 + 2j, 3], [4j, 5 - 1j]])
+
+
+def run(tensor, feeds=None):
+    with hf.Session() as session:
+        return session.run(tensor, feeds)
+
+
+CASES = [
+    (lambda: hf.reduce_sum(X, 1, keepdims=True), X.sum(1, keepdims=True)),
+    (lambda: hf.reduce_max(X, keepdims=True), [[11]]),
+    (lambda: hf.reduce_logsumexp(X * 0, 1, keepdims=True), np.full((3, 1), np.log(4))),
+    (lambda: hf.count_nonzero(X, 0, keepdims=True), [[2, 3, 3, 3]]),
+    (lambda: hf.norm(X, axis=1, keepdims=True), np.linalg.norm(X, axis=1, keepdims=True)),
+    (lambda: hf.gather(X, [2, 0], axis=1), X[:, [2, 0]]),
+    (lambda: hf.gather(X, [2, 0], axis=-1), X[:, [2, 0]]),
+    (lambda: hf.boolean_mask(X, [True, False, True, False], axis=1), X[:, ::2]),
+    (lambda: hf.boolean_mask(X.reshape(3, 2, 2), [[True, False], [False, True]], axis=1),
+     X[:, [0, 3]]),
+    (lambda: hf.pad(X, [[1, 0], [0, 2]], constant_values=7),
+     np.pad(X, [[1, 0], [0, 2]], constant_values=7)),
+    (lambda: hf.transpose(Z, conjugate=True), Z.conj().T),
+    (lambda: hf.transpose(Z, [0, 1], conjugate=True), Z.conj()),
+    (lambda: hf.space_to_depth(X.reshape(1, 2, 2, 3), 2, data_format="NHWC"),
+     X.reshape(1, 1, 1, 12)),
+    (lambda: hf.where([0.0, 2.0, 0.0, -1.0]), [[1], [3]]),
+    (lambda: hf.constant(X)[hf.constant(X) > 8], X[X > 8]),
+    (lambda: hf.constant(X)[np.array([True, False, True])], X[::2]),
+    (lambda: hf.constant(X)[[False, True, False]], X[1:2]),
+    (lambda: hf.saturate_cast([1e10, -1e10, 3.5], hf.int32), [2147483520, -2147483648, 3]),
+]
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_value(case):
+    build, expected = CASES[case]
+    np.testing.assert_allclose(run(build()), expected, rtol=1e-6)
+
+
+def test_output_type_of_argmax():
+    found = hf.argmax(X, 1, output_type=hf.int32)
+    assert found.dtype == hf.int32
+    np.testing.assert_array_equal(run(found), [3, 3, 3])
+
+
+def test_both_names_of_an_argument():
+    with pytest.raises(ValueError, match="keep_dims"):
+        hf.reduce_sum(X, keep_dims=True, keepdims=True)
+
+
+def test_gradient_of_gather_along_an_axis():
+    x = hf.constant(X)
+    grad = hf.gradients(hf.gather(x, [1, 1, 3], axis=1), x)[0]
+    np.testing.assert_array_equal(run(grad), np.tile([0, 2, 0, 1], (3, 1)))
+
+
+AXES = [1, [[1], [0]], [[0], [1]], [[0, 1], [1, 0]], [[-1], [0]]]
+
+
+@pytest.mark.parametrize("axes", AXES, ids=str)
+@pytest.mark.parametrize("known", ["neither", "axes", "shapes"])
+def test_tensordot_of_what_is_fed(axes, known):
+    a, b = X[:, :3], X[:3, :3].T.copy()
+    shape = [3, 3] if known == "shapes" else None
+    ph_a, ph_b = hf.placeholder(hf.float32, shape), hf.placeholder(hf.float32, shape)
+    feeds = {ph_a: a, ph_b: b}
+    given = axes
+    if known != "axes" and isinstance(axes, list):
+        given = hf.placeholder(hf.int32)
+        feeds[given] = axes
+    expected = np.tensordot(a, b, axes)
+    np.testing.assert_allclose(run(hf.tensordot(ph_a, ph_b, given), feeds), expected, rtol=1e-6)
+
+
+def test_gradients_of_tensordot_of_what_is_fed():
+    a, b, axes = hf.placeholder(hf.float32), hf.placeholder(hf.float32), hf.placeholder(hf.int32)
+    grads = hf.gradients(hf.tensordot(a, b, axes), [a, b])
+    got = run(grads, {a: X, b: X.T, axes: [[1], [0]]})
+    np.testing.assert_allclose(got[0], np.tile(X.sum(0), (3, 1)))
+    np.testing.assert_allclose(got[1], np.tile(X.sum(0)[:, None], (1, 3)))
