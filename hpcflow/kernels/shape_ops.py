@@ -191,7 +191,7 @@ def broadcast_args(node: KernelNode) -> Callable:
 
 
 def _incompatible(x: list, y: list) -> Exception:
-    return invalid(f"Incompatible shapes: {x} vs. {y}")
+    return invalid(f"Incompatible shapes: {shown(x)} vs. {shown(y)}")
 
 
 @kernel("BroadcastGradientArgs", fresh=True, host_inputs=(0, 1), host_outputs=(0, 1))

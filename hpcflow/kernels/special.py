@@ -38,12 +38,20 @@ def _shapes_do_not_fit(inputs: tuple) -> InvalidArgumentError:
     return invalid(f"shapes do not broadcast: {shapes}")
 
 
+def _betainc(a: Any, b: Any, x: Any) -> Any:
+    shapes = {np.shape(v) for v in (a, b, x)} - {()}
+    if len(shapes) > 1:
+        shown = ", ".join(str(list(np.shape(v))) for v in (a, b, x))
+        raise invalid(f"Shapes of a, b and x are inconsistent: {shown}")
+    return gamma_functions.betainc(a, b, x)
+
+
 for _op_type, _function in (
         ("Erf", error_functions.erf), ("Erfc", error_functions.erfc),
         ("Lgamma", gamma_functions.lgamma), ("Digamma", gamma_functions.digamma),
         ("Igamma", gamma_functions.igamma), ("Igammac", gamma_functions.igammac),
         ("Zeta", gamma_functions.zeta), ("Polygamma", gamma_functions.polygamma),
-        ("Betainc", gamma_functions.betainc)):
+        ("Betainc", _betainc)):
     kernel(_op_type, device="CPU", fresh=True)(_in_double(_function))
 
 

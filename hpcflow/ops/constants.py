@@ -243,8 +243,8 @@ def range_length(start: Any, limit: Any, delta: Any) -> int:
     if delta == 0:
         raise ValueError("Requires delta != 0: 0")
     if (limit - start) * np.sign(delta) < 0:
-        relation = "<=" if delta > 0 else ">="
-        raise ValueError(f"Requires start {relation} limit when delta {relation[0]} 0: "
+        relation, sign = ("<=", ">") if delta > 0 else (">=", "<")
+        raise ValueError(f"Requires start {relation} limit when delta {sign} 0: "
                          f"{start}/{limit}")
     if isinstance(start, int):
         return -((start - limit) // delta) if delta > 0 else -((limit - start) // -delta)

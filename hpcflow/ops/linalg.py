@@ -13,7 +13,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import merge_dims, show, with_rank_at_least
+from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank_at_least
 
 __all__ = ["cholesky", "cholesky_solve", "matrix_determinant", "matrix_inverse", "matrix_solve",
            "matrix_solve_ls", "matrix_triangular_solve"]  # fmt: skip
@@ -31,7 +31,8 @@ def square(dims: Dims, what: str = "input") -> Dims:
         return None
     rows, columns = dims[-2:]
     if rows is not None and columns is not None and rows != columns:
-        raise ValueError(f"{what} must be square matrices but has shape {show(dims)}")
+        raise ValueError(f"Dimensions must be equal, but are {rows} and {columns}: {what} must be "
+                         f"square matrices but has shape {show(dims)}")
     size = columns if rows is None else rows
     return (*dims[:-2], size, size)
 
@@ -57,9 +58,9 @@ def _system(op: Operation, matrix: Dims) -> list[Dims]:
         return [None]
     try:
         batch = merge_dims(matrix[:-2], rhs[:-2])
-        merge_dims(matrix[-2:-1], rhs[-2:-1])
-    except ValueError:
-        raise ValueError(f"matrix and rhs must have the same batches and numbers of rows, but "
+        merge_dim(matrix[-2], rhs[-2])
+    except ValueError as e:
+        raise ValueError(f"{e}: matrix and rhs must have the same batches and numbers of rows, but "
                          f"have shapes {show(matrix)} and {show(rhs)}") from None
     assert batch is not None
     return [(*batch, matrix[-1], rhs[-1])]

@@ -381,13 +381,14 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keep_dims: bool 
     """
     pair = isinstance(axis, (list, tuple)) and len(axis) == 2
     if isinstance(axis, (list, tuple)) and not pair:
-        raise ValueError(f"'axis' must be None, an integer, or a tuple of 2 integers, got {axis}")
+        raise ValueError(_bad_norm_axis(axis))
     if pair and axis[0] == axis[1]:
-        raise ValueError(f"The axes of a matrix norm must differ, got {axis}")
+        raise ValueError(_bad_norm_axis(axis))
     allowed = ["euclidean", "fro", 1, 2, np.inf] if not pair else ["euclidean", "fro", 1, np.inf]
     number = isinstance(ord, (int, float, np.number))
     if ord not in allowed and (pair or not number or ord <= 0) or ord == "fro" and not pair:
-        raise ValueError(f"'ord' {ord!r} is not supported for axis {axis}")
+        kind = f"matrix norm in {allowed}" if pair else "vector norm"
+        raise ValueError(f"'ord' must be a supported {kind}, got {ord}")
     with name_scope(name, "norm", [tensor]):
         x = convert_to_tensor(tensor)
         if ord in ("euclidean", "fro", 2):
@@ -403,6 +404,10 @@ def norm(tensor: Any, ord: Any = "euclidean", axis: Any = None, keep_dims: bool 
         power = size.dtype.base_dtype.np.type(ord)
         total = reduce_sum(raw_ops.Pow(size, power), axis, keep_dims)
         return raw_ops.Pow(total, size.dtype.base_dtype.np.type(1 / ord))
+
+
+def _bad_norm_axis(axis: Any) -> str:
+    return f"'axis' must be None, an integer, or a tuple of 2 unique integers, got {axis}"
 
 
 def _modulus(x: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import broadcast_dims
+from hpcflow.graph.shape_inference import merge_dims
 from hpcflow.ops.broadcasting import broadcast_shape, unbroadcast
 
 __all__ = ["betainc", "igamma", "igammac", "lbeta", "polygamma", "zeta"]
@@ -24,8 +24,12 @@ for _op_type, _inputs in (("Igamma", "a: T; x: T"), ("Igammac", "a: T; x: T"),
 
 
 def _betainc_shape(op: Operation) -> list[Dims]:
-    a, b, x = (t._dims for t in op.inputs)
-    return [broadcast_dims(broadcast_dims(a, b), x)]
+    """The shape of all that are no scalars."""
+    dims: Dims = None
+    for tensor in op.inputs:
+        if tensor._dims:
+            dims = merge_dims(dims, tensor._dims)
+    return [() if all(t._dims == () for t in op.inputs) else dims]
 
 
 register_op("Betainc", "a: T; b: T; x: T", "z: T", _FLOAT, shape=_betainc_shape)
