@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel, ufunc
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown, ufunc
 from hpcflow.kernels.strings import box
 
 _INTEGERS = ("uint8", "int8", "uint16", "int16", "int32", "int64", "uint32", "uint64")
@@ -179,8 +179,8 @@ def _broadcast_to(node: KernelNode) -> Any:
         if out is None:
             out = xp.empty(tuple(shape.tolist()) if dims is None else dims, dtype)
         if x.ndim > out.ndim:
-            raise invalid(f"a value of shape {list(x.shape)} cannot be broadcast to shape "
-                          f"{list(out.shape)}")
+            raise invalid(f"a value of shape {shown(x)} cannot be broadcast to shape "
+                          f"{shown(out)}")
         out[...] = x
         return out
 

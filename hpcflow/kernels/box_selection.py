@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _F = np.float32
 
@@ -42,9 +42,9 @@ def _check_boxes(boxes: Any, scores: Any, limit: Any) -> None:
     if np.ndim(limit) or limit < 0:
         raise invalid(f"max_output_size must be a scalar that is not negative, got {limit}")
     if boxes.ndim != 2 or boxes.shape[1] != 4:
-        raise invalid(f"boxes must have shape [number, 4], got {list(boxes.shape)}")
+        raise invalid(f"boxes must have shape [number, 4], got {shown(boxes)}")
     if scores.shape != boxes.shape[:1]:
-        raise invalid(f"scores must have shape [{boxes.shape[0]}], got {list(scores.shape)}")
+        raise invalid(f"scores must have shape [{boxes.shape[0]}], got {shown(scores)}")
 
 
 def select_boxes(boxes: np.ndarray, scores: np.ndarray, limit: int,
@@ -149,8 +149,8 @@ def _suppress_combined(node: KernelNode) -> Callable:
         if boxes.ndim != 4 or scores.ndim != 3 or boxes.shape[:2] != scores.shape[:2] or (
                 boxes.shape[2] not in (1, scores.shape[2]) or boxes.shape[3] != 4):
             raise invalid("boxes must have shape [batch, number, 1 or classes, 4] and scores "
-                          f"[batch, number, classes], got {list(boxes.shape)} and "
-                          f"{list(scores.shape)}")
+                          f"[batch, number, classes], got {shown(boxes)} and "
+                          f"{shown(scores)}")
         if per_class <= 0 or total <= 0:
             raise invalid("max_output_size_per_class and max_total_size must be positive, got "
                           f"{per_class} and {total}")

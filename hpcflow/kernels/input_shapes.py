@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.registry import SYNC, Kernel, KernelNode, invalid
+from hpcflow.kernels.registry import SYNC, Kernel, KernelNode, invalid, shown
 
 # Ranks of the first inputs; None where any will do.
 _RANKS: dict[str, tuple[int | None, ...]] = {
@@ -83,7 +83,7 @@ def _with_pair(function: Callable, first: int, second: int) -> Callable:
     def run(*inputs: Any, **options: Any) -> Any:
         if inputs[first].shape != inputs[second].shape:
             raise invalid(f"inputs {first} and {second} must have the same shape, got "
-                          f"{list(inputs[first].shape)} and {list(inputs[second].shape)}")
+                          f"{shown(inputs[first])} and {shown(inputs[second])}")
         return function(*inputs, **options)
 
     return run

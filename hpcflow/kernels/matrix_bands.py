@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.diagonals import band_of, longest_diagonal, matrix_size
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 def _checked(function: Callable, *args: Any) -> Any:
@@ -42,7 +42,7 @@ def _diag(node: KernelNode) -> Callable:
         low, high = band = _checked(band_of, k)
         if diagonal.ndim < 1 + (low != high) or (
                 low != high and diagonal.shape[-2] != high - low + 1):
-            raise invalid(f"diagonal of shape {list(diagonal.shape)} does not have the "
+            raise invalid(f"diagonal of shape {shown(diagonal)} does not have the "
                           f"{high - low + 1} diagonals of k = [{low}, {high}]")
         stored = diagonal if low != high else diagonal[..., None, :]
         size = _checked(matrix_size, stored.shape[-1], low, high, int(rows), int(columns))
@@ -61,7 +61,7 @@ def _diag_part(node: KernelNode) -> Callable:
 
     def run(x: Any, k: Any, padding: Any) -> Any:
         if x.ndim < 2:
-            raise invalid(f"input must be at least 2-dim, received shape: {list(x.shape)}")
+            raise invalid(f"input must be at least 2-dim, received shape: {shown(x)}")
         low, high = band = _checked(band_of, k)
         length = _checked(longest_diagonal, *x.shape[-2:], low, high)
         out = xp.empty((*x.shape[:-2], high - low + 1, length), dtype)
@@ -79,13 +79,13 @@ def _set_diag(node: KernelNode) -> Callable:
 
     def run(x: Any, diagonal: Any, k: Any) -> Any:
         if x.ndim < 2:
-            raise invalid(f"input must be at least 2-dim, received shape: {list(x.shape)}")
+            raise invalid(f"input must be at least 2-dim, received shape: {shown(x)}")
         low, high = band = _checked(band_of, k)
         length = _checked(longest_diagonal, *x.shape[-2:], low, high)
         stored = diagonal if low != high else diagonal[..., None, :]
         if stored.shape != (*x.shape[:-2], high - low + 1, length):
-            raise invalid(f"diagonal of shape {list(diagonal.shape)} does not fit the diagonals "
-                          f"{low} to {high} of input {list(x.shape)}")
+            raise invalid(f"diagonal of shape {shown(diagonal)} does not fit the diagonals "
+                          f"{low} to {high} of input {shown(x)}")
         out = x.copy()
         which, at, i, j = _places(x.shape[-2:], band, align)
         out[..., i, j] = stored[..., which, at]

@@ -35,15 +35,7 @@ def _in_double(function: Callable) -> Callable:
 
 def _shapes_do_not_fit(inputs: tuple) -> InvalidArgumentError:
     shapes = ", ".join(str(list(np.shape(x))) for x in inputs)
-    return invalid(f"shapes do not broadcast: {shapes}")
-
-
-def _betainc(a: Any, b: Any, x: Any) -> Any:
-    shapes = {np.shape(v) for v in (a, b, x)} - {()}
-    if len(shapes) > 1:
-        shown = ", ".join(str(list(np.shape(v))) for v in (a, b, x))
-        raise invalid(f"Shapes of a, b and x are inconsistent: {shown}")
-    return gamma_functions.betainc(a, b, x)
+    return invalid(f"Shapes of the inputs are inconsistent, they do not broadcast: {shapes}")
 
 
 for _op_type, _function in (
@@ -51,7 +43,7 @@ for _op_type, _function in (
         ("Lgamma", gamma_functions.lgamma), ("Digamma", gamma_functions.digamma),
         ("Igamma", gamma_functions.igamma), ("Igammac", gamma_functions.igammac),
         ("Zeta", gamma_functions.zeta), ("Polygamma", gamma_functions.polygamma),
-        ("Betainc", _betainc)):
+        ("Betainc", gamma_functions.betainc)):
     kernel(_op_type, device="CPU", fresh=True)(_in_double(_function))
 
 
