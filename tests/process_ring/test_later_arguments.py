@@ -54,7 +54,7 @@ def test_output_type_of_argmax():
 
 
 def test_both_names_of_an_argument():
-    with pytest.raises(ValueError, match="keep_dims"):
+    with pytest.raises(TypeError, match="keep_dims"):
         hf.reduce_sum(X, keep_dims=True, keepdims=True)
 
 
