@@ -13,7 +13,7 @@ import importlib.util
 import threading
 from collections.abc import Callable, Sequence
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -40,6 +40,15 @@ def supports(name: str, dtype: str) -> bool:
     return name in _TYPES.get(dtype, ())
 
 
+class Loop(Protocol):
+    """What can be compiled: one function for all of the same key."""
+
+    key: tuple[str, str]
+
+    def compile(self) -> Callable:
+        """The function, by Numba; whatever it raises means that there is none."""
+
+
 class Program:
     """A loop over the elements of arrays of one shape and dtype.
 
@@ -63,6 +72,10 @@ class Program:
         arrays = [types.Array(kind, 1, "C", readonly=f"a{i}" not in self.stored)
                   for i in range(self.arrays)]
         return (*arrays, *[kind] * self.scalars)
+
+    def compile(self) -> Callable:
+        """See `Loop`."""
+        return _compiled_text(self.source, self.signature)
 
 
 def _source(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequence) -> str:
@@ -111,6 +124,18 @@ class RowProgram:
         return (types.Array(kind, 2, "C"), types.Array(row, 1, "C", readonly=True),
                 types.Array(kind, 2, "C", readonly=True), types.int64, types.int64)
 
+    def compile(self) -> Callable:
+        """See `Loop`."""
+        return _compiled_text(self.source, self.signature)
+
+
+def _compiled_text(source: str, signature: Callable[[Any], tuple]) -> Callable:
+    import numba
+
+    scope: dict[str, Any] = {"np": np}
+    exec(compile(source, "<hpcflow loop>", "exec"), scope)
+    return numba.njit(signature(numba.types), nogil=True, error_model="numpy")(scope["loop"])
+
 
 class Compiled:
     """A program's function when there is one: ``function(*arrays, *scalars)``.
@@ -120,7 +145,7 @@ class Compiled:
 
     __slots__ = ("program", "function", "_seconds", "_asked")
 
-    def __init__(self, program: Program | RowProgram) -> None:
+    def __init__(self, program: Loop) -> None:
         self.program = program
         self.function: Callable | None = None
         self._seconds = 0.0
@@ -140,7 +165,7 @@ _queue: SimpleQueue[Compiled] = SimpleQueue()
 _thread: threading.Thread | None = None
 
 
-def compiled(program: Program | RowProgram) -> Compiled:
+def compiled(program: Loop) -> Compiled:
     """The one :class:`Compiled` of all programs with this text."""
     key = program.key
     found = _programs.get(key)
@@ -184,15 +209,6 @@ def _serve() -> None:
             item.set()
         else:
             try:
-                item.function = _compile(item.program)
+                item.function = item.program.compile()
             except Exception:  # noqa: BLE001  (it runs without)
                 item.function = None
-
-
-def _compile(program: Program | RowProgram) -> Callable:
-    import numba
-
-    scope: dict[str, Any] = {"np": np}
-    exec(compile(program.source, "<hpcflow loop>", "exec"), scope)
-    return numba.njit(program.signature(numba.types), nogil=True, error_model="numpy")(
-        scope["loop"])

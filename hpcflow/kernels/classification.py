@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.parallel import over_rows
+from hpcflow.kernels import score_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 # Rows up to this long are searched faster column by column, after a transposing copy.
@@ -35,7 +35,7 @@ class _Rows:
     def sums(self, x: Any) -> Any:
         """The sum of each row, as a vector: small ones as a product with ones, by BLAS, whose own
         threads would be in the way of large ones."""
-        if x.size > _FEW and self.xp is np:
+        if self.xp is np and (x.size > _FEW or x.shape[1] >= score_loops.LONG):
             return np.add.reduce(x, 1)
         ones = self._ones
         if ones.shape[0] != x.shape[1]:
@@ -44,6 +44,8 @@ class _Rows:
 
     def dots(self, x: Any, y: Any) -> Any:
         """Σ x y of each row, as a vector."""
+        if self.xp is np and x.shape[1] >= score_loops.LONG:
+            return np.add.reduce(x * y, 1)
         if self._vecdot is not None:
             return self._vecdot(x, y)
         return np.einsum("ij,ij->i", x, y) if self.xp is np else (x * y).sum(1)
@@ -90,20 +92,20 @@ def _maybe_wide(node: KernelNode, compute: Callable, count: int = 1) -> Callable
     return _in_float32(compute, count) if node.np_dtype() == np.float16 else compute
 
 
-def _in_blocks(xp: Any, compute: Callable[..., None], dtype: np.dtype,
-               has_loss: bool = False) -> Callable:
-    """A function of matrices with as many rows: ``compute(*inputs, *outputs)``, block by block.
+def _in_blocks(xp: Any, compute: Callable[..., None], dtype: np.dtype, kind: str) -> Callable:
+    """A function of matrices with as many rows: ``compute(*inputs, *outputs)``, block by block,
+    or by the loop for this `kind`.
 
-    The outputs, which `compute` writes, are one number per row with `has_loss`, and a matrix of
+    The outputs, which `compute` writes, are one number per row for a cross entropy, and a matrix of
     the first input's shape.
     """
+    has_loss = kind in (score_loops.DENSE, score_loops.SPARSE)
 
     def run(x: Any, *more: Any) -> Any:
         matrix = xp.empty(x.shape, dtype)
         arrays = [x, *more, *([xp.empty(x.shape[0], dtype)] if has_loss else []), matrix]
         if xp is np:
-            over_rows(x.shape[0], sum(a[:1].nbytes for a in arrays),
-                      lambda block: compute(*[a[block] for a in arrays]))
+            score_loops.run_rows(kind, compute, arrays)
         else:
             compute(*arrays)
         return (arrays[-2], matrix) if has_loss else matrix
@@ -121,7 +123,7 @@ def _softmax(node: KernelNode) -> Any:
         xp.exp(y, out=y)
         xp.true_divide(y, rows.sums(y)[:, None], out=y)
 
-    return _maybe_wide(node, _as_rows(_in_blocks(xp, compute, dtype)))
+    return _maybe_wide(node, _as_rows(_in_blocks(xp, compute, dtype, score_loops.SOFTMAX)))
 
 
 @kernel("LogSoftmax", fresh=True)
@@ -134,7 +136,7 @@ def _log_softmax(node: KernelNode) -> Any:
         total = rows.sums(xp.exp(y))
         xp.subtract(y, xp.log(total)[:, None], out=y)
 
-    return _maybe_wide(node, _as_rows(_in_blocks(xp, compute, dtype)))
+    return _maybe_wide(node, _as_rows(_in_blocks(xp, compute, dtype, score_loops.LOG_SOFTMAX)))
 
 
 @kernel("SoftmaxCrossEntropyWithLogits", fresh=True)
@@ -153,7 +155,7 @@ def _cross_entropy(node: KernelNode) -> Any:
         xp.multiply(xp.log(total), rows.sums(labels), out=loss)
         xp.subtract(loss, expected, out=loss)
 
-    in_blocks = _in_blocks(xp, compute, dtype, has_loss=True)
+    in_blocks = _in_blocks(xp, compute, dtype, score_loops.DENSE)
 
     def run(logits: Any, labels: Any) -> tuple:
         if logits.shape != labels.shape or logits.ndim != 2:
@@ -180,7 +182,7 @@ def _sparse_cross_entropy(node: KernelNode) -> Any:
         grad[at] -= one
         xp.subtract(xp.log(total), chosen, out=loss)
 
-    in_blocks = _in_blocks(xp, compute, dtype, has_loss=True)
+    in_blocks = _in_blocks(xp, compute, dtype, score_loops.SPARSE)
 
     def run(logits: Any, labels: Any) -> tuple:
         _check_labels(logits, labels)
