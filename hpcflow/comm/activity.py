@@ -12,10 +12,12 @@ from functools import partial
 
 import numpy as np
 
-from hpcflow.comm.patterns import Faithful, Pattern, Round
+from hpcflow.comm.patterns import Faithful, Message, Pattern, Round
 from hpcflow.comm.transport import Transport
 
 _NOTHING = np.empty(0, np.uint8)
+#: A round that receives so much, at most, sends before it posts its receives.
+_SHORT_BYTES = 4096
 
 
 class Route:
@@ -114,13 +116,22 @@ class Activity:
         self._left = len(sends) + len(receives) + 1
         self.missing = {k for k, _ in receives}
         empty = self.failed and type(this) is not Faithful
-        for k, buffer in receives:
-            view = buffer.view(np.uint8)
-            transport.post_recv(view, ranks[k], own_tag, partial(self._came, k, view.nbytes))
+        # The others wait for what is sent: short messages need no receive posted before.
+        short = sum([buffer.nbytes for _, buffer in receives]) <= _SHORT_BYTES
+        if not short:
+            self._receive(receives, own_tag)
         for k, buffer in sends:
             view = _NOTHING if empty else buffer.view(np.uint8)
             transport.post_send(view, ranks[k], tags[k], self._completed)
+        if short:
+            self._receive(receives, own_tag)
         return self._count_down()
+
+    def _receive(self, receives: list[Message], tag: int) -> None:
+        transport, ranks = self._route.transport, self._route.ranks
+        for k, buffer in receives:
+            view = buffer.view(np.uint8)
+            transport.post_recv(view, ranks[k], tag, partial(self._came, k, view.nbytes))
 
     def _count_down(self) -> bool:
         with self._lock:

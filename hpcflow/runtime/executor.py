@@ -57,7 +57,7 @@ class Step:
                  "step_id", "wake", "rank", "on_finish_hooks", "describers", "waiting", "trace",
                  "_ready", "_inbox", "_lock", "_outstanding", "_root", "_iterations",
                  "_next_serial", "_frames", "_cancel_hooks", "_unfed", "_begun", "loops",
-                 "_sending", "deadline", "_reason", "__weakref__")  # fmt: skip
+                 "_sending", "deadline", "_reason", "_woken", "__weakref__")  # fmt: skip
 
     def __init__(self, executable: Executable, lane: Any = None, step_id: int = 0,
                  on_done: Callable[[Step], None] | None = None,
@@ -96,6 +96,7 @@ class Step:
         self.loops: SpreadLoops | None = SpreadLoops(self) if executable.spread else None
         self._unfed: set[int] = set()
         self._begun = False
+        self._woken = False  # ``wake`` was called, and nobody has come since
         self.deadline: float | None = None  # by time.monotonic()
         self._reason: BaseException | None = None  # why it was cancelled
 
@@ -125,6 +126,7 @@ class Step:
 
     def _advance(self, begin: bool = False, feeds: list[Any] | tuple | None = ()) -> None:
         inbox, lock = self._inbox, self._lock
+        self._woken = False  # before the look into the inbox: what comes later wakes again
         while True:
             # Whoever holds the lock will look into the inbox after it has released it, and so
             # will the thread that has yet to start the step.
@@ -215,10 +217,15 @@ class Step:
     def post(self, action: Callable[[], None]) -> None:
         """Hand `action` to the thread that runs the step (called by completions)."""
         self._inbox.append(action)
-        if self.wake is not None:
-            self.wake(self)
-        else:
+        self._wake_once()
+
+    def _wake_once(self) -> None:
+        """See to it that somebody looks into the inbox: once for all that comes until then."""
+        if self.wake is None:
             self.advance()
+        elif not self._woken:
+            self._woken = True
+            self.wake(self)
 
     # ------------------------------------------------------------ failing
 
@@ -288,10 +295,7 @@ class Step:
     def received(self, item: Item, value: Any) -> None:
         """A value (None over a control edge) or DEAD has arrived over an edge."""
         self._inbox.append((item, value))
-        if self.wake is not None:
-            self.wake(self)
-        else:
-            self.advance()
+        self._wake_once()
 
     def _received(self, item: Item, value: Any) -> None:
         self._outstanding -= 1

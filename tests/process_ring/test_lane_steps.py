@@ -102,3 +102,22 @@ def test_a_step_that_is_cancelled_before_it_begins_runs_nothing():
         step.start()
         assert step.finished and isinstance(step.error, hf.errors.CancelledError)
         assert alone.run(v) == 1.0
+
+
+def test_what_comes_together_wakes_a_step_once():
+    with hf.Graph().as_default(), hf.Session() as alone:
+        c = hf.placeholder(hf.float32, [2]) * 2.0
+        executable = alone._engine.compile([c], [c.op.inputs[0]], {}, "session").executable
+    calls, seen = [], []
+    step = Step(executable, wake=calls.append)
+    step.start(None)
+    for i in range(3):
+        step.post(lambda i=i: seen.append(i))
+    assert calls == [step] and not seen
+    step.advance()
+    assert seen == [0, 1, 2]
+    step.feed(0, np.ones(2, np.float32))
+    assert calls == [step, step] and not step.finished
+    step.advance()
+    assert step.finished
+    np.testing.assert_array_equal(step.results[0], [2.0, 2.0])
