@@ -248,6 +248,7 @@ class Step:
         """Stop the step: nothing new starts, parked kernels are told, loops look at `check`."""
         error = reason or CancelledError(None, None, "Step was cancelled")
         self._reason = error
+        self._woken = False  # an interrupt may have come between a wake and what follows
         self.post(lambda: self.fail(error))
 
     def check(self) -> None:

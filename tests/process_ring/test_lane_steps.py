@@ -121,3 +121,18 @@ def test_what_comes_together_wakes_a_step_once():
     step.advance()
     assert step.finished
     np.testing.assert_array_equal(step.results[0], [2.0, 2.0])
+
+
+def test_cancelling_wakes_a_step_whose_wake_was_lost():
+    with hf.Graph().as_default(), hf.Session() as alone:
+        c = hf.placeholder(hf.float32, []) * 2.0
+        executable = alone._engine.compile([c], [c.op.inputs[0]], {}, "session").executable
+    calls = []
+    step = Step(executable, wake=calls.append)
+    step.start(None)
+    step.post(lambda: None)
+    calls.clear()  # nobody advances
+    step.cancel()
+    assert calls == [step]
+    step.advance()
+    assert step.finished and isinstance(step.error, hf.errors.CancelledError)
