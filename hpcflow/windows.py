@@ -60,8 +60,8 @@ def out_size(size: int, window: int, stride: int, padding: bytes, rate: int = 1)
     if padding == b"SAME":
         return -(-size // stride)
     if size < reach and reach > 1:
-        raise ValueError(f"a window of {reach} does not fit into a dimension of {size} without "
-                         "padding")
+        raise ValueError(f"Negative dimension size: a window of {reach} does not fit into a "
+                         f"dimension of {size} without padding")
     return -(-(size - reach + 1) // stride)
 
 

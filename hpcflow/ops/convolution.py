@@ -31,8 +31,9 @@ def conv_output(op: Operation, x: Any, filter_dims: Any) -> Dims:
     try:
         depth = merge_dim(x[channel], filter_dims[-2])
     except ValueError:
-        raise ValueError(f"depth of the input {show(x)} and of the filter {show(filter_dims)} "
-                         "must be equal") from None
+        raise ValueError(f"Dimensions must be equal, but are {x[channel]} and {filter_dims[-2]}: "
+                         f"depth of the input {show(x)} and of the filter {show(filter_dims)}"
+                         ) from None
     channels = filter_dims[-1]
     if op.type.startswith("Depthwise"):
         channels = None if None in (depth, channels) else depth * channels

@@ -45,7 +45,7 @@ class Template:
     def __init__(self, name: str, func: Callable, create_scope_now: bool = False,
                  unique_name: str | None = None, custom_getter: Callable | None = None) -> None:
         if name is None:
-            raise ValueError("make_template: name_ must be given")
+            raise ValueError("make_template: name cannot be None.")
         self._func = func
         self._name = name
         self._unique_name = unique_name

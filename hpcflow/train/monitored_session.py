@@ -253,14 +253,26 @@ class _Hooked:
                 wanted.append(request.fetches)
         feeds = _merged_feeds(feed_dict, requests)
         options = _merged_options(options, requests)
+        if options is not None and run_metadata is None:
+            run_metadata = _empty("RunMetadata")
         results = iter(self.session.run(wanted, feeds, options, run_metadata))
         outcome = next(results)
+        if self._hooks:
+            options = options or _empty("RunOptions")
+            run_metadata = run_metadata or _empty("RunMetadata")
         for hook, request in zip(self._hooks, requests, strict=True):
             fetched = request is not None and request.fetches is not None
             hook.after_run(context, SessionRunValues(
                 next(results) if fetched else None, options, run_metadata))
         self.stopping = self.stopping or context.stop_requested
         return outcome
+
+
+def _empty(message: str) -> Any:
+    """An empty message of the step's protocol, which is loaded when a hook first needs one."""
+    from tensorboard.compat.proto import config_pb2
+
+    return getattr(config_pb2, message)()
 
 
 def _merged_feeds(given: Any, requests: list[SessionRunArgs | None]) -> Any:

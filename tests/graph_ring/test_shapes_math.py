@@ -188,3 +188,17 @@ def test_gradients_have_the_shapes_of_their_inputs():
     loss = hf.reduce_mean(hf.nn.relu(hf.matmul(x, w) + b))
     grads = hf.gradients(loss, [x, w, b])
     assert [dims(g) for g in grads] == [[None, 4], [4, 3], [3]]
+
+
+@pytest.mark.parametrize("build, text", [
+    (lambda: hf.nn.conv2d(hf.ones([1, 2, 2, 3]), hf.ones([3, 3, 3, 1]), [1] * 4, "VALID"),
+     "Negative dimension size"),
+    (lambda: hf.nn.max_pool(hf.ones([1, 2, 2, 3]), [1, 3, 3, 1], [1] * 4, "VALID"),
+     "Negative dimension size"),
+    (lambda: hf.nn.conv2d(hf.ones([1, 2, 2, 3]), hf.ones([1, 1, 2, 1]), [1] * 4, "VALID"),
+     "Dimensions must be equal, but are 3 and 2"),
+    (lambda: hf.nn.top_k([1.0, 2.0], -7), "Need k >= 0, got -7"),
+], ids=["convolution", "pooling", "depth", "top_k"])  # fmt: skip
+def test_errors_that_programs_look_for(build, text):
+    with hf.Graph().as_default(), pytest.raises(ValueError, match=text):
+        build()

@@ -239,12 +239,27 @@ def test_options_of_hooks_are_merged():
             return hf.train.SessionRunArgs(None, options=self.options)
 
         def after_run(self, run_context, run_values):
-            seen.append(run_values.options)
+            seen.append(run_values)
 
     x = hf.constant(1) + 1
-    with hf.train.MonitoredSession(hooks=[Hook(timeout_in_ms=5000), Hook(trace_level=1)]) as s:
+    hooks = [Hook(timeout_in_ms=5000), Hook(trace_level=1, output_partition_graphs=True)]
+    with hf.train.MonitoredSession(hooks=hooks) as s:
         assert s.run(x, options=hf.RunOptions(timeout_in_ms=100)) == 2
-    assert seen[0].timeout_in_ms == 5000 and seen[0].trace_level == 1
+    assert seen[0].options.timeout_in_ms == 5000 and seen[0].options.trace_level == 1
+    assert len(seen[0].run_metadata.partition_graphs) == 1
+
+
+def test_hooks_that_ask_for_nothing_get_empty_messages():
+    seen = []
+
+    class Hook(hf.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            seen.append(run_values)
+
+    x = hf.constant(1) + 1
+    with hf.train.MonitoredSession(hooks=[Hook()]) as s:
+        s.run(x)
+    assert seen == [hf.train.SessionRunValues(None, hf.RunOptions(), hf.RunMetadata())]
 
 
 def test_local_initialization_needs_its_operation(graph):
