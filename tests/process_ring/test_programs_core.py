@@ -66,7 +66,7 @@ MISTAKES = [
      "Dimensions must be equal, but are 2 and 3"),
     (lambda: tf.Session(graph=3), TypeError, "graph must be a tf.Graph"),
     (lambda: tf.train.GradientDescentOptimizer(1.0).compute_gradients(
-        tf.Variable(1.0) * 1.0, [plain(1.0)]), TypeError, "Argument is not a tf.Variable"),
+        tf.Variable(1.0) * 1.0, [1.0]), TypeError, "Argument is not a tf.Variable"),
 ]  # fmt: skip
 
 
