@@ -27,6 +27,7 @@ class Tensor:
     """
 
     __slots__ = (
+        "__dict__",  # for attributes that programs give their tensors; made when there are any
         "__weakref__",
         "_consumers",
         "_dims",
@@ -142,6 +143,7 @@ class Operation:
     """
 
     __slots__ = (
+        "__dict__",
         "__weakref__",
         "_attrs",
         "_control_flow_context",

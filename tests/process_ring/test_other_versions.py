@@ -120,3 +120,10 @@ def test_flatten():
         assert session.run(flat, {unknown: np.zeros((2, 3, 4))}).shape == (2, 12)
     with pytest.raises(ValueError, match="batch dimension"):
         hf.layers.flatten(1.0)
+
+
+def test_programs_may_give_tensors_and_operations_attributes():
+    x = hf.constant(X)
+    x.history, x.op.layer = ["made"], 3
+    assert hf.get_default_graph().get_tensor_by_name(x.name).op.layer == 3
+    assert x.history == ["made"]
