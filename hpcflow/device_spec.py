@@ -164,7 +164,7 @@ def _parse(spec: str) -> _Fields:
         for field, value in _parse_part(part, where).items():
             if field in fields:
                 word = field.replace("_", " ")
-                raise ValueError(f"{where}: the {word} is specified twice")
+                raise ValueError(f"{where}: Cannot specify multiple {word}s")
             fields[field] = value
     return _Fields(**fields)
 

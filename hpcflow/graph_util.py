@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.attr_values import to_proto
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import split_input
@@ -14,8 +15,8 @@ from hpcflow.shapes import TensorShape
 from hpcflow.train.placement import replace_devices, write_placement
 
 __all__ = ["convert_variables_to_constants", "extract_sub_graph", "must_run_on_cpu",
-           "remove_training_nodes", "replace_devices", "tensor_shape_from_node_def_name",
-           "write_placement"]  # fmt: skip
+           "remove_training_nodes", "replace_devices", "set_cpu0",
+           "tensor_shape_from_node_def_name", "write_placement"]  # fmt: skip
 
 _VARIABLE_TYPES = ("Variable", "VariableV2", "VarHandleOp")
 _TRAINING_TYPES = ("CheckNumerics", "Identity")
@@ -37,6 +38,13 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
         return False
     dtype = node_def.attr[attr].type
     return dtype == dtypes.int32.enum or (node_def.op == "Const" and dtype == dtypes.string.enum)
+
+
+def set_cpu0(device_string: str) -> str:
+    """Return the device name with the first CPU in the place of its device."""
+    spec = DeviceSpec.from_string(device_string)
+    spec.device_type, spec.device_index = "CPU", 0
+    return spec.to_string()
 
 
 def extract_sub_graph(graph_def: Any, dest_nodes: Iterable[str]) -> Any:
@@ -76,12 +84,14 @@ def tensor_shape_from_node_def_name(graph: Graph, input_name: str) -> TensorShap
     return graph.get_tensor_by_name(f"{name}:{max(index, 0)}").get_shape()
 
 
-def remove_training_nodes(input_graph: Any) -> Any:
+def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | None = None) -> Any:
     """Return the GraphDef without Identity and CheckNumerics: readers take what these read.
 
-    Those with control edges stay, and so do those that nobody reads: they are outputs.
+    Those with control edges stay, and so do the `protected_nodes` and those that nobody reads:
+    they are outputs.
     """
     controls = {split_input(t)[0] for n in input_graph.node for t in n.input if t.startswith("^")}
+    controls.update(protected_nodes or ())
     read = {split_input(t)[0] for n in input_graph.node for t in n.input}
     sources = {
         n.name: n.input[0] for n in input_graph.node

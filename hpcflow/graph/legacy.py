@@ -10,8 +10,8 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import get_gradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.shape_inference import constant_value_as_dims
-from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.shapes import TensorShape
+from hpcflow.graph.sparse_tensor import SparseTensor, convert_to_tensor_or_indexed_slices
+from hpcflow.shapes import TensorShape, as_shape
 
 
 def get_gradient_function(op: Operation) -> Callable | None:
@@ -66,3 +66,20 @@ def is_tensor(x: Any) -> bool:
 def constant_value_as_shape(tensor: Tensor) -> TensorShape:
     """Return what is known of a 1-D integer tensor that stands for a shape."""
     return TensorShape(constant_value_as_dims(tensor))
+
+
+def convert_n_to_tensor_or_indexed_slices(values: Iterable, dtype: Any = None,
+                                          name: str | None = None) -> list:
+    """Return each value as a tensor, IndexedSlices or a sparse tensor; None stays None."""
+    return [None if v is None else convert_to_tensor_or_indexed_slices(
+        v, dtype, None if name is None else f"{name}_{i}") for i, v in enumerate(values)]
+
+
+def ShapeEquals(tensor_proto: Any, shape: Any) -> bool:
+    """True if a ``TensorProto`` has this shape, a protobuf or a list."""
+    return [d.size for d in tensor_proto.tensor_shape.dim] == as_shape(shape).as_list()
+
+
+def TensorShapeProtoToList(shape: Any) -> list[int]:
+    """The dimensions of a ``TensorShapeProto``."""
+    return [d.size for d in shape.dim]

@@ -13,6 +13,7 @@ from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, OpError
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
+_C_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 _CLASSES: tuple[tuple[Any, type[OpError]], ...] = (
     ((TypeError, ValueError), errors.InvalidArgumentError),
     (StopIteration, errors.OutOfRangeError),
@@ -81,23 +82,35 @@ def _converted(value: Any, index: int, token: str, dtype: DType) -> Any:
             array = np.asarray(value)
         except ValueError as e:
             raise invalid(f"{index}-th value returned by {token}: {e}") from None
+        if array.dtype == object:
+            _check_text(array)
         if array.dtype.kind in "SU" or is_string and array.dtype == object:
-            array = _as_bytes(array, index, token)
-    got = "string" if array.dtype == object else array.dtype.name
+            array = _as_bytes(array)
     if is_string != (array.dtype == object) or not is_string and array.dtype != dtype.np:
-        raise invalid(f"{index}-th value returned by {token} is {got}, but expects {dtype.name}")
+        raise invalid(f"{index}-th value returned by {token} is {_type_name(array.dtype)}, but "
+                      f"expects {_type_name(dtype.np)}")
     if array.ndim == 0:
         return array[()]
     return array.copy() if array is value or array.base is not None else array
 
 
-def _as_bytes(array: np.ndarray, index: int, token: str) -> np.ndarray:
+def _as_bytes(array: np.ndarray) -> np.ndarray:
     result = np.empty(array.shape, object)
     for at, item in np.ndenumerate(array):
         if isinstance(item, str):
             item = item.encode()
-        if not isinstance(item, bytes):
-            raise invalid(f"{index}-th value returned by {token} has an element of type "
-                          f"{type(item).__name__}, but expects string")
         result[at] = bytes(item)
     return result
+
+
+def _check_text(array: np.ndarray) -> None:
+    for item in array.flat:
+        if not isinstance(item, (str, bytes)):
+            raise errors.UnimplementedError(
+                None, None, f"Unsupported object type {type(item).__name__}")
+
+
+def _type_name(dtype: np.dtype) -> str:
+    """The name of a type in messages, which for some numbers is that of C."""
+    name = "string" if dtype.kind == "O" else dtype.name
+    return _C_NAMES.get(name, name)

@@ -88,6 +88,17 @@ def _truth(value: Tensor) -> Tensor:
     dims = value._dims
     if dims is not None and len(dims) > 0:
         return raw_ops.Greater(raw_ops.Size(value), 0)
+    number = _number_truth(value)
+    if dims is not None:
+        return number
+    rank = raw_ops.Rank(value)
+    one = raw_ops.All(number, raw_ops.Range(0, rank, 1))
+    return raw_ops.LogicalAnd(raw_ops.Greater(raw_ops.Size(value), 0),
+                              raw_ops.LogicalOr(raw_ops.Greater(rank, 0), one))
+
+
+def _number_truth(value: Tensor) -> Tensor:
+    """Element by element."""
     dtype = value.dtype.base_dtype
     if dtype.name == "bool":
         return raw_ops.Identity(value) if value.dtype._is_ref_dtype else value

@@ -284,6 +284,12 @@ def _lists(dtypes: Any, shapes: Any, names: Any) -> tuple[list, list | None, lis
     return types, shapes, names
 
 
+def _check_defined(shapes: list | None) -> None:
+    """Raise ``ValueError`` unless all components have one size."""
+    if not all(s.is_fully_defined() for s in shapes or ()):
+        raise ValueError(f"All shapes must be fully defined: {shapes}")
+
+
 class FIFOQueue(QueueBase):
     """A queue whose elements leave in the order in which they came.
 
@@ -298,6 +304,7 @@ class FIFOQueue(QueueBase):
     def __init__(self, capacity: int, dtypes: Any, shapes: Any = None, names: Any = None,
                  shared_name: str | None = None, name: str = "fifo_queue") -> None:
         types, shapes, names = _lists(dtypes, shapes, names)
+        _check_defined(shapes)
         handle = raw_ops.FIFOQueueV2(component_types=types, shapes=shapes or [], capacity=capacity,
                                      shared_name=shared_name or "", name=name,
                                      container=get_default_graph()._container)
@@ -315,6 +322,7 @@ class RandomShuffleQueue(QueueBase):
                  names: Any = None, seed: int | None = None, shared_name: str | None = None,
                  name: str = "random_shuffle_queue") -> None:
         types, shapes, names = _lists(dtypes, shapes, names)
+        _check_defined(shapes)
         seed1, seed2 = get_seed(seed)
         handle = raw_ops.RandomShuffleQueueV2(
             component_types=types, shapes=shapes or [], capacity=capacity,
@@ -335,6 +343,8 @@ class PaddingFIFOQueue(QueueBase):
         if shapes is None or len(shapes) != len(types):
             raise ValueError("Shapes must be provided for all components, but received "
                              f"{len(types)} dtypes and {len(shapes or [])} shapes.")
+        if any(s.ndims is None for s in shapes):
+            raise ValueError(f"All shapes must have a defined rank: {shapes}")
         handle = raw_ops.PaddingFIFOQueueV2(
             component_types=types, shapes=shapes, capacity=capacity,
             shared_name=shared_name or "", name=name, container=get_default_graph()._container)
@@ -354,6 +364,7 @@ class PriorityQueue(QueueBase):
     def __init__(self, capacity: int, types: Any, shapes: Any = None, names: Any = None,
                  shared_name: str | None = None, name: str = "priority_queue") -> None:
         given, shapes, names = _lists(types, shapes, names)
+        _check_defined(shapes)
         handle = raw_ops.PriorityQueueV2(
             component_types=given, shapes=shapes or [], capacity=capacity,
             shared_name=shared_name or "", name=name, container=get_default_graph()._container)

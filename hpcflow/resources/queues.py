@@ -252,6 +252,13 @@ class Queue:
             raise InvalidArgumentError(
                 None, None, "All components of an enqueue of many elements must have the same "
                 f"first dimension, got {shapes}")
+        for i, (component, shape) in enumerate(zip(batch, self.shapes, strict=False)):
+            have = np.shape(component)
+            if not shape.is_compatible_with(have[1:]):
+                expected = TensorShape([have[0]]).concatenate(shape)
+                raise InvalidArgumentError(
+                    None, None, f"Shape mismatch in tuple component {i}. Expected "
+                    f"{format_shape(expected)}, got {format_shape(have)}")
         owned = [_own(c) for c in batch]
         return [self._checked(tuple([c[i] for c in owned])) for i in range(lengths.pop())]
 

@@ -106,12 +106,12 @@ class QueueRunner:
             self._running[sess] = len(self._enqueue_ops)
             self._raised = []
         threads = [threading.Thread(target=self._run, args=(sess, op, coord),
-                                    name=f"QueueRunner-{self._name}-{op.name}")
+                                    name=f"QueueRunnerThread-{self._name}-{op.name}")
                    for op in self._enqueue_ops]
         if coord is not None:
             threads.append(threading.Thread(target=self._close_on_stop,
                                             args=(sess, coord),
-                                            name=f"QueueRunner-{self._name}-close"))
+                                            name=f"QueueRunnerThread-{self._name}-close"))
         for thread in threads:
             if coord is not None:
                 coord.register_thread(thread)

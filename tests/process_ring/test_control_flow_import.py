@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow.framework import function
 
 pytestmark = pytest.mark.usefixtures("form")
 
@@ -266,3 +267,32 @@ def test_there_and_back(session, graph):
         x2, y2, g2 = hf.import_graph_def(text, return_elements=["x:0", "y:0", "g:0"])
         for got, want in zip(other.run([y2, g2], {x2: [0.3, 0.9]}), wanted):
             np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("value, taken", [(0, False), (3, True), ([], False), ([0], True),
+                                          ([[1, 2]], True)])
+def test_a_condition_of_any_rank(value, taken):
+    """Only of a scalar the value decides, otherwise whether there are elements."""
+    with hf.Graph().as_default() as graph:
+        @function.Defun(hf.float32, func_name="Twice")
+        def twice(x):
+            return x * 2.0
+
+        @function.Defun(hf.float32, func_name="Minus")
+        def less(x):
+            return x - 1.0
+
+        twice(hf.constant(1.0))
+        less(hf.constant(1.0))
+        hf.placeholder(hf.int32, name="pred")
+        hf.placeholder(hf.float32, [], name="x")
+        definition = graph.as_graph_def()
+    node = definition.node.add(name="r", op="If", input=["pred", "x"])
+    node.attr["Tcond"].type = hf.int32.as_datatype_enum
+    for key in ("Tin", "Tout"):
+        node.attr[key].list.type.append(hf.float32.as_datatype_enum)
+    node.attr["then_branch"].func.name = "Twice"
+    node.attr["else_branch"].func.name = "Minus"
+    with hf.Graph().as_default(), hf.Session() as session:
+        pred, x, result = hf.import_graph_def(definition, return_elements=["pred:0", "x:0", "r:0"])
+        assert session.run(result, {pred: value, x: 5.0}) == (10 if taken else 4)

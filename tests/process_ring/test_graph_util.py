@@ -121,3 +121,24 @@ def test_the_shape_of_an_input(graph):
     model()
     assert graph_util.tensor_shape_from_node_def_name(graph, "v").as_list() == [2]
     assert graph_util.tensor_shape_from_node_def_name(graph, "w:0").as_list() == []
+
+
+def test_what_is_protected_and_other_helpers():
+    with hf.Graph().as_default() as graph:
+        hf.negative(hf.identity(hf.constant(1.0), name="keep"), name="out")
+    definition = graph.as_graph_def()
+    for protected, count in ((["keep"], 3), (None, 2)):
+        assert len(graph_util.remove_training_nodes(definition, protected).node) == count
+    assert graph_util.set_cpu0("/job:a/device:GPU:3") == "/job:a/device:CPU:0"
+
+
+def test_helpers_of_the_framework_modules():
+    from hpcflow.python.framework import ops, tensor_util
+
+    proto = tensor_util.make_tensor_proto([[1, 2]])
+    assert tensor_util.ShapeEquals(proto, [1, 2]) and not tensor_util.ShapeEquals(proto, [2])
+    assert tensor_util.TensorShapeProtoToList(proto.tensor_shape) == [1, 2]
+    with hf.Graph().as_default():
+        slices = hf.IndexedSlices(hf.constant([1.0]), hf.constant([0]))
+        values = ops.convert_n_to_tensor_or_indexed_slices([1, None, slices], name="v")
+        assert values[0].op.name == "v_0" and values[1:] == [None, slices]

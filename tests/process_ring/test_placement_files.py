@@ -78,7 +78,7 @@ def test_a_meta_graph_runs_elsewhere(tmp_path):
 @pytest.mark.parametrize(("text", "message"), [
     ("a b c", "placement:1: expected a pattern and a device"),
     ("\n(   /cpu:0", "placement:2: .* no regular expression"),
-    (".*  /job:a/job:b", "placement:1: .*specified twice")])
+    (".*  /job:a/job:b", "placement:1: .*Cannot specify multiple jobs")])
 def test_files_that_are_wrong(tmp_path, text, message):
     path = tmp_path / "placement"
     path.write_text(text)

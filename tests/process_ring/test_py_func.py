@@ -78,14 +78,14 @@ def test_a_stateful_function_is_called_once_in_every_step(session):
 
 
 @pytest.mark.parametrize(("result", "types", "message"), [
-    (1.0, hf.float32, "0-th value returned by pyfunc_.* is float64, but expects float32"),
+    (1.0, hf.float32, "0-th value returned by pyfunc_.* is double, but expects float"),
     ([1.0, 2.0], hf.float64, "returns 2 values, but expects to see 1 values"),
     (None, hf.float64, "returns 0 values, but expects to see 1 values"),
     (["a", "b"], hf.string, "returns 2 values"),
     ("a", hf.int32, "is string, but expects int32"),
     (1, hf.string, "is int64, but expects string"),
-    (np.array([1, None]), hf.string, "element of type int, but expects string"),
-    ((np.float32(1), np.float32(2)), [hf.float32, hf.int32], "1-th value .* is float32, but")])
+    (np.array([1, None]), hf.string, "Unsupported object type int"),
+    ((np.float32(1), np.float32(2)), [hf.float32, hf.int32], "1-th value .* is float, but")])
 def test_results_that_do_not_fit(session, result, types, message):
     with pytest.raises(hf.errors.InvalidArgumentError, match=message):
         session.run(hf.py_func(lambda: result, [], types))
@@ -178,3 +178,14 @@ def test_functions_live_as_long_as_their_graph():
 
 def test_the_example_of_a_user_op(session):
     assert session.run(hf.user_ops.my_fact()) == b"0! == 1"
+
+
+@pytest.mark.parametrize("result, error, message", [
+    ({"a": 1}, hf.errors.UnimplementedError, "Unsupported object type dict"),
+    (np.float64(1), hf.errors.InvalidArgumentError,
+     r"0-th value returned by pyfunc_\d+ is double, but expects int64"),
+])
+def test_values_of_other_types(result, error, message):
+    with hf.Graph().as_default(), hf.Session() as session:
+        with pytest.raises(error, match=message):
+            session.run(hf.py_func(lambda: result, [], hf.int64))

@@ -370,3 +370,22 @@ def test_what_a_shared_queue_is_said_to_differ_in(make, message):
 def test_a_list_of_something_else():
     with pytest.raises(TypeError, match="A list of queues expected"):
         hf.QueueBase.from_list(0, [1, 2])
+
+
+def test_shapes_that_are_not_defined():
+    for make in (lambda s: hf.FIFOQueue(2, hf.int32, s), lambda s: hf.PriorityQueue(2, hf.int32, s),
+                 lambda s: hf.RandomShuffleQueue(2, 0, hf.int32, s)):
+        with pytest.raises(ValueError, match="All shapes must be fully defined"):
+            make([[None]])
+    with pytest.raises(ValueError, match="must have a defined rank"):
+        hf.PaddingFIFOQueue(2, hf.int32, [hf.TensorShape(None)])
+
+
+def test_elements_of_another_shape():
+    with hf.Graph().as_default(), hf.Session() as session:
+        queue = hf.FIFOQueue(9, hf.int32, [[2]])
+        many = hf.placeholder(hf.int32)
+        with pytest.raises(hf.errors.InvalidArgumentError,
+                           match=r"component 0. Expected \[1,2\], got \[1,3\]"):
+            session.run(queue.enqueue_many([many]), {many: [[1, 2, 3]]})
+        assert session.run(queue.size()) == 0
