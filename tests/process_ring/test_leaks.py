@@ -210,7 +210,9 @@ def test_concurrent_steps_use_their_lanes_again(servers):
         for _ in range(4):
             round_of_steps()
             found = census(servers)
-            assert found["Step"] <= others["Step"] and found["Frame"] <= others["Frame"]
+            lanes = found["Lane"]  # each may keep one step, with its root, for the next run
+            assert found["Step"] <= others["Step"] + lanes
+            assert found["Frame"] <= others["Frame"] + lanes
             assert not found["runs"]
             most = max(most, found["Lane"] - others["Lane"])
         assert most <= 6 * 3 * 2  # at most one a step and task, for each compiled form
