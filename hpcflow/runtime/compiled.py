@@ -201,7 +201,8 @@ class LocalRun:
 def cancel_all(running: set[Any]) -> None:
     """The session of these runs is closed: stop them, and wait a while for what they started."""
     for run in list(running):
-        run.cancel(CancelledError(None, None, "The step was cancelled: its session was closed"))
+        run.cancel(CancelledError(
+            None, None, "The step was cancelled by Session::Close: its session was closed"))
 
 
 def compiled_form() -> bool:

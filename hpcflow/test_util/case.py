@@ -23,7 +23,8 @@ from hpcflow.graph.graph import (
     get_default_session,
     reset_default_graph,
 )
-from hpcflow.graph.operation import Operation
+from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.ops.variables import Variable
 from hpcflow.runtime.session import Session
 from hpcflow.shapes import TensorShape
 from hpcflow.test_util.environment import get_temp_dir, gpu_device_name
@@ -226,6 +227,21 @@ class TestCase(unittest.TestCase):
 
     # ------------------------------------------------------------ numbers and arrays
 
+    def _array(self, value: Any) -> np.ndarray:
+        return _array(self._evaluated(value))
+
+    def _evaluated(self, value: Any) -> Any:
+        """`value` with arrays for tensors and variables, and dicts for named tuples."""
+        if isinstance(value, (Tensor, Variable)):
+            return self.evaluate(value)
+        if hasattr(value, "_asdict"):
+            value = value._asdict()
+        if isinstance(value, dict):
+            return {k: self._evaluated(v) for k, v in value.items()}
+        if isinstance(value, (list, tuple)):
+            return [self._evaluated(v) for v in value]
+        return value
+
     def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:
         """Fail unless |f1 - f2| <= err (two NaNs are near, as are equal infinities)."""
         near = f1 == f2 or abs(f1 - f2) <= err or (math.isnan(f1) and math.isnan(f2))
@@ -239,7 +255,7 @@ class TestCase(unittest.TestCase):
 
     def assertNDArrayNear(self, ndarray1: Any, ndarray2: Any, err: float) -> None:
         """Fail unless the 2-norm of the difference is at most `err`."""
-        first, second = _array(ndarray1), _array(ndarray2)
+        first, second = self._array(ndarray1), self._array(ndarray2)
         self.assertEqual(first.shape, second.shape)
         distance = float(np.linalg.norm((first - second).ravel()))
         self.assertLessEqual(distance, err)
@@ -250,9 +266,11 @@ class TestCase(unittest.TestCase):
         NaNs are equal to each other. Dicts, and lists of arrays of different shapes, are compared
         entry by entry.
         """
-        if isinstance(a, dict):
-            self.assertIsInstance(b, dict)
-            self.assertEqual(sorted(a), sorted(b))
+        a, b = self._evaluated(a), self._evaluated(b)
+        if isinstance(a, dict) or isinstance(b, dict):
+            if not (isinstance(a, dict) and isinstance(b, dict)):
+                raise ValueError(f"Can't compare dict to non-dict, {a!r} vs {b!r}")
+            self.assertEqual(sorted(a), sorted(b), "mismatched keys")
             for key in a:
                 self.assertAllClose(a[key], b[key], rtol, atol)
         elif _is_ragged(a) or _is_ragged(b):
@@ -260,7 +278,7 @@ class TestCase(unittest.TestCase):
             for x, y in zip(a, b):
                 self.assertAllClose(x, y, rtol, atol)
         else:
-            first, second = _array(a), _array(b)
+            first, second = self._array(a), self._array(b)
             self.assertEqual(first.shape, second.shape)
             np.testing.assert_allclose(_comparable(first), _comparable(second), rtol, atol)
 
@@ -269,7 +287,7 @@ class TestCase(unittest.TestCase):
                                       float_atol: float = 1e-6, half_rtol: float = 1e-3,
                                       half_atol: float = 1e-3) -> None:
         """As :meth:`assertAllClose`, with wider limits for float32 and for float16."""
-        kinds = {_array(a).dtype, _array(b).dtype}
+        kinds = {self._array(a).dtype, self._array(b).dtype}
         if kinds & {np.dtype(np.float32), np.dtype(np.complex64)}:
             rtol, atol = max(rtol, float_rtol), max(atol, float_atol)
         if kinds & {np.dtype(np.float16), dtypes.bfloat16.np}:
@@ -278,7 +296,7 @@ class TestCase(unittest.TestCase):
 
     def assertAllEqual(self, a: Any, b: Any) -> None:
         """Fail unless shapes and elements are equal; NaNs are equal to each other."""
-        first, second = _array(a), _array(b)
+        first, second = self._array(a), self._array(b)
         self.assertEqual(first.shape, second.shape)
         np.testing.assert_array_equal(first, second)
 
@@ -294,19 +312,19 @@ class TestCase(unittest.TestCase):
 
     def assertAllGreater(self, a: Any, comparison_target: Any) -> None:
         """Fail unless all elements are greater than the target."""
-        self.assertGreater(np.min(_array(a)), comparison_target)
+        self.assertGreater(np.min(self._array(a)), comparison_target)
 
     def assertAllGreaterEqual(self, a: Any, comparison_target: Any) -> None:
         """Fail unless no element is less than the target."""
-        self.assertGreaterEqual(np.min(_array(a)), comparison_target)
+        self.assertGreaterEqual(np.min(self._array(a)), comparison_target)
 
     def assertAllLess(self, a: Any, comparison_target: Any) -> None:
         """Fail unless all elements are less than the target."""
-        self.assertLess(np.max(_array(a)), comparison_target)
+        self.assertLess(np.max(self._array(a)), comparison_target)
 
     def assertAllLessEqual(self, a: Any, comparison_target: Any) -> None:
         """Fail unless no element is greater than the target."""
-        self.assertLessEqual(np.max(_array(a)), comparison_target)
+        self.assertLessEqual(np.max(self._array(a)), comparison_target)
 
     def assertAllInRange(self, target: Any, lower_bound: Any, upper_bound: Any,
                          open_lower_bound: bool = False, open_upper_bound: bool = False) -> None:
@@ -318,7 +336,7 @@ class TestCase(unittest.TestCase):
 
     def assertAllInSet(self, target: Any, expected_set: Any) -> None:
         """Fail unless all elements are among the expected ones."""
-        self.assertLessEqual(set(_array(target).ravel().tolist()), set(expected_set))
+        self.assertLessEqual(set(self._array(target).ravel().tolist()), set(expected_set))
 
 
 def _array(value: Any) -> np.ndarray:
@@ -335,10 +353,12 @@ def _comparable(array: np.ndarray) -> np.ndarray:
 
 
 def _is_ragged(value: Any) -> bool:
-    """Whether `value` is a sequence of arrays that do not make one array."""
+    """Whether `value` is a sequence of arrays that do not make one array, or of dicts."""
     if not isinstance(value, (list, tuple)) or not value:
         return False
-    return any(_is_ragged(v) for v in value) or len({np.shape(v) for v in value}) > 1
+    if any(isinstance(v, dict) or _is_ragged(v) for v in value):
+        return True
+    return len({np.shape(v) for v in value}) > 1
 
 
 def _error_text(error: BaseException) -> str:

@@ -23,8 +23,8 @@ def assert_equal_graph_def(actual: Any, expected: Any, checkpoint_v2: bool = Fal
         if not isinstance(graph_def, GraphDef):
             raise TypeError(f"Expected tf.GraphDef for {name}, got {type(graph_def).__name__}")
     found, wanted = (_nodes(g, checkpoint_v2) for g in (actual, expected))
-    problems = [f"node '{name}' is missing" for name in wanted if name not in found]
-    problems += [f"node '{name}' is not expected" for name in found if name not in wanted]
+    problems = [f"Did not find expected node '{name}'" for name in wanted if name not in found]
+    problems += [f"Found unexpected node '{name}'" for name in found if name not in wanted]
     problems += [f"node '{name}' is {found[name]}, expected {wanted[name]}"
                  for name in wanted if name in found and found[name] != wanted[name]]
     if problems:

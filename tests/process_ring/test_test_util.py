@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import os
 import unittest
@@ -52,6 +53,16 @@ class ProgramTest(hf.test.TestCase):
                       lambda: self.assertNotAllClose([1.0], [1.0]),
                       lambda: self.assertNotAllEqual([1], [1])):
             self.assertRaises(AssertionError, wrong)
+
+    def test_tensors_and_structures_are_compared(self):
+        pair = collections.namedtuple("Pair", "a b")
+        with self.test_session():
+            self.assertAllClose(hf.constant([1.0]), [1.0])
+            self.assertAllEqual([1, 2], hf.constant([1, 2]))
+            self.assertAllClose({"a": hf.constant(1.0), "b": [2.0, 3.0]}, pair(1.0, [2.0, 3.0]))
+        self.assertAllClose([{"a": 1.0}, 2.0], [{"a": 1.0}, 2.0])
+        with self.assertRaisesRegex(ValueError, "compare dict to non-dict"):
+            self.assertAllClose(1.0, {"a": 1.0})
 
     def test_comparisons(self):
         self.assertAllClose([1.0, np.nan], [1.0 + 1e-8, np.nan])
@@ -158,7 +169,7 @@ def test_graph_defs():
         return graph.as_graph_def()
 
     hf.test.assert_equal_graph_def(graph_def("ab"), graph_def("ba"))
-    with pytest.raises(AssertionError, match="'b' is missing"):
+    with pytest.raises(AssertionError, match="Did not find expected node 'b'"):
         hf.test.assert_equal_graph_def(graph_def("a"), graph_def("ab"))
     with pytest.raises(AssertionError, match="node 'a' is"):
         hf.test.assert_equal_graph_def(graph_def("a"), graph_def("a", 2))
