@@ -95,6 +95,8 @@ FLAGS: tuple[Flag, ...] = (
          "1 gives the same bits on every run: unordered updates come in graph order, and random "
          "ops without a seed get one by their name; keep the number of threads"),
     Flag("HPCFLOW_THREADS", _parse_int, 0, "threads of large element-wise work; 0 is one per core"),
+    Flag("HPCFLOW_KEEP_BYTES", _parse_int, 512 << 20,
+         "freed memory that the process keeps for later arrays; 0 is what the C library does"),
     Flag("HPCFLOW_JIT", _parse_bool, True, "0 compiles no element-wise loops with Numba"),
     Flag("HPCFLOW_PS", _parse_int, 0, "ranks that are parameter servers where no jobs are named"),
     Flag("HPCFLOW_CONNECT_TIMEOUT", _parse_float, 10.0, "seconds to wait for a task's server"),
@@ -137,6 +139,7 @@ class Flags:
     ps: int
     deterministic: bool
     threads: int
+    keep_bytes: int
     jit: bool
     connect_timeout: float
     stall_seconds: float

@@ -5,14 +5,20 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
+from hpcflow import heap
+
 _loaded = False
 
 
 def load() -> None:
-    """Import every family of this folder, which registers its kernels (once)."""
+    """Import every family of this folder, which registers its kernels (once).
+
+    Arrays of steps follow, so freed memory is kept from now on.
+    """
     global _loaded
     if _loaded:
         return
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
+    heap.keep_freed()
     _loaded = True
