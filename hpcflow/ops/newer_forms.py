@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import LOWERED
 from hpcflow.graph.opdef import not_differentiable, register_op
@@ -92,3 +94,81 @@ _stands_for("ClipByValue", "t: T; clip_value_min: T; clip_value_max: T", "output
                                                   inputs[1]))
 _stands_for("Snapshot", "input: T", "output: T", "T: type",
             lambda attrs, inputs: raw_ops.Identity(inputs[0]))
+
+
+def _euclidean_norm(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
+    x, axes = inputs
+    squares = raw_ops.Mul(x, raw_ops.Conj(x)) if x.dtype.is_complex else raw_ops.Square(x)
+    return raw_ops.Sqrt(raw_ops.Sum(squares, axes, keep_dims=attrs["keep_dims"]))
+
+
+def _unravel_index(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
+    """The places of flat positions, one row (one number if there is one) for each dimension."""
+    positions, dims = inputs
+    strides = raw_ops.Cumprod(dims, np.int32(0), exclusive=True, reverse=True)
+    flat = raw_ops.Reshape(positions, np.array([1, -1], np.int32))
+    places = raw_ops.FloorMod(raw_ops.FloorDiv(flat, raw_ops.ExpandDims(strides, np.int32(1))),
+                              raw_ops.ExpandDims(dims, np.int32(1)))
+    shape = raw_ops.ConcatV2([raw_ops.Shape(dims), raw_ops.Shape(positions)], np.int32(0))
+    return raw_ops.Reshape(places, shape)
+
+
+def _segments(op_type: str) -> Callable[[dict[str, Any], list[Tensor]], Tensor]:
+    """Sums (or means, or sums over the root of the number) of chosen rows by segment."""
+
+    def build(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
+        data, indices, segments, count = inputs
+        kind = data.dtype.base_dtype
+        total = raw_ops.UnsortedSegmentSum(raw_ops.Gather(data, indices), segments, count)
+        if op_type == "Sum":
+            return total
+        ones = raw_ops.Cast(raw_ops.OnesLike(segments), DstT=kind)
+        number = raw_ops.Maximum(raw_ops.UnsortedSegmentSum(ones, segments, count),
+                                 np.ones((), kind.np))
+        divisor = raw_ops.Sqrt(number) if op_type == "SqrtN" else number
+        ranks = raw_ops.Sub(raw_ops.Rank(data), np.int32(1))
+        shape = raw_ops.ConcatV2([raw_ops.Shape(number), raw_ops.Fill(
+            raw_ops.ExpandDims(ranks, np.int32(0)), np.int32(1))], np.int32(0))
+        return raw_ops.RealDiv(total, raw_ops.Reshape(divisor, shape))
+
+    return build
+
+
+_INDEX = "{int32, int64}"
+_stands_for("EuclideanNorm", "input: T; reduction_indices: Tidx", "output: T",
+            f"keep_dims: bool = false; T: type; Tidx: {_INDEX} = int32", _euclidean_norm)
+_stands_for("GuaranteeConst", "input: T", "output: T", "T: type",
+            lambda attrs, inputs: raw_ops.Identity(inputs[0]))
+_stands_for("Empty", "shape: int32", "output: dtype", "dtype: type; init: bool = false",
+            lambda attrs, inputs: raw_ops.Fill(inputs[0], np.zeros((), attrs["dtype"].np)))
+_stands_for("Angle", "input: T", "output: Tout",
+            "T: {complex64, complex128} = complex64; Tout: {float, double} = float",
+            lambda attrs, inputs: raw_ops.Atan2(raw_ops.Imag(inputs[0], Tout=attrs["Tout"]),
+                                                raw_ops.Real(inputs[0], Tout=attrs["Tout"])))
+_stands_for("UnravelIndex", "indices: Tidx; dims: Tidx", "output: Tidx",
+            f"Tidx: {_INDEX} = int32", _unravel_index)
+for _op_type in ("Sum", "Mean", "SqrtN"):
+    _stands_for(f"SparseSegment{_op_type}WithNumSegments",
+                "data: T; indices: Tidx; segment_ids: Tsegmentids; num_segments: Tnumsegments",
+                "output: T", f"T: {{float, double}}; Tidx: {_INDEX} = int32; "
+                f"Tnumsegments: {_INDEX} = int32; Tsegmentids: {_INDEX} = int32",
+                _segments(_op_type))
+
+
+def _switch_n(graph: Graph, attrs: dict[str, Any], inputs: list[Tensor],
+              types: list) -> list[Tensor]:
+    """A Switch for each output but the last, which takes what no other does."""
+    data, index = inputs
+    outputs = []
+    for number in range(attrs["num_outs"] - 1):
+        data, taken = raw_ops.Switch(data, raw_ops.Equal(index, np.int32(number)))
+        outputs.append(taken)
+        if number < attrs["num_outs"] - 2:
+            index = raw_ops.Switch(index, raw_ops.Equal(index, np.int32(number)))[0]
+    return [*outputs, data]
+
+
+register_op("_SwitchN", "data: T; output_index: int32", "outputs: num_outs * T",
+            "num_outs: int >= 1; T: type", shape=unknown)
+not_differentiable("_SwitchN")
+LOWERED["_SwitchN"] = _switch_n

@@ -337,3 +337,24 @@ def selected_boxes(table: Table) -> None:
                     "max_output_size_per_class": scalar(per_class),
                     "max_total_size": scalar(total), "iou_threshold": scalar(0.3, "float32"),
                     "score_threshold": scalar(0.0, "float32")}, attrs)
+
+
+@family
+def forms_of_older_types(table: Table) -> None:
+    for dtype in ("float32", "float64"):
+        x = table.normal(dtype, (3, 4, 2))
+        for axes in (ints(0), ints(0, 2), ints(-1)):
+            for keep in (False, True):
+                table.add("EuclideanNorm", {"input": x, "reduction_indices": axes},
+                          {"keep_dims": keep}, gradient=1, tolerance=16)
+        for kind in ("Sum", "Mean", "SqrtN"):
+            table.add(f"SparseSegment{kind}WithNumSegments", {
+                "data": x, "indices": ints(0, 2, 1, 2), "segment_ids": ints(0, 0, 2, 3),
+                "num_segments": scalar(6)}, gradient=1, tolerance=16)
+        table.add("GuaranteeConst", {"input": x})
+    table.add("Empty", {"shape": ints(2, 3)}, {"dtype": Type("float32"), "init": True})
+    table.add("Angle", {"input": table.normal("complex64", (2, 3))}, {"Tout": Type("float32")},
+              tolerance=16)
+    for indices in (ints(5, 0, 11), scalar(7)):
+        table.add("UnravelIndex", {"indices": indices, "dims": ints(3, 4)}, None,
+                  ("constant", "static"))

@@ -27,6 +27,7 @@ EXEMPT: dict[str, str] = {
     **dict.fromkeys(("OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"),
                     "kept by gradients of later writers only; own tests in the process ring"),
     "VarHandleOp": "every case of a resource variable has one",
+    "_SwitchN": "only the reference's own rewriting makes it; own tests in the process ring",
     "Abort": "ends the process; own tests in the process ring",
     **dict.fromkeys(("_Send", "_Recv", "_SendControl", "_RecvControl"), _MOVED),
     **dict.fromkeys(("Restore", "RestoreSlice", "RestoreV2", "Save", "SaveSlices", "SaveV2",

@@ -197,3 +197,39 @@ def test_tables_by_resource_handle():
         session.run(fill)
         assert session.run(found).tolist() == [2, -1]
         assert session.run(raw.LookupTableSizeV2(table_handle=handle)) == 2
+
+
+# ---------------------------------------------------------------- others
+
+
+def test_forms_that_older_types_compute():
+    x = rng.normal(size=(3, 4))
+    norm, = imported("EuclideanNorm", x, np.array([1], np.int32), T=hf.float64, Tidx=hf.int32,
+                     keep_dims=True)
+    np.testing.assert_allclose(run(norm), np.linalg.norm(x, axis=1, keepdims=True))
+    z = x + 1j * x[::-1]
+    np.testing.assert_allclose(run(*imported("Angle", z, T=hf.complex128, Tout=hf.float64)),
+                               np.angle(z))
+    places, = imported("UnravelIndex", np.array([5, 11]), np.array([3, 4]), Tidx=hf.int64)
+    assert run(places).tolist() == [[1, 2], [1, 3]]
+    ids = [np.array(v, np.int32) for v in ([0, 2, 1], [0, 0, 2])]
+    for kind, first in (("Sum", x[0] + x[2]), ("Mean", (x[0] + x[2]) / 2),
+                        ("SqrtN", (x[0] + x[2]) / np.sqrt(2))):
+        found, = imported(f"SparseSegment{kind}WithNumSegments", x, *ids, np.int32(4),
+                          T=hf.float64, Tidx=hf.int32)
+        np.testing.assert_allclose(run(found), [first, 0 * x[0], x[1], 0 * x[0]])
+
+
+def test_a_switch_of_many_outputs():
+    index = hf.placeholder(hf.int32, [])
+    definition = hf.GraphDef()
+    definition.node.add(name="it", op="_SwitchN", input=["data", "index"])
+    definition.node.add(name="taken", op="Merge", input=["it", "it:1", "it:2"])
+    for node, attrs in zip(definition.node, ("num_outs", "N"), strict=True):
+        node.attr["T"].type = hf.float32.as_datatype_enum
+        node.attr[attrs].i = 3
+    value, which = hf.import_graph_def(
+        definition, {"data": hf.constant(7.0), "index": index}, ["taken:0", "taken:1"])
+    with hf.Session() as session:
+        for number, taken in ((0, 0), (1, 1), (2, 2), (9, 2), (-1, 2)):
+            assert session.run([value, which], {index: number}) == [7.0, taken]
