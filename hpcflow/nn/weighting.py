@@ -8,7 +8,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import control_dependencies
+from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import show
@@ -105,6 +105,14 @@ def safe_divide(numerator: Any, denominator: Tensor, name: str | None = None) ->
     divisor = raw_ops.Select(positive, denominator, raw_ops.OnesLike(denominator))
     quotient = raw_ops.RealDiv(numerator, divisor)
     return raw_ops.Select(positive, quotient, raw_ops.ZerosLike(quotient), name=name)
+
+
+def remove_squeezable_dimensions(labels: Any, predictions: Any, expected_rank_diff: int = 0,
+                                 name: str | None = None) -> tuple[Tensor, Tensor]:
+    """:func:`squeeze_to_match` of anything that converts to tensors, in a name scope."""
+    with name_scope(name, "remove_squeezable_dimensions", [labels, predictions]):
+        return squeeze_to_match(convert_to_tensor(labels), convert_to_tensor(predictions),
+                                expected_rank_diff)
 
 
 def squeeze_to_match(labels: Tensor, predictions: Tensor,

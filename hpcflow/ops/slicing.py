@@ -386,9 +386,12 @@ def _checked_position(entry: Any) -> Any:
         raise TypeError(_bad_index(entry)) from None
 
 
+INDEX_KINDS = ("Only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and scalar "
+               "int32/int64 tensors are valid indices")
+
+
 def _bad_index(entry: Any) -> str:
-    return (f"Bad slice index {entry!r} of type {type(entry)}. Only integers, slices (`:`), "
-            "ellipsis (`...`), newaxis (`None`) and scalar int32/int64 tensors are valid indices")
+    return f"Bad slice index {entry!r} of type {type(entry)}. {INDEX_KINDS}"
 
 
 def _is_mask(index: Any) -> bool:

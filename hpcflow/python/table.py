@@ -57,7 +57,8 @@ _FRAMEWORK = {
                          {"MakeNdarray": "hpcflow.contrib.util:make_ndarray",
                           **_from(_GRAPH + "legacy", "is_tensor", "constant_value_as_shape",
                                    "ShapeEquals", "TensorShapeProtoToList")}),
-    "test_util": Entry(("hpcflow.test_util", "hpcflow.test_util.layouts"),
+    "test_util": Entry(("hpcflow.test_util", "hpcflow.test_util.layouts",
+                        "hpcflow.test_util.decorators"),
                        {"TensorFlowTestCase": "hpcflow.test_util:TestCase"}),
     "versions": Entry((_API,)),
 }  # fmt: skip
@@ -98,6 +99,9 @@ _OPS = {
                            {"_RNNCell": "hpcflow.contrib.rnn:RNNCell"}),
     "state_ops": Entry(("hpcflow.ops.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state:variable_op"}),
+    "array_ops": Entry((_API, RAW), {"_SLICE_TYPE_ERROR": "hpcflow.ops.slicing:INDEX_KINDS"}),
+    "confusion_matrix": Entry((_API, RAW), _from("hpcflow.nn.weighting",
+                                                 "remove_squeezable_dimensions")),
     "gradient_checker": Entry(("hpcflow.test_util.gradient_checker",)),
     "control_flow_ops": Entry(
         ("hpcflow.ops.grouping", "hpcflow.ops.routing", "hpcflow.ops.cond_context",

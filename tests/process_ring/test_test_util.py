@@ -192,3 +192,36 @@ def test_devices():
     assert hf.test.is_gpu_available() == bool(hf.test.gpu_device_name())
     assert isinstance(hf.test.is_built_with_cuda(), bool)
     assert hf.test.mock.Mock
+
+
+def test_decorators_of_tests():
+    from hpcflow.python.framework import test_util
+
+    class Case(hf.test.TestCase):
+        @test_util.run_in_graph_and_eager_modes
+        def test_plain(self):
+            self.assertEqual(self.evaluate(hf.constant(2) + 1), 3)
+
+        @test_util.run_in_graph_and_eager_modes(use_gpu=False)
+        def test_with_arguments(self):
+            self.assertEqual(hf.constant(4).eval(), 4)
+
+        @test_util.run_deprecated_v1
+        @test_util.disable_xla("a reason")
+        def test_unchanged(self):
+            with self.test_session():
+                self.assertEqual(hf.constant(5).eval(), 5)
+
+    result = unittest.TestResult()
+    unittest.defaultTestLoader.loadTestsFromTestCase(Case).run(result)
+    assert result.testsRun >= 3 and result.wasSuccessful(), result.errors
+
+
+def test_squeezable_dimensions():
+    from hpcflow.python.ops import confusion_matrix
+
+    labels, predictions = confusion_matrix.remove_squeezable_dimensions([[1], [2]], [1, 2])
+    assert labels.shape.as_list() == predictions.shape.as_list() == [2]
+    labels, predictions = confusion_matrix.remove_squeezable_dimensions(
+        [1, 2], np.zeros((2, 5)), expected_rank_diff=1)
+    assert predictions.shape.as_list() == [2, 5]
