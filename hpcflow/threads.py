@@ -87,7 +87,12 @@ class Pool:
             self._jobs.put(None)
 
 
+# What launchers tell each rank of a job.
+_RANKS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID")
+
 _pool: Pool | None = None
+_wide_pool: Pool | None = None
+_most_at_once = 0  # what a session asked for; 0 is any number
 _lock = threading.Lock()
 
 
@@ -109,6 +114,35 @@ def thread_count() -> int:
     return min(_cores(), int(text)) if text.isdecimal() and int(text) else _cores()
 
 
+def at_once() -> int:
+    """How many kernels with threads of their own (of BLAS, of oneDNN) fill the cores.
+
+    One, unless OMP_NUM_THREADS gives them fewer threads than there are cores; in a job of several
+    ranks, which share the cores; or if HPCFLOW_THREADS or a session says so.
+    """
+    text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
+    if not text.isdecimal() or not int(text) or any(name in os.environ for name in _RANKS):
+        return 1
+    limits = [limit for limit in (config.flags.threads, _most_at_once) if limit]
+    return max(1, min([_cores() // int(text), *limits]))
+
+
+def limit_at_once(count: int) -> None:
+    """Let no more than `count` kernels with threads of their own run at the same time."""
+    global _most_at_once
+    _most_at_once = count
+
+
+def wide_pool() -> Pool:
+    """The pool in which such kernels run, made on first use."""
+    global _wide_pool
+    found = _wide_pool
+    if found is None:
+        with _lock:
+            found = _wide_pool = _wide_pool or Pool(at_once())
+    return found
+
+
 def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
@@ -127,8 +161,8 @@ def limit(count: int) -> None:
 
 
 def _after_fork() -> None:
-    global _pool
-    _pool = None
+    global _pool, _wide_pool
+    _pool = _wide_pool = None
 
 
 if hasattr(os, "register_at_fork"):

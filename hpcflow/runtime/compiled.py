@@ -47,6 +47,8 @@ class StepOptions:
         self.device_counts = dict(proto.device_count) if proto is not None else {}
         if proto is not None and proto.intra_op_parallelism_threads > 0:
             threads.limit(proto.intra_op_parallelism_threads)  # one pool serves the process
+        if proto is not None and proto.inter_op_parallelism_threads > 0:
+            threads.limit_at_once(proto.inter_op_parallelism_threads)
 
 
 def _recomputation(proto: Any) -> str:
