@@ -6,7 +6,8 @@ from __future__ import annotations
 import pytest
 from random_check import check_all, loopback
 
-from hpcflow.compiler import fusion
+from hpcflow import threads
+from hpcflow.compiler import fusion, together
 
 GRAPHS, CHUNK = 220, 20
 
@@ -19,7 +20,9 @@ def cluster():
 
 @pytest.mark.parametrize("chunk", range(GRAPHS // CHUNK))
 def test_random_graphs(cluster, chunk, monkeypatch):
-    if chunk % 2:  # whatever is element-wise is fused
+    if chunk % 2:  # whatever is element-wise is fused, and products run at the same time
+        monkeypatch.setattr(together, "_LARGE", 1)
+        monkeypatch.setattr(threads, "at_once", lambda: 2)
         for name in ("_FEWEST", "_PARALLEL", "_LARGE"):
             monkeypatch.setattr(fusion, name, 1)
         monkeypatch.setattr(fusion, "_FUSED_SECONDS", 0.0)

@@ -130,7 +130,7 @@ def test_an_error_names_its_own_op(calls, monkeypatch):
 
     monkeypatch.setattr(Together, "__call__", failing)
     fetches = [hf.matmul(x, x, name="first"), hf.matmul(x, w, name="second")]
-    with pytest.raises(hf.errors.ResourceExhaustedError, match="no room.*second") as caught:
+    with pytest.raises(hf.errors.ResourceExhaustedError, match=r"no room.*second") as caught:
         run(fetches, {x: value(0)})
     assert caught.value.op is fetches[1].op
 
