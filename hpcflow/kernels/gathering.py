@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.indices import check_rows
-from hpcflow.kernels.parallel import over_rows
+from hpcflow.kernels.parallel import ONCE_BYTES, over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.segments import add_rows
 from hpcflow.kernels.strings import also_strings
@@ -66,7 +66,7 @@ def _take_rows(params: Any, indices: Any, places: Any) -> Any:
         # All numbers are in range: to clip them changes none, and saves a copy of the result.
         params.take(flat[block], 0, rows[block], "clip")
 
-    over_rows(flat.size, 2 * params[:1].nbytes, work)
+    over_rows(flat.size, 2 * params[:1].nbytes, work, ONCE_BYTES)
     return out
 
 
@@ -236,7 +236,8 @@ def where(node: KernelNode) -> Callable:
 @kernel("OneHot", fresh=True, host_inputs=(1,))
 @also_strings("OneHot")
 def one_hot(node: KernelNode) -> Callable:
-    """A comparison with 0, 1, ..., depth-1 along the new axis."""
+    """A comparison with 0, 1, ..., depth-1 along the new axis; large results are filled instead,
+    where that axis is the last."""
     xp, axis, dtype = node.xp, node.attr("axis"), node.np_dtype()
     depth, on, off = (node.constant(i) for i in (1, 2, 3))
     plain = dtype.kind in "fiu" and on is not None and off is not None and on == 1 and off == 0
@@ -246,10 +247,28 @@ def one_hot(node: KernelNode) -> Callable:
 
     def run(indices: Any, depth: Any, on_value: Any, off_value: Any) -> Any:
         steps, place = fixed or _steps(xp, int(depth), indices.ndim, axis, index_type)
+        if xp is np and dtype.kind != "O" and axis in (-1, indices.ndim) and (
+                indices.size * int(depth) * dtype.itemsize >= _LARGE):
+            return _marked(indices, int(depth), on_value, off_value, dtype)
         hit = indices[place] == steps
         return hit.astype(dtype) if plain else xp.where(hit, on_value, off_value)
 
     return run
+
+
+def _marked(indices: Any, depth: int, on_value: Any, off_value: Any, dtype: np.dtype) -> Any:
+    """Rows of `depth` times `off_value`, with `on_value` where each of `indices` says."""
+    numbers = indices.reshape(-1)
+    out = np.empty((numbers.size, depth), dtype)
+
+    def work(block: slice) -> None:
+        rows, mine = out[block], numbers[block]
+        rows[...] = off_value
+        inside = np.flatnonzero((mine >= 0) & (mine < depth))
+        rows[inside, mine[inside]] = on_value
+
+    over_rows(numbers.size, depth * dtype.itemsize, work)
+    return out.reshape(*indices.shape, depth)
 
 
 def _steps(xp: Any, depth: int, rank: int, axis: int, dtype: Any) -> tuple[Any, tuple]:

@@ -20,7 +20,12 @@ _BLOCK_BYTES = 1 << 19
 _ALONE_BYTES = 1 << 20
 
 
-def over_rows(rows: int, row_bytes: int, work: Callable[[slice], object]) -> None:
+# Blocks of rows that are touched once need not stay in cache: fewer calls, fewer handings over.
+ONCE_BYTES = 1 << 21
+
+
+def over_rows(rows: int, row_bytes: int, work: Callable[[slice], object],
+              block_bytes: int | None = None) -> None:
     """Call ``work(slice)`` for blocks that cover `rows` rows; returns when all are done.
 
     Args:
@@ -28,8 +33,9 @@ def over_rows(rows: int, row_bytes: int, work: Callable[[slice], object]) -> Non
         row_bytes: what `work` reads and writes per row, which decides the size of a block.
         work: computes the rows of a slice. Several run at once, so they must write to different
             places. What it raises is raised here.
+        block_bytes: of a block; about half of the second-level cache if None.
     """
-    step = max(1, _BLOCK_BYTES // max(row_bytes, 1))
+    step = max(1, (block_bytes or _BLOCK_BYTES) // max(row_bytes, 1))
     if rows <= step:
         work(slice(0, rows))
         return

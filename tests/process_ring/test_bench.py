@@ -14,7 +14,7 @@ import pytest
 
 from hpcflow.comm.launch import without_launcher
 from hpcflow.tools import cli
-from hpcflow.tools.bench import child, command, contestants, plain_numpy, sampling, table
+from hpcflow.tools.bench import child, command, contestants, kernels, plain_numpy, sampling, table
 from hpcflow.tools.bench.programs import dispatch as program
 from hpcflow.tools.bench.registry import BENCHMARKS, Options
 
@@ -32,6 +32,14 @@ def open_case(framework, case, options):
     print("chatter on standard output")
     return lambda: time.sleep(options["seconds"]), lambda: None
 '''
+
+
+def test_cases_are_chosen_by_their_titles():
+    titles = [case.title for case in kernels.chosen_cases(Options(case="softmax"))]
+    assert titles and all("softmax" in title for title in titles)
+    assert len(kernels.chosen_cases(Options())) == 40
+    with pytest.raises(cli.CommandError, match="no case has 'nothing' in its title"):
+        kernels.chosen_cases(Options(case="nothing"))
 
 
 # ---------------------------------------------------------------- statistics and tables

@@ -8,6 +8,7 @@ from op_forms import evaluate, failing
 
 import hpcflow as hf
 from hpcflow import raw_ops
+from hpcflow.kernels import gathering
 
 X = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
 S = np.array([b"a", b"b", b"c", b"b"], object)
@@ -153,6 +154,19 @@ def test_one_hot(axis, index):
     equal(evaluate(lambda i, d: hf.one_hot(i, d, axis=axis), indices, np.int32(3)), expected)
     equal(evaluate(lambda i, d: hf.one_hot(i, d, 5, -1, axis, hf.int64), indices, np.int32(3)),
           np.where(expected == 1, 5, -1))
+
+
+@pytest.mark.parametrize("index", [np.int32, np.int64, np.uint8])
+def test_large_one_hots_are_filled(monkeypatch, index):
+    monkeypatch.setattr(gathering, "_LARGE", 1)
+    indices = np.array([[0, 2, 200], [3, 1, -1 if index is not np.uint8 else 255]], index)
+    hits = indices[..., None] == np.arange(3)
+    depth = np.int32(3)
+    equal(evaluate(lambda i, d: hf.one_hot(i, d), indices, depth), hits.astype(np.float32))
+    equal(evaluate(lambda i, d: hf.one_hot(i, d, 5, -1, 2, hf.int64), indices, depth),
+          np.where(hits, 5, -1))
+    equal(evaluate(lambda i, d: hf.one_hot(i, d, True, False), indices, depth), hits)
+    equal(evaluate(lambda i, d: hf.one_hot(i, d), indices[0, 1], depth), [0, 0, 1])
 
 
 def test_one_hot_values_and_types():

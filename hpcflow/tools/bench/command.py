@@ -66,6 +66,9 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     parser.add_argument(
         "--ps", type=positive, default=1, metavar="N", help="parameter-server ranks of null_step"
     )
+    parser.add_argument(
+        "--case", default="", metavar="TEXT", help="only cases of kernels with this in their titles"
+    )
     options = parser.parse_args(argv)
     options.peer = dict(options.peer)
     return options
@@ -125,7 +128,7 @@ def run_all(options: argparse.Namespace) -> int:
 
 def run_one(benchmark: Benchmark, arguments: argparse.Namespace) -> int:
     """Run in this process or job where it has the ranks, else in an MPI job of its own."""
-    options = Options(arguments.peer, arguments.quick, arguments.ps)
+    options = Options(arguments.peer, arguments.quick, arguments.ps, arguments.case)
     needed = benchmark.ranks(options) if benchmark.ranks else 1
     started = launch()
     if started is None and needed > 1:

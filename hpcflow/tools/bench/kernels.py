@@ -16,6 +16,7 @@ from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.programs import kernels as program
 from hpcflow.tools.bench.registry import Options, Row
 from hpcflow.tools.bench.sampling import OURS, Plan, Rounds, alternate, plan_of, ratio_of
+from hpcflow.tools.cli import CommandError
 
 #: The program of each peer.
 PROGRAMS = {"torch": "kernels_torch", "tensorflow": "kernels"}
@@ -93,14 +94,22 @@ CASES = (
 
 def run(options: Options) -> list[Row]:
     """Measure every case with hpcflow and the peers in alternation."""
-    plan = plan_of(options)
+    plan, cases = plan_of(options), chosen_cases(options)
     with contextlib.ExitStack() as stack:
         peers = [
             stack.enter_context(Peer(name, python, PROGRAMS[name]))
             for name, python in options.peers.items()
         ]
-        cases = first_of_each_kind() if options.quick else CASES
         return with_summary([measure_case(case, peers, plan) for case in cases])
+
+
+def chosen_cases(options: Options) -> list[Case]:
+    """The cases asked for; CommandError if there is none."""
+    cases = first_of_each_kind() if options.quick else list(CASES)
+    cases = [case for case in cases if options.case in case.title]
+    if not cases:
+        raise CommandError(f"no case has '{options.case}' in its title")
+    return cases
 
 
 def first_of_each_kind() -> list[Case]:

@@ -19,11 +19,13 @@ class Options:
         peers: name -> the Python that has this peer.
         quick: only show that everything runs: a few steps, meaningless figures.
         ps: the number of parameter-server ranks.
+        case: only the cases of `kernels` whose titles contain this.
     """
 
     peers: dict[str, str] = field(default_factory=dict)
     quick: bool = False
     ps: int = 1
+    case: str = ""
 
 
 @dataclass(frozen=True)
