@@ -149,5 +149,5 @@ def test_gathered_rows():
     np.testing.assert_array_equal(found, table[rows])
     for bad in (900, -1):
         rows[3, 4] = bad
-        with pytest.raises(hf.errors.InvalidArgumentError, match=rf"\[3, 4\] = {bad} is not in"):
+        with pytest.raises(hf.errors.InvalidArgumentError, match=rf"\[3,4\] = {bad} is not in"):
             run(lambda t, r: hf.gather(t, r), table, rows)
