@@ -118,6 +118,10 @@ class Column:
 
     # ------------------------------------------------------------ results
 
+    def _type(self) -> str:
+        """The name of the type in the format of examples."""
+        return "float" if self.dtype.name == "float32" else self.dtype.name
+
     def dense(self, dims: tuple[int, ...], default: Any, name_of: NameOf) -> np.ndarray:
         """The rows as an array ``[rows, *dims]``, `default` where one is missing.
 
@@ -130,12 +134,12 @@ class Column:
         if self.missing:
             if np.size(default) != size or default is None:
                 raise invalid(f"Name: {name_of(self.missing[0])}, Feature: {self.key} (data type: "
-                              f"{self.dtype.name}) is required but could not be found.")
+                              f"{self._type()}) is required but could not be found.")
             present[self.missing] = False
         wrong = np.flatnonzero(present & (counts != size))
         if wrong.size:
             index = int(wrong[0])
-            raise invalid(f"{self._place(index, name_of)}.  Number of {self.dtype.name} values != "
+            raise invalid(f"{self._place(index, name_of)}.  Number of {self._type()} values != "
                           f"expected.  Values size: {counts[index]} but output shape: "
                           f"{shown(dims)}")
         if not self.missing:
@@ -152,7 +156,7 @@ class Column:
         wrong = np.flatnonzero(counts % stride) if stride else np.flatnonzero(counts)
         if wrong.size:
             index = int(wrong[0])
-            raise invalid(f"{self._place(index, name_of)}.  Number of {self.dtype.name} values is "
+            raise invalid(f"{self._place(index, name_of)}.  Number of {self._type()} values is "
                           f"not a multiple of stride length. Saw {counts[index]} values but output "
                           f"shape is: {['?', *dims]}")
         longest = int(counts.max(initial=0))

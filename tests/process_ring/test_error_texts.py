@@ -118,3 +118,13 @@ def test_reshape_of_a_sparse_tensor():
                            ([4, -1], "requested shape requires a multiple")):
         with hf.Session() as session, pytest.raises(InvalidArgumentError, match=message):
             session.run(result, {wanted: shape})
+
+
+def test_features_that_do_not_fit():
+    values = hf.train.Feature(float_list=hf.train.FloatList(value=[1.0, 2.0]))
+    text = hf.train.Example(features=hf.train.Features(feature={"a": values})).SerializeToString()
+    for key, message in (("a", "Key: a, Index: 0.  Number of float values != expected"),
+                         ("b", r"Feature: b \(data type: float\) is required")):
+        parsed = hf.parse_example([text], {key: hf.FixedLenFeature([3], hf.float32)})
+        with hf.Session() as session, pytest.raises(InvalidArgumentError, match=message):
+            session.run(parsed)
