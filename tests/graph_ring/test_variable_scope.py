@@ -392,7 +392,7 @@ def test_template_must_not_make_variables_later():
     template()
     with pytest.raises(ValueError, match="Trainable variable created"):
         template()
-    with pytest.raises(ValueError, match="name_"):
+    with pytest.raises(ValueError, match="name cannot be None"):
         hf.make_template(None, template)
 
 
