@@ -12,12 +12,11 @@ import numpy as np
 from arrays import as_array
 from case import Case, Variable
 
-BASES = 2  # valid cases that are damaged, for each op
 LARGEST = 4000  # elements of an input of those
 
 
-def damaged(cases: list[Case], seed: int) -> list[Case]:
-    """Some cases of each op with each of their inputs damaged in each way."""
+def damaged(cases: list[Case], seed: int, bases: int) -> list[Case]:
+    """That many valid cases of each op with each of their inputs damaged in each way."""
     chosen: dict[str, list[Case]] = {}
     for case in cases:
         if case.bad or case.reference is not None or case.attrs.get("uniform_noise"):
@@ -27,7 +26,7 @@ def damaged(cases: list[Case], seed: int) -> list[Case]:
     found = []
     for op, candidates in chosen.items():
         rng = np.random.default_rng([seed, zlib.crc32(op.encode())])
-        picked = rng.permutation(len(candidates))[:BASES]
+        picked = rng.permutation(len(candidates))[:bases]
         for case in [candidates[i] for i in sorted(picked)]:
             found += list(_variants(case))
     return found

@@ -35,7 +35,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sample", default="pinned", choices=["pinned", "all"],
                         help="each case in one form (default), or in all, with second derivatives")
     parser.add_argument("--damaged", action="store_true",
-                        help="only valid cases with one input changed: both must refuse them")
+                        help="only cases with one input damaged")
     parser.add_argument("--seed", type=int, default=SEED, help=f"of the inputs (default: {SEED})")
     parser.add_argument("--notes", action="store_true", help="also print what is no failure")
     parser.add_argument("--keep", metavar="DIRECTORY", help="keep the files of the cases here")
@@ -67,8 +67,8 @@ def main() -> int:
         import families  # noqa: F401 - fills the table
 
         cases = Table(ops, arguments.seed, arguments.sample == "all", arguments.ops).fill()
-        if arguments.damaged:
-            cases = damaged(cases, arguments.seed)
+        worse = damaged(cases, arguments.seed, 1 if arguments.sample == "pinned" else 3)
+        cases = worse if arguments.damaged else cases + worse
         chunks = write_cases(cases, directory)
         records = evaluate.run_both(peer, directory, chunks)
         summary = report.Report(ops, arguments.notes)
