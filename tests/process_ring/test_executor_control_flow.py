@@ -384,7 +384,8 @@ def test_a_value_from_outside_must_enter(session, n):
 
 
 def alive(kind):
-    return sum(isinstance(o, kind) for o in gc.get_objects())
+    # isinstance() asks what a proxy stands for, which may be gone.
+    return sum(issubclass(type(o), kind) for o in gc.get_objects())
 
 
 def test_nothing_is_left_behind(session, n, p):
