@@ -33,6 +33,7 @@ _RANKS: dict[str, tuple[int | None, ...]] = {
                     (None, 1, 1, 1, 1)),
     "InTopKV2": (2, 1, 0),
     "LinSpace": (0, 0, 0),
+    **dict.fromkeys(("MatrixDiagV2", "MatrixDiagV3"), (None, None, 0, 0, 0)),
     "OneHot": (None, 0, 0, 0),
     "PadV2": (None, 2, 0),
     "RegexFullMatch": (None, 0),
