@@ -50,8 +50,8 @@ class TensorArray:
                  clear_after_read: bool | None = None, tensor_array_name: str | None = None,
                  handle: Tensor | None = None, flow: Tensor | None = None,
                  infer_shape: bool = True, element_shape: Any = None,
-                 colocate_with_first_write_call: bool = True,
-                 name: str | None = None) -> None:
+                 name: str | None = None,
+                 colocate_with_first_write_call: bool = True) -> None:
         self._dtype = dtypes.as_dtype(dtype).base_dtype
         self._elements = _Elements(infer_shape or element_shape is not None, element_shape)
         if handle is not None:
