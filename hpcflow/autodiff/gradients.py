@@ -18,6 +18,7 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import get_gradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.traversal import reachable
 from hpcflow.ops.control_flow_context import SWITCH_TYPES
 from hpcflow.ops.stacks import PUSH_TYPES, stack_of
 
@@ -285,9 +286,9 @@ def _or_zeros(op: Operation, index: int, grad: Any) -> Any:
 def _ops_between(targets: set[Operation], sources: set[Operation],
                  cut: set[Operation]) -> list[Operation]:
     """The ops on paths from `sources` to `targets`, both included, in graph order."""
-    forward = _reachable(sources, lambda op: (c for c in _readers(op) if c not in cut))
+    forward = reachable(sources, lambda op: (c for c in _readers(op) if c not in cut))
     wanted = [op for op in targets if op in forward]
-    between = _reachable(wanted, lambda op: () if op in cut else (
+    between = reachable(wanted, lambda op: () if op in cut else (
         t.op for t in op.inputs if t.op in forward))
     return sorted(between, key=lambda op: op._id)
 
@@ -298,17 +299,6 @@ def _readers(op: Operation) -> Iterator[Operation]:
         yield from tensor._consumers
     if op.type in PUSH_TYPES:
         yield stack_of(op)
-
-
-def _reachable(start: Iterable[Operation], following: Any) -> set[Operation]:
-    seen = set(start)
-    stack = list(seen)
-    while stack:
-        for op in following(stack.pop()):
-            if op not in seen:
-                seen.add(op)
-                stack.append(op)
-    return seen
 
 
 def _pending_counts(between: list[Operation], cut: set[Operation]) -> dict[Operation, int]:

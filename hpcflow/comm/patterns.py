@@ -12,7 +12,7 @@ Which messages there are follows from the sizes alone. Every buffer is a flat ar
 from __future__ import annotations
 
 import itertools
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -125,45 +125,44 @@ def allreduce_levels(
     Every node has as many members. `scratch` has room for a segment from each other member of the
     node, or of the other nodes.
     """
-    local, me = levels.local, levels.local_index
-    edges = bounds(len(out), len(local))
-    segments = [slice(a, b) for a, b in itertools.pairwise(edges)]
-    own, size = segments[me], edges[me + 1] - edges[me]
-    neighbours = others(len(local), me)
-    received = {k: scratch[i * size : (i + 1) * size] for i, k in enumerate(neighbours)}
-    ok = yield (
-        [(local[k], source[segments[k]]) for k in neighbours],
-        [(local[k], received[k]) for k in neighbours],
-    )
-    if ok:
-        received[me] = source[own]
-        within.reduce([received[k] for k in range(len(local))], out[own])
-    yield from _across(levels, out[own], between, scratch)
-    yield (
-        [(local[k], out[own]) for k in neighbours],
-        [(local[k], out[segments[k]]) for k in neighbours],
-    )
+    def across(values: Any) -> Pattern:
+        return _reduce_and_share(levels.across, levels.node, values, values, between, scratch)
+
+    return _reduce_and_share(levels.local, levels.local_index, source, out, within, scratch, across)
 
 
-def _across(levels: Levels, values: Any, between: Reducer, scratch: Any) -> Pattern:
-    """An allreduce of `values`, in place, among the members with this rank on their nodes."""
-    nodes, me = levels.across, levels.node
-    edges = bounds(len(values), len(nodes))
+def _reduce_and_share(
+    ranks: Sequence[int],
+    me: int,
+    source: Any,
+    out: Any,
+    reducer: Reducer,
+    scratch: Any,
+    between: Callable[[Any], Pattern] | None = None,
+) -> Pattern:
+    """Every one of `ranks` reduces a segment and, after `between` of it, gives it to all.
+
+    `source` may be `out` itself.
+    """
+    edges = bounds(len(out), len(ranks))
     segments = [slice(a, b) for a, b in itertools.pairwise(edges)]
     own, size = segments[me], edges[me + 1] - edges[me]
-    far = others(len(nodes), me)
-    received = {k: scratch[i * size : (i + 1) * size] for i, k in enumerate(far)}
+    peers = others(len(ranks), me)
+    received = {k: scratch[i * size : (i + 1) * size] for i, k in enumerate(peers)}
     ok = yield (
-        [(nodes[k], values[segments[k]]) for k in far],
-        [(nodes[k], received[k]) for k in far],
+        [(ranks[k], source[segments[k]]) for k in peers],
+        [(ranks[k], received[k]) for k in peers],
     )
     if ok:
-        received[me] = values[own].copy()
-        between.reduce([received[k] for k in range(len(nodes))], values[own])
+        received[me] = source[own].copy() if source is out else source[own]
+        reducer.reduce([received[k] for k in range(len(ranks))], out[own])
+    if between is not None:
+        yield from between(out[own])
     yield (
-        [(nodes[k], values[own]) for k in far],
-        [(nodes[k], values[segments[k]]) for k in far],
+        [(ranks[k], out[own]) for k in peers],
+        [(ranks[k], out[segments[k]]) for k in peers],
     )
+
 
 
 def broadcast(members: int, me: int, root: int, value: Any) -> Pattern:

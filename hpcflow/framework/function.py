@@ -25,6 +25,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.function_def import function_def
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.traversal import ancestors
 from hpcflow.ops.functions import Function, call
 from hpcflow.ops.side_effects import bring_out, has_effect
 from hpcflow.ops.variable_scope import variable_scope
@@ -214,7 +215,7 @@ class DefinedFunction:
             raise ValueError(f"The function '{self._func.__name__}' must not return None among its "
                              "values")
         outputs = [_own(graph, convert_to_tensor(v)) for v in values]
-        needed = set(_behind([t.op for t in outputs]))
+        needed = ancestors([t.op for t in outputs])
         controls = [bring_out(op, None) for op in graph.get_operations()
                     if op not in needed and has_effect(op)]
         if isinstance(result, Operation) and result not in controls:
@@ -251,17 +252,6 @@ def _argument(value: Any, dtype: DType, name: str, index: int) -> Tensor:
 
 def _own(graph: FunctionGraph, tensor: Tensor) -> Tensor:
     return tensor if tensor.graph is graph else graph.capture(tensor)
-
-
-def _behind(ops: list[Operation]) -> set[Operation]:
-    seen, stack = set(ops), list(ops)
-    while stack:
-        op = stack.pop()
-        for source in [*(t.op for t in op.inputs), *op.control_inputs]:
-            if source not in seen:
-                seen.add(source)
-                stack.append(source)
-    return seen
 
 
 def _result(op: Operation) -> Any:

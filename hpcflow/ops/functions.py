@@ -17,6 +17,7 @@ from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.importer import Importer
 from hpcflow.graph.opdef import get_op_def, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor, arg_length
+from hpcflow.graph.traversal import ancestors
 from hpcflow.ops.side_effects import bring_out, has_effect
 
 __all__: list[str] = []
@@ -171,7 +172,7 @@ def _instantiate(graph: Graph, function: Function, attrs: dict[str, Any],
         op._stack = function.stacks.get(name, op._stack)
     outputs = [importer.tensor(text) for text in body.outputs]
     made = graph.get_operations()[importer.start:]
-    needed = _ancestors([t.op for t in outputs])
+    needed = ancestors([t.op for t in outputs])
     effects = [op for op in made if op not in needed and has_effect(op)]
     effects += [importer.ops[name] for name in body.controls
                 if importer.ops[name] not in needed and importer.ops[name] not in effects]
@@ -189,17 +190,6 @@ def _input_map(function: Function, attrs: dict[str, Any], inputs: list[Tensor]) 
             found[f"^{arg.name}"] = tensor.op
         start += count
     return found
-
-
-def _ancestors(ops: list[Operation]) -> set[Operation]:
-    seen, stack = set(ops), list(ops)
-    while stack:
-        op = stack.pop()
-        for source in [*(t.op for t in op.inputs), *op.control_inputs]:
-            if source not in seen:
-                seen.add(source)
-                stack.append(source)
-    return seen
 
 
 # ---------------------------------------------------------------- gradients

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -48,19 +49,26 @@ register_op("SparseMatMul", "a: Ta; b: Tb", "product: float",
             "Tb: {float, bfloat16} = float", shape=_matmul_shape)
 
 
-def _batch_matmul_shape(op: Operation) -> list[Dims]:
-    x, y = op.input_dims(0), op.input_dims(1)
-    for dims in (x, y):
-        if dims is not None and len(dims) < 2:
-            raise ValueError(f"inputs must be at least rank 2: {show(x)} x {show(y)}")
-    if x is None or y is None:
-        return [None]
-    last = product_dims(x[-2:], y[-2:], op.attr("adj_x"), op.attr("adj_y"))
-    return [(*(merge_dims(x[:-2], y[:-2]) or ()), *last)]
+def batch_product_shape(
+        combine: Callable[[Dims, Dims], Dims]) -> Callable[[Operation], list[Dims]]:
+    """The shape function of products whose batches have the dims that `combine` makes of both."""
+
+    def shape(op: Operation) -> list[Dims]:
+        x, y = op.input_dims(0), op.input_dims(1)
+        for dims in (x, y):
+            if dims is not None and len(dims) < 2:
+                raise ValueError(f"inputs must be at least rank 2: {show(x)} x {show(y)}")
+        if x is None or y is None:
+            return [None]
+        last = product_dims(x[-2:], y[-2:], op.attr("adj_x"), op.attr("adj_y"))
+        return [(*(combine(x[:-2], y[:-2]) or ()), *last)]
+
+    return shape
 
 
 register_op("BatchMatMul", "x: T; y: T", "output: T",
-            f"T: {_TYPES}; adj_x: bool = false; adj_y: bool = false", shape=_batch_matmul_shape)
+            f"T: {_TYPES}; adj_x: bool = false; adj_y: bool = false",
+            shape=batch_product_shape(merge_dims))
 
 
 def _cross_shape(op: Operation) -> list[Dims]:

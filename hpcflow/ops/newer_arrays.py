@@ -11,11 +11,10 @@ from hpcflow.graph.shape_inference import (
     broadcast_dims,
     constant_value,
     merge_dims,
-    show,
     unchanged,
     with_rank,
 )
-from hpcflow.ops.matmul import product_dims, product_grads
+from hpcflow.ops.matmul import batch_product_shape, product_grads
 
 __all__: list[str] = []
 
@@ -24,24 +23,14 @@ _INDEX = "{int32, int64}"
 # ---------------------------------------------------------------- products
 
 
-def _batch_matmul_shape(op: Operation) -> list[Dims]:
-    x, y = op.input_dims(0), op.input_dims(1)
-    for dims in (x, y):
-        if dims is not None and len(dims) < 2:
-            raise ValueError(f"inputs must be at least rank 2: {show(x)} x {show(y)}")
-    if x is None or y is None:
-        return [None]
-    last = product_dims(x[-2:], y[-2:], op.attr("adj_x"), op.attr("adj_y"))
-    return [(*(broadcast_dims(x[:-2], y[:-2]) or ()), *last)]
-
-
 _HINTS = "grad_x: bool = false; grad_y: bool = false"
 register_op("BatchMatMulV2", "x: T; y: T", "output: T",
             "T: {bfloat16, half, float, double, int16, int32, int64, uint8, complex64, complex128};"
-            f"adj_x: bool = false; adj_y: bool = false; {_HINTS}", shape=_batch_matmul_shape)
+            f"adj_x: bool = false; adj_y: bool = false; {_HINTS}",
+            shape=batch_product_shape(broadcast_dims))
 register_op("BatchMatMulV3", "x: Ta; y: Tb", "output: Tout",
             "Ta: type; Tb: type; Tout: type; adj_x: bool = false; adj_y: bool = false; " + _HINTS,
-            shape=_batch_matmul_shape)
+            shape=batch_product_shape(broadcast_dims))
 
 
 @RegisterGradient("BatchMatMulV2")

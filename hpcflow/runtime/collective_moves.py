@@ -25,6 +25,16 @@ from hpcflow.runtime.collective_parts import (
 )
 
 
+def _equal_parts(layout: Layout, values: Sequence[Any] | None, dtype: Any) -> Any:
+    """A pattern that gives (the shape of everybody's tensor, this one's in a part for each)."""
+    records = Records(layout, shapes_of(values), 1)
+    yield from records.tell()
+    [shape] = records.same_shapes()
+    equal_rows(shape, layout.size)
+    source = flat(values[0] if values is not None else None, elements(shape), dtype)
+    return shape, np.split(source, layout.size)
+
+
 class ReduceScatter:
     """A tensor reduced over the members, of which each gets one of equal parts of its rows."""
 
@@ -46,15 +56,10 @@ class ReduceScatter:
         outputs: list[Any] = []
 
         def run() -> Pattern:
-            records = Records(self.layout, shapes_of(values), 1)
-            yield from records.tell()
-            [shape] = records.same_shapes()
+            shape, parts = yield from _equal_parts(self.layout, values, self.dtype)
             members, me = self.layout.size, self.layout.me
-            out_shape = (equal_rows(shape, members), *shape[1:])
-            size = elements(out_shape)
-            source = flat(values[0] if values is not None else None, members * size, self.dtype)
+            out_shape, size = (shape[0] // members, *shape[1:]), len(parts[me])
             pieces = [np.empty(size, self.dtype) for _ in range(members)]
-            parts = [source[k * size : (k + 1) * size] for k in range(members)]
             yield from patterns.exchange(me, parts, pieces)
             pieces[me] = parts[me]
             out = np.empty(size, self.dtype)
@@ -159,16 +164,10 @@ class Alltoall:
         outputs: list[Any] = []
 
         def run() -> Pattern:
-            records = Records(self.layout, shapes_of(values), 1)
-            yield from records.tell()
-            [shape] = records.same_shapes()
+            shape, outgoing = yield from _equal_parts(self.layout, values, self.dtype)
             members, me = self.layout.size, self.layout.me
-            equal_rows(shape, members)
-            size = elements(shape) // members
-            source = flat(values[0] if values is not None else None, members * size, self.dtype)
-            result = np.empty(members * size, self.dtype)
-            outgoing, incoming = ([a[k * size : (k + 1) * size] for k in range(members)]
-                                  for a in (source, result))
+            result = np.empty(elements(shape), self.dtype)
+            incoming = np.split(result, members)
             incoming[me][...] = outgoing[me]
             yield from patterns.exchange(me, outgoing, incoming)
             outputs.append(result.reshape(shape))
