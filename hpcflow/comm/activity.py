@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from hpcflow.comm.patterns import Faithful, Message, Pattern, Round
+from hpcflow.comm.transfers import Transfers, clock
 from hpcflow.comm.transport import Transport
 
 _NOTHING = np.empty(0, np.uint8)
@@ -21,25 +22,34 @@ _SHORT_BYTES = 4096
 
 
 class Route:
-    """How the members of a group reach each other: their ranks, and a tag from each receiver."""
+    """How the members of a group reach each other: their ranks, and a tag from each receiver;
+    `transfers` notes what is sent and received."""
 
-    __slots__ = ("me", "ranks", "tags", "transport")
+    __slots__ = ("me", "ranks", "tags", "transfers", "transport")
 
     def __init__(
-        self, transport: Transport, ranks: Sequence[int], tags: Sequence[int], me: int
+        self,
+        transport: Transport,
+        ranks: Sequence[int],
+        tags: Sequence[int],
+        me: int,
+        transfers: Transfers,
     ) -> None:
         self.transport = transport
+        self.transfers = transfers
         self.ranks = ranks
         self.tags = tags
         self.me = me
 
     def shifted(self, offset: int) -> Route:
         """The same route with tags that are `offset` higher."""
-        return Route(self.transport, self.ranks, [t + offset for t in self.tags], self.me)
+        tags = [t + offset for t in self.tags]
+        return Route(self.transport, self.ranks, tags, self.me, self.transfers)
 
 
 class Activity:
-    """Runs a pattern; ``done(activity)`` is called when its last message has come.
+    """Runs a pattern; ``done(activity)`` is called when its last message has come. `name` is what
+    notes of its transfers say.
 
     A receive that completes empty says that the operation has failed at the sender: the activity is
     then `failed` too, ``on_failure(activity)`` is called, and the pattern goes on with empty
@@ -56,6 +66,7 @@ class Activity:
         "error",
         "failed",
         "missing",
+        "name",
         "over",
     )
 
@@ -65,7 +76,9 @@ class Activity:
         pattern: Pattern,
         done: Callable[[Activity], None],
         on_failure: Callable[[Activity], None],
+        name: str = "",
     ) -> None:
+        self.name = name
         self._route = route
         self._pattern = pattern
         self._done = done
@@ -123,6 +136,7 @@ class Activity:
         for k, buffer in sends:
             view = _NOTHING if empty else buffer.view(np.uint8)
             transport.post_send(view, ranks[k], tags[k], self._completed)
+            route.transfers.sent(ranks[k])((clock(), self.name, view.nbytes))
         if short:
             self._receive(receives, own_tag)
         return self._count_down()
@@ -144,6 +158,8 @@ class Activity:
 
     def _came(self, index: int, expected: int, nbytes: int) -> None:
         self.missing.discard(index)
+        route = self._route
+        route.transfers.received(route.ranks[index])((clock(), self.name, nbytes))
         if nbytes != expected and not self.failed:
             self.failed = True
             self._on_failure(self)

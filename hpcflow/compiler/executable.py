@@ -167,10 +167,11 @@ class Edge:
     """
 
     __slots__ = ("key", "node", "peer", "nbytes", "dims", "dtype", "is_control", "index", "depth",
-                 "compressed")  # fmt: skip
+                 "compressed", "tensor")  # fmt: skip
 
     def __init__(self, node: Node, sending: bool, index: int) -> None:
         self.key: bytes = node.attrs["tensor_name"]
+        self.tensor = self.key.decode().split(";")[0]  # its name, for messages
         self.depth: int = node.attrs.get("depth", 0)
         self.node = node
         other = node.attrs["recv_device" if sending else "send_device"].decode()

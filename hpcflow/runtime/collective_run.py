@@ -57,7 +57,7 @@ class Schedule:
         run = self.runs[step] = self.group.begin(self, step)
         step.on_finish_hooks.append(run.step_over)
         step.when_cancelled(run.step_failed)
-        step.describers.append(run.describe)
+        step.describers.append(run)
 
 
 class Operation:
@@ -110,7 +110,8 @@ class OperationRun:
         """Post the first messages; a run that has failed only lets the others go on."""
         failed = self.run.error is not None
         self.activities = [
-            Activity(route.shifted(lane), pattern, self._lane_over, self._lane_failed)
+            Activity(route.shifted(lane), pattern, self._lane_over, self._lane_failed,
+                     self.operation.name)
             for lane, pattern in enumerate(self.job.lanes)
         ]
         for activity in self.activities:
@@ -260,6 +261,11 @@ class Run:
         names = ", ".join(str(self.group.ranks[k]) for k in self.missing())
         return "\n".join(f"  collective operation {r.operation.text}: ranks {names}"
                          for r in self.waiting())
+
+    def last_transfers(self) -> list[str]:
+        """What was sent to and received from the ranks that are waited for last."""
+        transfers = self.group.owner.endpoint.transfers
+        return transfers.describe(self.group.ranks[k] for k in self.missing())
 
     def tick(self, now: float) -> None:
         """Ask the others, or give up."""

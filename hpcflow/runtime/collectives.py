@@ -205,8 +205,8 @@ class Group:
             if agreement is None:
                 return
             transport, tags = self.owner.transport, body["tags"]
-            agreement.routes = [Route(transport, self.ranks, [t + offset for t in tags], self.me)
-                                for offset in agreement.offsets[:-1]]
+            everything = Route(transport, self.ranks, tags, self.me, self.owner.endpoint.transfers)
+            agreement.routes = [everything.shifted(o) for o in agreement.offsets[:-1]]
             for queue, route in zip(agreement.queues, agreement.routes, strict=True):
                 if queue:
                     queue[0].launch(route)

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hpcflow import config, threads
@@ -225,8 +225,17 @@ def timed_out(error: DeadlineExceededError, waits: list[str]) -> DeadlineExceede
                                                         *waits]))
 
 
-def report_stall(step: Step, seconds: float, more: str = "") -> None:
-    """Say on standard error what a step waits for."""
+def report_stall(step: Step, seconds: float, ranks: Iterable[int] = (), more: str = "") -> None:
+    """Say on standard error what a step waits for, and what has passed last between this rank and
+    those that are waited for: `ranks`, and those that the step knows of."""
     where = f"[rank {step.rank}] " if step.rank is not None else ""
     print(f"{where}step {step.step_id} of {step.executable.task} has waited {seconds:.1f} s for:\n"
-          f"{step.describe_waiting()}{more}", file=sys.stderr, flush=True)
+          f"{step.describe_waiting()}{more}{_last_transfers(step, ranks)}",
+          file=sys.stderr, flush=True)
+
+
+def _last_transfers(step: Step, ranks: Iterable[int]) -> str:
+    lines = [] if step.lane is None else step.lane.last_transfers(
+        ranks, [item.edge.peer for item, _ in list(step.waiting.values()) if item.edge is not None])
+    lines += [line for waiter in step.describers for line in waiter.last_transfers()]
+    return "".join(["\n  last transfers:"] + [f"\n  {line}" for line in lines] if lines else [])

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config, kernels
+from hpcflow.comm.transfers import Transfers
 from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.place import DeviceInfo
 from hpcflow.errors import (
@@ -128,6 +129,7 @@ class Endpoint:
         self.loop = loop or event_loop()
         # The upper half of the tags is for collective operations.
         self.tags = TagSpace(transport.tag_limit // 2)
+        self.transfers = Transfers()
         self.meetings = Meetings(transport)
         self.collectives = Collectives(self)
         self.masters = Masters()
@@ -264,7 +266,7 @@ class Endpoint:
                   address: LaneAddress) -> Lane:
         """A new lane, known by its address to the messages inside loops."""
         lane = Lane(self.transport, executable, ranks, self.tags, self.task.by_name, address,
-                    self._pairing)
+                    self._pairing, self.transfers)
         if lane.tagged is not None:
             self.tagged_lanes[address] = lane
             lane.on_close = lambda: self.tagged_lanes.pop(address, None)

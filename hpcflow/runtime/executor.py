@@ -75,8 +75,9 @@ class Step:
         self.on_finish_hooks: list[Callable[[], None]] = []
         # What ran, and when: in traced steps only.
         self.trace = executable.tracer() if executable.tracer is not None else None
-        # What knows more about waiting than that an op does.
-        self.describers: list[Callable[[], str]] = []
+        # What knows more about waiting than that an op does: by ``describe`` and
+        # ``last_transfers``.
+        self.describers: list[Any] = []
         # Parked kernels and edges, by (serial of the iteration, index of the item).
         self.waiting: dict[tuple[int, int], tuple[Item, Iteration]] = {}
         # What came: actions, and (item, value) of the edges from other tasks.
@@ -267,11 +268,10 @@ class Step:
             where = f", in {iteration}" if iteration.frame is not None else ""
             where += f", created at {site[0]}:{site[1]}" if site else ""
             if item.edge is not None:
-                tensor = node.attrs["tensor_name"].decode().split(";")[0]
-                lines.append(f"  value of '{tensor}' from {item.edge.peer}{where}")
+                lines.append(f"  value of '{item.edge.tensor}' from {item.edge.peer}{where}")
             else:
                 lines.append(f"  op '{node.name}' of type {node.type}{where}")
-        lines += [text for describe in self.describers if (text := describe())]
+        lines += [text for waiter in self.describers if (text := waiter.describe())]
         if self.loops is not None:
             lines += self.loops.describe_held()
         return "\n".join(lines) or "  nothing on this task"

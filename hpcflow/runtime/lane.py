@@ -8,12 +8,14 @@ message means dead. Other edges carry a header, and small values inside it.
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from functools import partial
 from typing import Any
 
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.comm.transfers import Transfers, clock
 from hpcflow.compiler.executable import Edge, Executable, Item
 from hpcflow.compiler.ir import Node
 from hpcflow.errors import InvalidArgumentError, OpError, ResourceExhaustedError, op_error
@@ -66,14 +68,16 @@ class Lane:
     """The network side of one running step of an :class:`Executable`.
 
     `ranks` maps task names to ranks, `address` tells the lane from all others, and `pairing` keeps
-    a large value of a loop behind the message that announces it. ``on_failure(step)`` is told when
-    the step fails, ``on_close()`` when the lane is closed.
+    a large value of a loop behind the message that announces it; `transfers` notes what the edges
+    carry. ``on_failure(step)`` is told when the step fails, ``on_close()`` when the lane is closed.
     """
 
     def __init__(self, transport: Any, executable: Executable, ranks: dict[str, int],
                  tags: TagSpace, devices: dict[str, Any], address: LaneAddress,
-                 pairing: Any) -> None:
+                 pairing: Any, transfers: Transfers) -> None:
         self.transport = transport
+        self.ranks = ranks
+        self.transfers = transfers
         self.on_close: Any = None
         # What every step of this lane gets, and one that was made beforehand.
         self.wake: Any = None
@@ -88,6 +92,10 @@ class Lane:
         self._send_ranks = [ranks[e.peer] for e in executable.sends]
         self._recv_ranks = [ranks[e.peer] for e in executable.recvs]
         self.recv_tags = [tags.take(r) for r in self._recv_ranks]
+        self._send_logs = [transfers.sent(r) for r in self._send_ranks]
+        self._recv_logs = [transfers.received(r) for r in self._recv_ranks]
+        self._send_names = [e.tensor for e in executable.sends]
+        self._recv_names = [e.tensor for e in executable.recvs]
         self._send_tags = [-1] * len(executable.sends)
         self._send_slots: list[Any] = [None] * len(executable.sends)
         self._send_buffers: list[Any] = [None] * len(executable.sends)
@@ -186,6 +194,10 @@ class Lane:
         if self.on_failure is not None:
             self.on_failure(step)
 
+    def last_transfers(self, ranks: Iterable[int], tasks: Iterable[str]) -> list[str]:
+        """What has passed last between this rank and `ranks` and those of `tasks`."""
+        return self.transfers.describe([*ranks, *(self.ranks[task] for task in tasks)])
+
     # ------------------------------------------------------------ receiving
 
     def receive(self, step: Step, index: int, item: Item) -> None:
@@ -226,6 +238,7 @@ class Lane:
         self.step.received(item, value)
 
     def _static_arrived(self, index: int, item: Item, nbytes: int) -> None:
+        self._recv_logs[index]((clock(), self._recv_names[index], nbytes))
         if not nbytes:
             self._deliver(index, item, DEAD)
         elif index in self._wide:
@@ -235,13 +248,16 @@ class Lane:
             self._deliver(index, item, self._recv_buffers[index])
 
     def _number_arrived(self, index: int, item: Item, nbytes: int) -> None:
+        self._recv_logs[index]((clock(), self._recv_names[index], nbytes))
         # As a NumPy scalar, with which kernels are several times faster than with a 0-d array.
         self.step.received(item, self._recv_buffers[index][()] if nbytes else DEAD)
 
     def _control_arrived(self, index: int, item: Item, nbytes: int) -> None:
+        self._recv_logs[index]((clock(), self._recv_names[index], nbytes))
         self.step.received(item, None if nbytes else DEAD)
 
     def _header_arrived(self, index: int, item: Item, nbytes: int) -> None:
+        self._recv_logs[index]((clock(), self._recv_names[index], nbytes))
         if not nbytes:
             self._deliver(index, item, DEAD)
             return
@@ -262,9 +278,12 @@ class Lane:
             error = _no_memory(self.executable.recvs[index], e)
             self.step.post(partial(self.step.fail, error))
             return
-        self.transport.post_recv(
-            data, self._recv_ranks[index], self.recv_tags[index],
-            lambda n: self._deliver(index, item, decode(data, dtype, dims, compressed)))
+
+        def arrived(nbytes: int) -> None:
+            self._recv_logs[index]((clock(), self._recv_names[index], nbytes))
+            self._deliver(index, item, decode(data, dtype, dims, compressed))
+
+        self.transport.post_recv(data, self._recv_ranks[index], self.recv_tags[index], arrived)
 
     # ------------------------------------------------------------ sending
 
@@ -305,6 +324,7 @@ class Lane:
             return
         self._send_buffers[index][...] = value
         slot.start()
+        self._send_logs[index]((clock(), self._send_names[index], edge.nbytes))
 
     def _send_dynamic(self, step: Step, index: int, edge: Edge, value: Any) -> None:
         payload, dims = encode(value, edge)
@@ -321,6 +341,7 @@ class Lane:
         step.hold()
         self.transport.post_send(buffer, self._send_ranks[index], self._send_tags[index],
                                  self._sent_done)
+        self._send_logs[index]((clock(), self._send_names[index], length(buffer)))
 
     def send_dead(self, step: Step, node: Node) -> None:
         """Send a dead value over the edge of a Send node that has not sent yet."""

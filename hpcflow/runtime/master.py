@@ -375,14 +375,13 @@ class Execution:
     def report_stall(self, seconds: float) -> None:
         """Let every rank that is not done say what it waits for."""
         owner = self.owner
-        missing = [f"{task} (rank {rank})" for task, rank in owner.remote.items()
-                   if rank not in self.done_ranks]
-        more = f"\n  parts not done: {', '.join(missing)}" if missing else ""
-        report_stall(self.step, seconds, more)
+        missing = {rank: f"{task} (rank {rank})" for task, rank in owner.remote.items()
+                   if rank not in self.done_ranks}
+        more = f"\n  parts not done: {', '.join(missing.values())}" if missing else ""
+        report_stall(self.step, seconds, missing, more)
         message = wire.pack(wire.REPORT, owner.plan, self.lane.number, self.step_id)
-        for rank in owner.remote.values():
-            if rank not in self.done_ranks:
-                owner.endpoint.transport.send_message(rank, message)
+        for rank in missing:
+            owner.endpoint.transport.send_message(rank, message)
 
     def part_done(self, source: int, error: BaseException | None = None, stats: bytes = b"",
                   waits: str | None = None) -> None:

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.comm.transfers import clock
 from hpcflow.compiler.executable import Edge, Executable, Gate
 from hpcflow.compiler.ir import Node
 from hpcflow.runtime import wire
@@ -122,6 +123,7 @@ class TaggedEdges:
             device = self._send_devices[index]
             payload, dims = encode(value if device is None else device.to_host(value), edge)
         size = length(payload)
+        self.lane.transfers.sent(rank)((clock(), edge.tensor, size))
         if size > _INLINE:
             flags = _FOLLOWS
         head = self._header(wire.LOOP_VALUE, flags, step.step_id) + _VALUE.pack(
@@ -153,12 +155,15 @@ class TaggedEdges:
 
     def take_value(self, step_id: int, message: Value, payload: Any) -> None:
         """A value came, with its bytes."""
+        edge = self._recvs[message.edge]
+        self.lane.transfers.received(self._ranks[edge.peer])(
+            (clock(), edge.tensor, message.nbytes))
         value: Any = None
         if message.dead:
             value = DEAD
         elif message.dtype:
             value = decode(payload, dtypes.as_dtype(message.dtype), message.dims,
-                           self._recvs[message.edge].compressed)
+                           edge.compressed)
             device = self._recv_devices[message.edge]
             if device is not None:
                 value = device.to_device(value)

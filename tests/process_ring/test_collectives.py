@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 
@@ -468,7 +469,10 @@ def test_a_rank_that_does_not_come_in_time(capfd):
         assert values(run_replicas(2, program)) == [2, 2]
     finally:
         config.flags.reload()
-    assert "collective operation 'late'" in capfd.readouterr().err
+    report = capfd.readouterr().err
+    assert "collective operation 'late'" in report
+    assert re.search(r"received from rank \d+: 'late' \(12 bytes, ", report)
+    assert re.search(r"sent to rank \d+: 'late' \(12 bytes, ", report)
 
 
 @pytest.mark.parametrize("known", [True, False])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 import time
 
@@ -151,8 +152,15 @@ def test_a_step_that_waits_for_long_says_for_what(servers, capfd):
             assert "value of 'empty_Dequeue:0' from /job:ps/replica:0/task:0" in report
             assert "op 'empty_Dequeue' of type QueueDequeueV2" in report
             assert "test_loopback_cluster.py" in report
+            assert re.search(r"last transfers:\n +received from rank \d+: ", report)
             session.run(queue.enqueue(4))
             assert session.run(after) == 5
+            with pytest.raises(hf.errors.DeadlineExceededError):
+                session.run(after, options=hf.RunOptions(timeout_in_ms=1000))
+            report = capfd.readouterr().err
+            # From the servers' side, and from the master's.
+            assert re.search(r"received from rank \d+: 'empty_Dequeue:0' "
+                             r"\(4 bytes, \d+\.\d s ago\)", report)
     finally:
         config.flags.reload()
 
