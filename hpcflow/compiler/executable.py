@@ -44,6 +44,9 @@ SHORT_BYTES = 4096
 # Kinds of items.
 CALL, CALL_ASYNC, RECEIVE, SOURCE, SWITCH, MERGE, ENTER, EXIT, NEXT, GATE = range(10)
 
+# A loop of so many parallel iterations loses little if one of them is left out.
+_FEW = 4
+
 MISSING = object()  # a fetched value that has not arrived
 
 _CONTROL_KINDS = {
@@ -147,16 +150,20 @@ class Gate:
     """With whom a task runs a loop that is spread over tasks.
 
     ``loop`` numbers the loop in its step. The owner of the predicate is ahead of its ``followers``
-    by ``parallel_iterations`` at most: each tells it after every ``stride`` iterations.
+    by ``window`` iterations at most: each tells it after every ``stride`` iterations. A follower
+    with work that needs no predicate may begin it before the owner has begun the iteration: then
+    the window leaves room for one more or, if it is too small, the owner ``grants`` each iteration.
     """
 
-    __slots__ = ("loop", "owner", "followers", "stride")
+    __slots__ = ("loop", "owner", "followers", "stride", "grants", "window")
 
     def __init__(self, node: Node, parallel: int) -> None:
         self.loop: int = node.attrs["loop"]
         self.owner: str = node.attrs["owner"].decode()
         self.followers: list[str] = [f.decode() for f in node.attrs["followers"]]
         self.stride = max(parallel // 2, 1)
+        self.grants = node.attrs["early"] and parallel < _FEW
+        self.window = parallel - (node.attrs["early"] and not self.grants)
 
 
 class Edge:

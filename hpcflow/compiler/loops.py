@@ -114,16 +114,18 @@ class _Spread:
         devices: task -> the device there that its token and gate are on.
         number: tells the loop from the others of the step.
         cond: its LoopCond.
+        early: whether some task but the owner has work before the predicate is known.
         waits: what the loop begins after, and is dead with.
     """
 
     def __init__(self, info: FrameInfo, devices: dict[str, str], number: int, cond: Node,
-                 enter: Node) -> None:
+                 enter: Node, early: bool) -> None:
         self.info = info
         self.devices = devices
         self.number = number
         self.cond = cond
         self.enter = enter
+        self.early = early
         self.waits: list[Node] = []
         self.pivots: dict[str, Node] = {}
 
@@ -182,7 +184,8 @@ class _Spreader:
                 InvalidArgumentError,
                 f"The loop '{info.name}' is spread over the tasks {', '.join(sorted(devices))}: "
                 f"it must have one LoopCond, but it has {len(conds)}", inside[0])
-        return _Spread(info, devices, number, conds[0], self._first_enter(info, conds[0]))
+        return _Spread(info, devices, number, conds[0], self._first_enter(info, conds[0]),
+                       _is_early(inside, conds[0]))
 
     def _first_enter(self, info: FrameInfo, cond: Node) -> Node:
         """An Enter that decides whether the loop runs: of a variable that the predicate reads."""
@@ -241,7 +244,8 @@ class _Spreader:
             t.encode() for t in frame.devices if t != frame.owner]
         gate = new_node(LOOP_GATE, f"{info.name}/_gate",
                         {"loop": frame.number, "frame_name": info.name.encode(),
-                         "owner": frame.owner.encode(), "followers": followers},
+                         "owner": frame.owner.encode(), "followers": followers,
+                         "early": frame.early},
                         [(frame.cond, 0)], [], device, [], frame.cond.order + 0.5)
         self._add(true, enter, self.root)
         self._add(token, enter, self.frames[enter])
@@ -296,6 +300,20 @@ class _Spreader:
             self._add(switch, frame.cond, frame.info)
             self._add(found, frame.cond, frame.info)
         return found
+
+
+def _is_early(inside: list[Node], cond: Node) -> bool:
+    """True if some of a loop's nodes, sorted, run on other tasks and do not wait for `cond`."""
+    behind = {cond}
+    owner = task_of(cond.device)
+    for node in inside:
+        if any(s in behind for s in [*(s for s, _ in node.inputs), *node.controls]
+               if s.type not in BACK_EDGE_TYPES):
+            behind.add(node)
+        elif not (is_loop_merge(node) or same_everywhere(node) or node.type in ENTER_TYPES
+                  or task_of(node.device) == owner):
+            return True
+    return False
 
 
 def _is_body_value(node: Node, cond: Node) -> bool:

@@ -154,7 +154,8 @@ class Endpoint:
             wire.DEREGISTER: self._on_deregister, wire.FINISHED: self._on_finished,
             wire.ALL_FINISHED: self._on_all_finished, wire.ANNOUNCE: self._on_announce,
             wire.MEETING: self.meetings.on_message, wire.REPORT: self._on_report,
-            wire.LOOP_VALUE: self._on_loop_value, wire.LOOP_DONE: self._on_loop_done,
+            wire.LOOP_VALUE: self._on_loop_value, wire.LOOP_DONE: self._on_loop_progress,
+            wire.LOOP_GRANT: self._on_loop_progress,
             wire.COLLECTIVE: self.collectives.on_message, wire.HEALTH: self.health.on_message,
         }
         self._answers = {"describe": self._describe, "register": self._register,
@@ -287,11 +288,13 @@ class Endpoint:
         buffer = np.empty(value.nbytes, np.uint8)
         self.transport.post_recv(buffer, source, self.tags.shared(source), lambda n: take(buffer))
 
-    def _on_loop_done(self, source: int, payload: bytes) -> None:
-        _, _, plan, number, master, step_id = wire.HEADER.unpack_from(payload)
+    def _on_loop_progress(self, source: int, payload: bytes) -> None:
+        kind, _, plan, number, master, step_id = wire.HEADER.unpack_from(payload)
         lane = self.tagged_lanes.get((master, plan, number))
         if lane is not None:
-            lane.tagged.take_done(step_id, source, payload)  # type: ignore[union-attr]
+            edges: Any = lane.tagged
+            take = edges.take_done if kind == wire.LOOP_DONE else edges.take_grant
+            take(step_id, source, payload)
 
     def _on_start(self, source: int, payload: bytes) -> None:
         deadline = None

@@ -619,6 +619,8 @@ class Step:
             self._frames[iteration, layout] = frame
             iteration.child_frames += 1
             self._add_iteration(frame)
+            if frame.granted is not None:
+                self.loops.begun(frame)  # type: ignore[union-attr]
         return frame
 
     def _add_iteration(self, frame: Frame) -> Iteration:
@@ -651,7 +653,7 @@ class Step:
             return frame.iterations[iteration.index + 1]
         if frame.is_full():
             frame.held_back.append((item, value))
-            if frame.confirmed:
+            if frame.waits_for_others:
                 self.loops.hold(frame)  # type: ignore[union-attr]
             return None
         return self._open_iteration(frame)
@@ -660,7 +662,7 @@ class Step:
         if not frame.newest % _LOOK_ITERATIONS:
             self.check()
         frame.dead_exits.clear()
-        if frame.confirmed:
+        if frame.waits_for_others:
             self.loops.release(frame)  # type: ignore[union-attr]
         iteration = self._add_iteration(frame)
         for item, value in frame.constants:

@@ -50,11 +50,13 @@ class Frame:
 
     Iterations are dropped in order; `parallel_iterations` of them exist at most. Where other tasks
     follow, ``confirmed`` tells how many iterations each of them has completed, and the oldest that
-    counts is that of the slowest; a follower keeps in ``reported`` what it has told.
+    counts is that of the slowest; a follower keeps in ``reported`` what it has told, and in
+    ``granted`` the last iteration that it may begin (None: any).
     """
 
     __slots__ = ("layout", "parent", "iterations", "oldest", "newest", "constants", "held_back",
-                 "dead_exits", "pending_enters", "is_done", "confirmed", "reported")  # fmt: skip
+                 "dead_exits", "pending_enters", "is_done", "confirmed", "reported",
+                 "granted", "window")  # fmt: skip
 
     def __init__(self, layout: Layout, parent: Iteration) -> None:
         self.layout = layout
@@ -68,8 +70,14 @@ class Frame:
         self.pending_enters = layout.enters
         self.is_done = False
         self.confirmed: dict[str, int] = {}
-        if layout.gate is not None:
-            self.confirmed = dict.fromkeys(layout.gate.followers, 0)
+        self.granted: int | None = None
+        self.window = layout.parallel
+        gate = layout.gate
+        if gate is not None and gate.followers:
+            self.confirmed = dict.fromkeys(gate.followers, 0)
+            self.window = gate.window
+        elif gate is not None and gate.grants:
+            self.granted = 0
         self.reported = 0
 
     def add_iteration(self, serial: int, base: int) -> Iteration:
@@ -80,9 +88,16 @@ class Frame:
         return iteration
 
     def is_full(self) -> bool:
-        """True if a new iteration has to wait until the oldest is complete."""
+        """True if a new iteration has to wait: until the oldest is complete, or for its grant."""
+        if self.granted is not None and self.newest >= self.granted:
+            return True
         oldest = min(self.oldest, *self.confirmed.values()) if self.confirmed else self.oldest
-        return self.newest - oldest + 1 >= self.layout.parallel
+        return self.newest - oldest + 1 >= self.window
+
+    @property
+    def waits_for_others(self) -> bool:
+        """True if other tasks may hold a new iteration back."""
+        return bool(self.confirmed) or self.granted is not None
 
     def __repr__(self) -> str:
         inside = f" in {self.parent}" if self.parent.frame is not None else ""

@@ -22,7 +22,7 @@ Path = tuple[int, ...]
 class SpreadLoops:
     """Called inside the running step only, as the step's own methods are."""
 
-    __slots__ = ("step", "_expected", "_early", "_held")
+    __slots__ = ("step", "_expected", "_early", "_held", "_granted")
 
     def __init__(self, step: Step) -> None:
         self.step = step
@@ -30,6 +30,8 @@ class SpreadLoops:
         self._expected: dict[tuple[int, Path], tuple[Item, Iteration]] = {}
         self._early: dict[tuple[int, Path], Any] = {}
         self._held: set[Frame] = set()  # wait until other tasks have caught up
+        # The last iterations granted of loops that have not begun here, by number and iteration.
+        self._granted: dict[tuple[int, Path], int] = {}
 
     def begin(self) -> None:
         """Take in what came before the step began here."""
@@ -45,6 +47,7 @@ class SpreadLoops:
         self._expected.clear()
         self._early.clear()
         self._held.clear()
+        self._granted.clear()
 
     # ------------------------------------------------------------ values
 
@@ -87,10 +90,29 @@ class SpreadLoops:
             self.step._outstanding += 1
 
     def release(self, frame: Frame) -> None:
-        """`frame` begins another iteration."""
+        """`frame` begins another iteration, the one after its newest."""
         if frame in self._held:
             self._held.remove(frame)
             self.step._outstanding -= 1
+        gate: Any = frame.layout.gate
+        if gate.grants and gate.followers and self.step.error is None:
+            self.step.lane.tagged.grant(self.step, gate, frame.parent.path, frame.newest + 1)
+
+    def begun(self, frame: Frame) -> None:
+        """A loop begins here, of which iterations may have been granted before."""
+        gate: Any = frame.layout.gate
+        frame.granted = self._granted.pop((gate.loop, frame.parent.path), 0)
+
+    def granted(self, number: int, path: Path, index: int) -> None:
+        """The owner of a loop has begun iteration `index`: now it may begin here."""
+        if self.step.finished or self.step.error is not None:
+            return
+        frame = self._frame(self.step.executable.spread[number], path)
+        if frame is None:
+            self._granted[number, path] = index
+            return
+        frame.granted = index
+        self._go_on(frame)
 
     def completed(self, frame: Frame) -> None:
         """An iteration of `frame` is complete here: now and then its owner learns it."""
@@ -110,6 +132,9 @@ class SpreadLoops:
         if frame is None:  # it is over
             return
         frame.confirmed[task] = max(count, frame.confirmed[task])
+        self._go_on(frame)
+
+    def _go_on(self, frame: Frame) -> None:
         while frame.held_back and not frame.is_full():
             self.step._open_iteration(frame)
 
@@ -124,6 +149,12 @@ class SpreadLoops:
 
     def describe_held(self) -> list[str]:
         """A line for each loop that waits for other tasks."""
-        return [f"  {frame}: it is {frame.layout.parallel} iterations ahead of " + ", ".join(
-            f"{task}, which has completed {count}" for task, count in sorted(
-                frame.confirmed.items())) for frame in list(self._held)]
+        return [f"  {frame}: {_held_by(frame)}" for frame in list(self._held)]
+
+
+def _held_by(frame: Frame) -> str:
+    gate: Any = frame.layout.gate
+    if not frame.confirmed:
+        return f"{gate.owner} has not begun iteration {frame.newest + 1}"
+    return f"it is {frame.window} iterations ahead of " + ", ".join(
+        f"{task}, which has completed {count}" for task, count in sorted(frame.confirmed.items()))

@@ -24,7 +24,7 @@ from hpcflow.runtime.encoding import decode, encode, length
 from hpcflow.runtime.iterations import DEAD
 
 _VALUE = struct.Struct("<IHBBQ")  # edge, dtype, rank, depth, bytes; then path, dims and payload
-_DONE = struct.Struct("<III")  # loop, iterations, depth; then the path
+_PROGRESS = struct.Struct("<III")  # loop, iteration, depth; then the path
 _INLINE = 8192  # bytes of a value that is part of its message
 _IS_DEAD, _FOLLOWS = 1, 2
 
@@ -143,9 +143,19 @@ class TaggedEdges:
 
     def confirm(self, step: Any, gate: Gate, path: tuple[int, ...], count: int) -> None:
         """Tell the owner of a loop that its first `count` iterations are complete here."""
-        self.transport.send_message(self._ranks[gate.owner], self._header(
-            wire.LOOP_DONE, 0, step.step_id) + _DONE.pack(gate.loop, count, len(path))
-            + struct.pack(f"<{len(path)}I", *path))
+        self.transport.send_message(self._ranks[gate.owner], self._progress(
+            wire.LOOP_DONE, step, gate, path, count))
+
+    def grant(self, step: Any, gate: Gate, path: tuple[int, ...], index: int) -> None:
+        """Tell the followers of a loop that iteration `index` begins here."""
+        message = self._progress(wire.LOOP_GRANT, step, gate, path, index)
+        for task in gate.followers:
+            self.transport.send_message(self._ranks[task], message)
+
+    def _progress(self, kind: int, step: Any, gate: Gate, path: tuple[int, ...],
+                  iteration: int) -> bytes:
+        return self._header(kind, 0, step.step_id) + _PROGRESS.pack(
+            gate.loop, iteration, len(path)) + struct.pack(f"<{len(path)}I", *path)
 
     def _header(self, kind: int, flags: int, step_id: int) -> bytes:
         master, plan, lane = self.address
@@ -171,11 +181,21 @@ class TaggedEdges:
 
     def take_done(self, step_id: int, source: int, payload: bytes) -> None:
         """Another task has completed iterations of a loop of which this one is the owner."""
-        start = wire.HEADER.size
-        loop, count, depth = _DONE.unpack_from(payload, start)
-        path = struct.unpack_from(f"<{depth}I", payload, start + _DONE.size)
+        loop, path, count = _read_progress(payload)
         task = self._tasks[source]
         self._deliver(step_id, lambda loops: loops.confirmed(loop, path, task, count))
+
+    def take_grant(self, step_id: int, source: int, payload: bytes) -> None:
+        """The owner of a loop, the only one to send this, has begun another iteration."""
+        loop, path, index = _read_progress(payload)
+        self._deliver(step_id, lambda loops: loops.granted(loop, path, index))
+
+
+def _read_progress(payload: bytes) -> tuple[int, tuple[int, ...], int]:
+    """The loop, the iteration that it is in, and the iteration that is told of."""
+    start = wire.HEADER.size
+    loop, iteration, depth = _PROGRESS.unpack_from(payload, start)
+    return loop, struct.unpack_from(f"<{depth}I", payload, start + _PROGRESS.size), iteration
 
 
 def _act(step: Any, action: Any) -> None:

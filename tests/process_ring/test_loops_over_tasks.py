@@ -255,6 +255,7 @@ def test_one_message_per_iteration_and_participant(servers, session, monkeypatch
     np.testing.assert_array_equal(session.run(out, options=TIMEOUT), value)
     assert counts[wire.LOOP_VALUE] == 101  # that of the last says that there is no other
     assert counts[wire.LOOP_DONE] == (100 if parallel == 1 else 20)
+    assert wire.LOOP_GRANT not in counts
 
 
 @pytest.mark.parametrize("parallel", [1, 3, 10])
@@ -311,6 +312,48 @@ def test_iterations_overlap_up_to_parallel_iterations(servers, session, parallel
     out = hf.while_loop(lambda i, _: i < 8, body, [0, 0], parallel_iterations=parallel)[1]
     assert session.run(out, options=TIMEOUT) == 28
     assert (most[0] > 1) == overlaps
+
+
+@pytest.mark.parametrize("in_predicate", [False, True])
+@pytest.mark.parametrize("parallel", [1, 2, 3, 5])
+def test_no_task_is_ahead_of_another_by_more(servers, session, monkeypatch, parallel,
+                                             in_predicate):
+    """Tasks that need nothing of each other: a quick one does not begin iteration n + parallel
+    before a slow one has completed iteration n, not even its part of the predicate."""
+    completed, begun = [-1], []
+
+    def note(i):
+        begun.append((int(i), completed[0]))
+        return i
+
+    def complete(i):
+        completed[0] = int(i)
+        return i
+
+    def body(i, quick, slow):
+        with hf.device(TASKS[1]):
+            quick = (quick if in_predicate else hf.py_func(note, [quick], hf.int32)) + 1
+        with hf.device(TASKS[2]):
+            slow = hf.py_func(complete, [later(slow, 0.005)], hf.int32) + 1
+        for value in (quick, slow):
+            value.set_shape([])
+        return i + 1, quick, slow
+
+    def goes_on(i, quick, _):
+        if not in_predicate:
+            return i < 12
+        with hf.device(TASKS[1]):
+            noted = hf.reshape(hf.py_func(note, [quick], hf.int32), []) >= 0
+        return hf.logical_and(i < 12, noted)
+
+    outs = hf.while_loop(goes_on, body, [0, 0, 0], parallel_iterations=parallel)
+    counts = count_messages(servers, monkeypatch)
+    assert tuple(session.run(outs, options=TIMEOUT)) == (12, 12, 12)
+    assert (counts.get(wire.LOOP_GRANT, 0) > 0) == (in_predicate and parallel < 4)
+    assert [i for i, _ in begun] == list(range(12 + in_predicate))
+    assert all(i - done <= parallel for i, done in begun), begun
+    if parallel > 1:
+        assert any(i - done > 1 for i, done in begun), begun
 
 
 # ---------------------------------------------------------------- failures
