@@ -31,10 +31,11 @@ def make_ndarray(tensor: Any) -> np.ndarray:
             raise ValueError(f"TensorProto of {dtype.name} {shape} holds "
                              f"{len(tensor.tensor_content)} bytes, expected {size}")
         return np.frombuffer(tensor.tensor_content, dtype=dtype.np).copy().reshape(shape)
-    return _with_shape_or_zeros(_typed_values(tensor, dtype), dtype, shape)
+    return _with_shape_or_zeros(typed_values(tensor, dtype), dtype, shape)
 
 
-def _typed_values(tensor: Any, dtype: DType) -> np.ndarray:
+def typed_values(tensor: Any, dtype: DType) -> np.ndarray:
+    """The values in the field of a ``TensorProto`` that is for its `dtype`, a vector."""
     if dtype.name in ("float16", "bfloat16"):
         return np.array(tensor.half_val, dtype=np.uint16).view(dtype.np)
     if dtype.is_complex:

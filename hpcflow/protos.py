@@ -1,8 +1,8 @@
 """Messages of the 1.x formats that ``tensorboard.compat.proto`` lacks, made when first used.
 
-Example and its parts, SequenceExample, CheckpointState, QueueRunnerDef, ServerDef, and the contexts
-of control flow: names, field numbers and types are those of the published formats, so the bytes are
-the same.
+Example and its parts, SequenceExample, CheckpointState, QueueRunnerDef, ServerDef, the contexts of
+control flow, and what is in checkpoints of other runtimes: field numbers and types are those of the
+published formats, so the bytes are the same, and but for the checkpoints' the names are too.
 """
 
 from __future__ import annotations
@@ -105,6 +105,41 @@ _MESSAGES: dict[str, list[_Field]] = {
         _Field("cond_ctxt", 1, "CondContextDef", oneof="ctxt"),
         _Field("while_ctxt", 2, "WhileContextDef", oneof="ctxt"),
     ],
+    "BundleHeader": [
+        _Field("num_shards", 1, "int32"),
+        _Field("endianness", 2, "int32"),
+        _Field("version", 3, _BORROWED + "VersionDef"),
+    ],
+    "TensorSliceExtent": [
+        _Field("start", 1, "int64"),
+        _Field("length", 2, "int64", oneof="has_length"),
+    ],
+    "TensorSlice": [_Field("extent", 1, "TensorSliceExtent", repeated=True)],
+    "BundleEntry": [
+        _Field("dtype", 1, "int32"),
+        _Field("shape", 2, _BORROWED + "TensorShapeProto"),
+        _Field("shard_id", 3, "int32"),
+        _Field("offset", 4, "int64"),
+        _Field("size", 5, "int64"),
+        _Field("crc32c", 6, "fixed32"),
+        _Field("slices", 7, "TensorSlice", repeated=True),
+    ],
+    "SavedSliceMeta": [
+        _Field("name", 1, "string"),
+        _Field("shape", 2, _BORROWED + "TensorShapeProto"),
+        _Field("type", 3, "int32"),
+        _Field("slice", 4, "TensorSlice", repeated=True),
+    ],
+    "SavedTensorSliceMeta": [_Field("tensor", 1, "SavedSliceMeta", repeated=True)],
+    "SavedSlice": [
+        _Field("name", 1, "string"),
+        _Field("slice", 2, "TensorSlice"),
+        _Field("data", 3, _BORROWED + "TensorProto"),
+    ],
+    "SavedTensorSlices": [
+        _Field("meta", 1, "SavedTensorSliceMeta"),
+        _Field("data", 2, "SavedSlice"),
+    ],
     "ServerDef": [
         _Field("cluster", 1, _BORROWED + "ClusterDef"),
         _Field("job_name", 2, "string"),
@@ -113,7 +148,7 @@ _MESSAGES: dict[str, list[_Field]] = {
         _Field("protocol", 5, "string"),
     ],
 }
-_FILES_BORROWED = ("cluster", "config")
+_FILES_BORROWED = ("cluster", "config", "tensor", "tensor_shape", "versions")
 _classes: dict[str, Any] = {}
 
 

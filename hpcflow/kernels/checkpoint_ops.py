@@ -21,7 +21,13 @@ from hpcflow.errors import DataLossError, InvalidArgumentError, NotFoundError
 from hpcflow.kernels.background import in_background
 from hpcflow.kernels.registry import ASYNC, KernelNode, kernel
 from hpcflow.kernels.text import as_bytes, as_text, texts
-from hpcflow.storage import Reader, Region, checkpoint_path, parse_slice_spec
+from hpcflow.storage import (
+    CheckpointFile,
+    Region,
+    checkpoint_path,
+    open_checkpoint,
+    parse_slice_spec,
+)
 
 _PART_MARK = "\n"  # between the name of a variable and the slice stored under it
 
@@ -112,7 +118,7 @@ def _restore_v2(node: KernelNode) -> Callable:
     types = node.attr("dtypes")
 
     def restore(prefix: Any, names: np.ndarray, specs: np.ndarray) -> Any:
-        with Reader(checkpoint_path(as_text(prefix))) as reader:
+        with open_checkpoint(as_text(prefix)) as reader:
             wanted = zip(texts(names), texts(specs), types, strict=True)
             values = [_read(reader, *item) for item in wanted]
         return values[0] if len(values) == 1 else tuple(values)
@@ -127,7 +133,7 @@ def _restore(node: KernelNode) -> Callable:
     def restore(pattern: Any, name: Any, spec: Any = b"") -> Any:
         files, label, part = as_text(pattern), as_text(name), as_text(spec)
         for path in _matching_files(files):
-            with Reader(path) as reader:
+            with open_checkpoint(path) as reader:
                 if reader.has(label) or reader.has(_wanted_part(label, part)):
                     return _read(reader, label, part, dtype)
         raise NotFoundError(
@@ -136,7 +142,7 @@ def _restore(node: KernelNode) -> Callable:
     return in_background(restore)
 
 
-def _read(reader: Reader, name: str, spec: str, dtype: Any) -> Any:
+def _read(reader: CheckpointFile, name: str, spec: str, dtype: Any) -> Any:
     part = _wanted_part(name, spec)
     if not reader.has(name) and reader.has(part):
         value = reader.read(part, dtype=dtype)
@@ -151,12 +157,14 @@ def _wanted_part(name: str, spec: str) -> str:
 
 
 def _matching_files(pattern: str) -> list[str]:
-    """The files of a prefix, or of all the shards that a pattern names."""
+    """The checkpoint of a prefix, or the files of all the shards that a pattern names."""
+    if storage.checkpoint_exists(pattern):
+        return [pattern]
     path = checkpoint_path(pattern)
     found = sorted(glob.glob(path))
-    if not found and not os.path.exists(path):
+    if not found:
         raise NotFoundError(None, None, f"no checkpoint matches '{path}'")
-    return found or [path]
+    return found
 
 
 # ---------------------------------------------------------------- merging shards
@@ -169,7 +177,7 @@ def _merge(node: KernelNode) -> Callable:
     def merge(prefixes: np.ndarray, destination: Any) -> None:
         sources, target = texts(prefixes), as_text(destination)
         with ExitStack() as stack:
-            readers = [stack.enter_context(Reader(checkpoint_path(s))) for s in sources]
+            readers = [stack.enter_context(open_checkpoint(s)) for s in sources]
             _merge_into(target, readers)
         for source in sources:
             _remove_shard(source, target, delete_directories)
@@ -177,9 +185,9 @@ def _merge(node: KernelNode) -> Callable:
     return in_background(merge)
 
 
-def _merge_into(prefix: str, readers: list[Reader]) -> None:
+def _merge_into(prefix: str, readers: list[CheckpointFile]) -> None:
     entries: dict[str, tuple] = {}
-    pieces: list[tuple[Reader, str, str, Region | None]] = []
+    pieces: list[tuple[CheckpointFile, str, str, Region | None]] = []
     for reader in readers:
         for stored in reader.names():
             name, _, spec = stored.partition(_PART_MARK)

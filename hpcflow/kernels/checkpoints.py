@@ -92,15 +92,15 @@ def _read(node: KernelNode) -> Callable:
     reshape = node.attr("reshape")
 
     def read(prefix: Any) -> Any:
-        with storage.Reader(storage.checkpoint_path(as_text(prefix))) as reader:
+        with storage.open_checkpoint(as_text(prefix)) as reader:
             values = [_read_one(reader, *item, reshape) for item in wanted]
         return values[0] if len(values) == 1 else tuple(values)
 
     return in_background(read)
 
 
-def _read_one(reader: storage.Reader, name: str, spec: str | None, dtype: Any, shape: TensorShape,
-              reshape: bool) -> Any:
+def _read_one(reader: storage.CheckpointFile, name: str, spec: str | None, dtype: Any,
+              shape: TensorShape, reshape: bool) -> Any:
     """One tensor, checked to be of `dtype` and (as far as it is known) `shape`."""
     dims = shape.as_list() if shape.is_fully_defined() and not reshape else None
     value = reader.read(name, spec, dtype=dtype, shape=dims)
@@ -113,7 +113,7 @@ def _read_one(reader: storage.Reader, name: str, spec: str | None, dtype: Any, s
     return value if value.ndim else value[()]
 
 
-def _does_not_fit(reader: storage.Reader, name: str, value: np.ndarray, shape: TensorShape,
+def _does_not_fit(reader: storage.CheckpointFile, name: str, value: np.ndarray, shape: TensorShape,
                   what: str) -> InvalidArgumentError:
     return InvalidArgumentError(
         None, None, f"restoring '{name}' from checkpoint '{reader.path}': it has shape "

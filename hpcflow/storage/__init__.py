@@ -8,19 +8,21 @@ Saving takes three stages, which may run in different processes:
 3. `commit` (the coordinator) checks that the records cover everything, stores the index with
    the checksums, syncs, and renames the file once to its final name; `abandon` removes it.
 
-Until the rename an earlier file of the same name is untouched. `Reader` reads whole variables
-or any slices of them and verifies the checksums. h5py is imported when a function needs it.
+Until the rename an earlier file of the same name is untouched. `open_checkpoint` reads whole
+variables or any slices of them and verifies the checksums, also of checkpoints that other 1.x
+runtimes wrote. h5py is imported when a function needs it.
 """
 
+from hpcflow.storage.checkpoint_file import CheckpointFile
 from hpcflow.storage.hdf5 import parallel_hdf5_available
 from hpcflow.storage.layout import Entry, Layout
-from hpcflow.storage.paths import (
+from hpcflow.storage.opening import (
     checkpoint_exists,
-    checkpoint_path,
     delete,
     modification_time,
-    remove_leftovers,
+    open_checkpoint,
 )
+from hpcflow.storage.paths import checkpoint_path, remove_leftovers
 from hpcflow.storage.reading import Reader
 from hpcflow.storage.saving import abandon, commit, create
 from hpcflow.storage.slices import Region, format_slice_spec, parse_slice_spec

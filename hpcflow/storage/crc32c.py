@@ -7,6 +7,7 @@ byte's value and its position. NumPy looks them up for many blocks at once.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -18,13 +19,13 @@ _ALL_ONES = 0xFFFFFFFF
 _MASK_DELTA = 0xA282EAD8
 
 
-def crc32c(data: bytes) -> int:
-    """The CRC-32C of `data`."""
+def crc32c(data: Any) -> int:
+    """The CRC-32C of `data`, bytes or an array of them."""
     crc = _bytewise(data) if len(data) < _SHORT else _blockwise(data)
     return crc ^ _ALL_ONES
 
 
-def masked_crc32c(data: bytes) -> int:
+def masked_crc32c(data: Any) -> int:
     """The CRC-32C of `data` as TFRecord files store it: rotated, plus a constant."""
     crc = crc32c(data)
     return ((crc >> 15 | crc << 17) + _MASK_DELTA) & _ALL_ONES
@@ -43,9 +44,9 @@ def _byte_list() -> list[int]:
     return _byte_table().tolist()
 
 
-def _bytewise(data: bytes) -> int:
+def _bytewise(data: Any) -> int:
     table, crc = _byte_list(), _ALL_ONES
-    for byte in data:
+    for byte in memoryview(data):
         crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
     return crc
 
@@ -63,7 +64,7 @@ def _tables() -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
     return np.concatenate(rows), starts, [rows[i].tolist() for i in range(4)]
 
 
-def _blockwise(data: bytes) -> int:
+def _blockwise(data: Any) -> int:
     table, starts, (first, second, third, fourth) = _tables()
     blocks = -(-len(data) // _BLOCK)
     # Leading zeros change nothing; the initial value is that of the first four bytes, inverted.

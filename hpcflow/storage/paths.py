@@ -1,4 +1,4 @@
-"""Names of checkpoint files, and the files as such: existence, removal, leftovers."""
+"""Names of checkpoint files, and what crashed runs leave of them."""
 
 from __future__ import annotations
 
@@ -18,23 +18,14 @@ def checkpoint_path(prefix: str) -> str:
     return prefix if prefix.endswith(SUFFIX) else prefix + SUFFIX
 
 
-def checkpoint_exists(prefix: str) -> bool:
-    """Whether there is a file for this prefix."""
-    return os.path.isfile(checkpoint_path(prefix))
+def bundle_index_path(prefix: str) -> str:
+    """The index of a tensor bundle, the form in which other 1.x runtimes write checkpoints."""
+    return prefix + ".index"
 
 
-def modification_time(prefix: str) -> float:
-    """When the checkpoint was completed, in seconds since the epoch. Raises NotFoundError."""
-    path = checkpoint_path(prefix)
-    with system_errors(f"checkpoint '{path}'"):
-        return os.stat(path).st_mtime
-
-
-def delete(prefix: str) -> None:
-    """Remove the checkpoint of this prefix. Raises NotFoundError if there is none."""
-    path = checkpoint_path(prefix)
-    with system_errors(f"removing checkpoint '{path}'"):
-        os.unlink(path)
+def bundle_data_path(prefix: str, shard: int, shards: int) -> str:
+    """One of the files that hold the values of a tensor bundle."""
+    return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
 
 
 def temporary_path(path: str) -> str:

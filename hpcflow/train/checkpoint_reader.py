@@ -18,7 +18,7 @@ class CheckpointReader:
     """
 
     def __init__(self, path: str) -> None:
-        self._reader = storage.Reader(storage.checkpoint_path(path))
+        self._reader = storage.open_checkpoint(path)
 
     def has_tensor(self, name: str) -> bool:
         """True if there is a variable of this name."""
