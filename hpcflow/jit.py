@@ -1,9 +1,10 @@
 """Element-wise programs and updates of rows as one loop, compiled by Numba where it is installed.
 
 A program is compiled in a background thread, and only when the time spent on it without has shown
-that it is worth it: never in a first run. Only operations are compiled whose result the standard
-fixes to the last bit; the loop does them in the same order, without contraction, so that compiled
-and interpreted programs give the same bits.
+that it is worth it: never in a first run. In programs only operations are compiled whose result the
+standard fixes to the last bit; the loop does them in the same order, without contraction, so that
+compiled and interpreted programs give the same bits. Kernels with loops of their own may differ
+from NumPy in the last bits where :func:`approximates` says so.
 """
 
 from __future__ import annotations
@@ -179,6 +180,12 @@ def compiled(program: Loop) -> Compiled:
 def enabled() -> bool:
     """True if there is Numba, and HPCFLOW_JIT lets it be used."""
     return config.flags.jit and _installed()
+
+
+def approximates() -> bool:
+    """True if loops may be used whose last bits differ from NumPy's: not in the deterministic mode,
+    since it depends on time from which run on they are there."""
+    return enabled() and not config.flags.deterministic
 
 
 @functools.lru_cache(maxsize=1)

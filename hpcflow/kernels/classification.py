@@ -12,6 +12,7 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 # Rows up to this long are searched faster column by column, after a transposing copy.
 _NARROW = 32
+_LONG = 128  # columns from which on NumPy adds up in several sums
 _FEW = 1 << 13  # elements that BLAS adds up with one thread
 
 
@@ -35,7 +36,7 @@ class _Rows:
     def sums(self, x: Any) -> Any:
         """The sum of each row, as a vector: small ones as a product with ones, by BLAS, whose own
         threads would be in the way of large ones."""
-        if self.xp is np and (x.size > _FEW or x.shape[1] >= score_loops.LONG):
+        if self.xp is np and (x.size > _FEW or x.shape[1] >= _LONG):
             return np.add.reduce(x, 1)
         ones = self._ones
         if ones.shape[0] != x.shape[1]:
@@ -44,7 +45,7 @@ class _Rows:
 
     def dots(self, x: Any, y: Any) -> Any:
         """Σ x y of each row, as a vector."""
-        if self.xp is np and x.shape[1] >= score_loops.LONG:
+        if self.xp is np and x.shape[1] >= _LONG:
             return np.add.reduce(x * y, 1)
         if self._vecdot is not None:
             return self._vecdot(x, y)

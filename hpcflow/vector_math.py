@@ -1,0 +1,121 @@
+"""Functions written out in arithmetic, for loops that Numba compiles.
+
+A loop that calls the C library, or NumPy, for each element runs element by element. One over sums
+and products alone uses the vector units. The errors are below two units in the last place.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class _Format(NamedTuple):
+    """What depends on the format of a number.
+
+    Attributes:
+        terms: of the series of exp() that count for arguments up to log(2) / 2.
+        lowest, highest: from where on exp() is zero, or infinite.
+        log2: log(2) in two parts, the first of so few bits that whole multiples of it are exact.
+        mantissa, bias: the number of its bits, and what is added to the exponent.
+    """
+
+    integer: Any
+    terms: int
+    lowest: float
+    highest: float
+    log2: tuple[float, float]
+    mantissa: int
+    bias: int
+
+
+_FORMATS = {
+    "float32": _Format(np.int32, 8, -104.0, 89.0, (0.693359375, -2.1219444005469057e-4), 23, 127),
+    "float64": _Format(np.int64, 14, -746.0, 710.0,
+                       (0.6931471803691238, 1.9082149292705877e-10), 52, 1023),
+}
+
+
+def supports(dtype: str) -> bool:
+    """True if there are functions for numbers of this type."""
+    return dtype in _FORMATS
+
+
+def types() -> Any:
+    """Numba's module of types."""
+    return importlib.import_module("numba").types
+
+
+def constants(dtype: str, *values: float) -> tuple:
+    """`values` as numbers of this type."""
+    return tuple([np.dtype(dtype).type(v) for v in values])
+
+
+def compiler(*liberties: str) -> Callable:
+    """Numba's decorator for functions that need no interpreter, with the `liberties` of its
+    ``fastmath``."""
+    numba = importlib.import_module("numba")
+    return functools.partial(numba.njit, nogil=True, error_model="numpy",
+                             fastmath=set(liberties) or False)
+
+
+@functools.lru_cache(maxsize=8)
+def exponential(dtype: str) -> Callable:
+    """exp(x) of one number: 2**k exp(r), where r is at most log(2) / 2 in size."""
+    form, number = _FORMATS[dtype], np.dtype(dtype).type
+    integer, bits, bias = form.integer, form.integer(form.mantissa), form.integer(form.bias)
+    lowest, highest = number(form.lowest), number(form.highest)
+    per_log2, (high, low) = number(1 / math.log(2)), map(number, form.log2)
+    one = form.integer(1)
+    series = _series(tuple([number(1 / math.factorial(n)) for n in range(form.terms)]))
+
+    @compiler("contract")
+    def exp(x: Any) -> Any:
+        # So written that a NaN passes both.
+        x = lowest if x < lowest else x
+        x = highest if x > highest else x
+        whole = np.rint(x * per_log2)
+        rest = x - whole * high
+        rest -= whole * low
+        # 2**k in two factors: one alone may be out of range where the result is not.
+        k = integer(whole)
+        half = integer(k >> one)
+        first = integer(integer(half + bias) << bits).view(number)
+        second = integer(integer(integer(k - half) + bias) << bits).view(number)
+        return series(rest) * first * second
+
+    return exp
+
+
+def _series(terms: tuple) -> Callable:
+    """The polynomial with these coefficients, the constant first, by Horner's rule."""
+    scope: dict[str, Any] = {f"c{i}": c for i, c in enumerate(terms)}
+    sums = functools.reduce(lambda inner, name: f"({inner}) * x + {name}", reversed([*scope]))
+    exec(compile(f"def series(x):\n    return {sums}\n", "<hpcflow series>", "exec"), scope)
+    return compiler("contract")(scope["series"])
+
+
+@functools.lru_cache(maxsize=8)
+def largest(dtype: str) -> Callable:
+    """The largest number of a vector; where one is a NaN, any number.
+
+    It is that of the largest integer, with the bits of negative numbers turned round, which vector
+    units find fast.
+    """
+    integer, number = _FORMATS[dtype].integer, np.dtype(dtype).type
+    sign, magnitude = integer(np.iinfo(integer).bits - 1), integer(np.iinfo(integer).max)
+    lowest = integer(np.iinfo(integer).min)
+
+    @compiler()
+    def largest(x: Any) -> Any:
+        bits, found = x.view(integer), lowest
+        for j in range(bits.size):
+            found = max(found, integer(bits[j] ^ ((bits[j] >> sign) & magnitude)))
+        return integer(found ^ ((found >> sign) & magnitude)).view(number)
+
+    return largest
