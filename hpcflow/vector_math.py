@@ -65,31 +65,62 @@ def compiler(*liberties: str) -> Callable:
 
 
 @functools.lru_cache(maxsize=8)
-def exponential(dtype: str) -> Callable:
-    """exp(x) of one number: 2**k exp(r), where r is at most log(2) / 2 in size."""
+def exponential(dtype: str, below_one: bool = False) -> Callable:
+    """exp(x) of one number, which if `below_one` is not positive.
+
+    It is 2**k exp(r), where r is at most log(2) / 2 in size.
+    """
     form, number = _FORMATS[dtype], np.dtype(dtype).type
-    integer, bits, bias = form.integer, form.integer(form.mantissa), form.integer(form.bias)
     lowest, highest = number(form.lowest), number(form.highest)
     per_log2, (high, low) = number(1 / math.log(2)), map(number, form.log2)
-    one = form.integer(1)
+    integer = form.integer
     series = _series(tuple([number(1 / math.factorial(n)) for n in range(form.terms)]))
+    scaled = _scaled_down(dtype) if below_one else _scaled(dtype)
 
     @compiler("contract")
     def exp(x: Any) -> Any:
         # So written that a NaN passes both.
         x = lowest if x < lowest else x
-        x = highest if x > highest else x
+        if not below_one:
+            x = highest if x > highest else x
         whole = np.rint(x * per_log2)
         rest = x - whole * high
         rest -= whole * low
-        # 2**k in two factors: one alone may be out of range where the result is not.
-        k = integer(whole)
+        return scaled(series(rest), integer(whole))
+
+    return exp
+
+
+def _scaled(dtype: str) -> Callable:
+    """x 2**k, by two factors: 2**k may be out of range where the result is not."""
+    form, number = _FORMATS[dtype], np.dtype(dtype).type
+    integer = form.integer
+    one, bits, bias = (integer(n) for n in (1, form.mantissa, form.bias))
+
+    @compiler()
+    def scaled(x: Any, k: Any) -> Any:
         half = integer(k >> one)
         first = integer(integer(half + bias) << bits).view(number)
         second = integer(integer(integer(k - half) + bias) << bits).view(number)
-        return series(rest) * first * second
+        return x * first * second
 
-    return exp
+    return scaled
+
+
+_SHIFT = 64
+
+
+def _scaled_down(dtype: str) -> Callable:
+    """x 2**k for a k that is not positive, through a number that is no smaller than any normal."""
+    form, number = _FORMATS[dtype], np.dtype(dtype).type
+    integer = form.integer
+    bits, bias, small = integer(form.mantissa), integer(form.bias + _SHIFT), number(0.5**_SHIFT)
+
+    @compiler()
+    def scaled(x: Any, k: Any) -> Any:
+        return x * integer(integer(k + bias) << bits).view(number) * small
+
+    return scaled
 
 
 def _series(terms: tuple) -> Callable:

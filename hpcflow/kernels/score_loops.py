@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import jit, vector_math
-from hpcflow.kernels.parallel import over_rows
+from hpcflow.kernels.parallel import ONCE_BYTES, over_rows
 
 SOFTMAX, LOG_SOFTMAX, DENSE, SPARSE = "softmax", "log softmax", "cross entropy", "sparse"
 _SHORTEST = 32  # columns from which on a row fills the vector units
@@ -35,7 +35,8 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
     run = loop or compute
     began = time.perf_counter()
     over_rows(len(arrays[0]), sum(a[:1].nbytes for a in arrays),
-              lambda block: run(*[a[block] for a in arrays]))
+              lambda block: run(*[a[block] for a in arrays]),
+              None if loop is None else ONCE_BYTES)  # a loop keeps a row in cache, not a block
     if found is not None and loop is None:
         found.spent(time.perf_counter() - began)
 
@@ -81,11 +82,15 @@ _program = functools.lru_cache(maxsize=64)(_Program)
 _any_order = functools.partial(vector_math.compiler, "contract", "reassoc")
 
 
+def _functions(dtype: str) -> tuple[Callable, Callable]:
+    return vector_math.largest(dtype), vector_math.exponential(dtype, below_one=True)
+
+
 @functools.lru_cache(maxsize=4)
 def _row(dtype: str) -> Callable:
     """A function that writes the softmax of a row; its results: the largest of the scores, and the
     sum of the exponentials of what they are larger than it."""
-    largest, exp = vector_math.largest(dtype), vector_math.exponential(dtype)
+    largest, exp = _functions(dtype)
     zero, one = vector_math.constants(dtype, 0, 1)
 
     @_any_order()
@@ -114,7 +119,7 @@ def _softmax(dtype: str) -> Callable:
 
 
 def _log_softmax(dtype: str) -> Callable:
-    largest, exp = vector_math.largest(dtype), vector_math.exponential(dtype)
+    largest, exp = _functions(dtype)
     (zero,) = vector_math.constants(dtype, 0)
 
     @_any_order()
@@ -136,7 +141,7 @@ def _log_softmax(dtype: str) -> Callable:
 
 
 def _dense(dtype: str) -> Callable:
-    largest, exp = vector_math.largest(dtype), vector_math.exponential(dtype)
+    largest, exp = _functions(dtype)
     zero, one = vector_math.constants(dtype, 0, 1)
 
     @_any_order()
