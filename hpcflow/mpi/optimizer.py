@@ -16,6 +16,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.mpi import cluster
 from hpcflow.mpi.operations import allreduce, check_reduction
 from hpcflow.ops.collectives import add_op
+from hpcflow.ops.grouping import with_dependencies
 from hpcflow.ops.joining import split
 from hpcflow.ops.variable_scope import get_variable_scope, variable_scope
 from hpcflow.ops.variables import Variable
@@ -111,14 +112,14 @@ class DistributedOptimizer(Optimizer):
                     results[i] = allreduce(grad, self._reduction)
         for bucket in buckets([g for g, _ in pairs], self._bucket_bytes):
             with device(_task_of(pairs[bucket[0]][0])):
-                grads = [pairs[i][0] for i in bucket]
+                grads, gates = zip(*(_ungated(pairs[i][0]) for i in bucket), strict=True)
                 check_reduction(self._reduction, grads[0].dtype)
                 key = _key_of([pairs[i][1].op.name for i in bucket])
                 reduced = _as_list(add_op(
-                    "MpiAllreduce", grads, reduction=self._reduction.encode(), key=key,
+                    "MpiAllreduce", list(grads), reduction=self._reduction.encode(), key=key,
                     name="allreduce"))
-            for i, value in zip(bucket, reduced, strict=True):
-                results[i] = value
+                for i, value, gate in zip(bucket, reduced, gates, strict=True):
+                    results[i] = with_dependencies(gate, value) if gate else value
         return [(grad, var) for grad, (_, var) in zip(results, pairs, strict=True)]
 
     # ------------------------------------------------------------ slices
@@ -195,6 +196,23 @@ def buckets(grads: Sequence[Any], bucket_bytes: int) -> list[list[int]]:
     found += filling.values()
     place = {i: n for n, i in enumerate(order)}
     return sorted(found, key=lambda bucket: place[bucket[-1]])
+
+
+def _ungated(grad: Tensor) -> tuple[Tensor, list[Operation]]:
+    """`grad` as its operation makes it, and what it has to wait for before anybody uses it.
+
+    The gradients of one operation are gated: each comes when all of them are there, so that no
+    update changes what another still reads. A reduction changes nothing and need not wait.
+    """
+    op = grad.op
+    gates = op.control_inputs
+    if op.type != "Identity" or len(gates) != 1 or gates[0].type != "NoOp" or gates[0].inputs:
+        return grad, []
+    source = op.inputs[0]
+    others = [o for o in gates[0].control_inputs if o is not source.op]
+    if len(others) == len(gates[0].control_inputs):  # it waits for something else
+        return grad, []
+    return source, others
 
 
 def _bytes_of(grad: Tensor) -> int | None:

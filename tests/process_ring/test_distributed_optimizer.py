@@ -184,3 +184,16 @@ def test_variables_on_an_accelerator():
     with fake_accelerators(1):
         for w in values(run_replicas(2, program)):
             np.testing.assert_allclose(w, [1 - 0.25 * 5, 0.25, 0.25])
+
+
+def test_a_reduction_does_not_wait_for_the_other_gradients_of_an_operation():
+    x, w = hf.Variable(hf.ones([2, 3]), name="x"), hf.Variable(hf.ones([3, 2]), name="w")
+    optimizer = hf.mpi.DistributedOptimizer(hf.train.GradientDescentOptimizer(1.0), bucket_bytes=0)
+    pairs = optimizer.compute_gradients(hf.reduce_sum(hf.square(hf.matmul(x, w))))
+    products = []
+    for value, _ in pairs:
+        reduction = value.op.inputs[0].op  # the value itself waits: updates come afterwards
+        assert reduction.type == "MpiAllreduce"
+        products.append(reduction.inputs[0].op)
+        assert products[-1].type == "MatMul"
+    assert [value.op.control_inputs for value, _ in pairs] == [[products[1]], [products[0]]]

@@ -78,8 +78,11 @@ def open_session(depth: int) -> tuple[Any, dict[str, Callable[[], Any]]]:
             y = hpcflow.nn.relu(hpcflow.matmul(y, w))
         loss = hpcflow.reduce_mean(hpcflow.square(y))
         plain = hpcflow.train.GradientDescentOptimizer(1e-9)
-        # All gradients before any update, so that both are as separate as with other ranks.
-        alone = plain.minimize(loss, gate_gradients=plain.GATE_GRAPH)
+        # All gradients before any update, and as values of their own (what is fetched reads them,
+        # so no update is fused with its gradient), as with other ranks.
+        pairs = plain.compute_gradients(loss, gate_gradients=plain.GATE_GRAPH)
+        corners = [hpcflow.slice(grad, [0, 0], [1, 1]) for grad, _ in pairs]
+        alone = [plain.apply_gradients(pairs), *corners]
         both = hpcflow.mpi.DistributedOptimizer(plain).minimize(loss)
         weights = hpcflow.trainable_variables()
         reduced = hpcflow.group(*[hpcflow.mpi.allreduce(w.value()) for w in weights])
