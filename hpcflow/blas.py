@@ -9,6 +9,7 @@ process: it is changed for the time of the product, and put back for whoever els
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import functools
 import os
@@ -100,6 +101,16 @@ def is_small(multiplications: int) -> bool:
     return multiplications <= _SMALL
 
 
+def alone() -> contextlib.AbstractContextManager[None]:
+    """A context in which products of NumPy have one thread each.
+
+    What is computed in blocks over the threads of the process needs no others; and threads of BLAS
+    that have been used wait busily for more, for tens of milliseconds in which they take the cores
+    from whatever a step computes next.
+    """
+    return _threads() or contextlib.nullcontext()
+
+
 def dot(a: Any, b: Any, out: Any = None) -> Any:
     """``np.dot`` of two matrices, with one thread if they are small.
 
@@ -108,8 +119,5 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     size = a.size * b.shape[1]
     if size <= _ALONE or size > _SMALL:
         return np.dot(a, b, out=out)
-    alone = _threads()
-    if alone is None:
-        return np.dot(a, b, out=out)
-    with alone:
+    with alone():
         return np.dot(a, b, out=out)

@@ -14,7 +14,16 @@ import pytest
 
 from hpcflow.comm.launch import without_launcher
 from hpcflow.tools import cli
-from hpcflow.tools.bench import child, command, contestants, kernels, plain_numpy, sampling, table
+from hpcflow.tools.bench import (
+    child,
+    command,
+    contestants,
+    convnets,
+    kernels,
+    plain_numpy,
+    sampling,
+    table,
+)
 from hpcflow.tools.bench.programs import dispatch as program
 from hpcflow.tools.bench.registry import BENCHMARKS, Options
 
@@ -40,6 +49,14 @@ def test_cases_are_chosen_by_their_titles():
     assert len(kernels.chosen_cases(Options())) == 40
     with pytest.raises(cli.CommandError, match="no case has 'nothing' in its title"):
         kernels.chosen_cases(Options(case="nothing"))
+
+
+def test_networks_are_chosen_by_name_and_by_what_is_measured(monkeypatch):
+    monkeypatch.setattr(convnets, "measure", lambda case, options, plan: [{"case": case.title}])
+    found = convnets.run(Options(case="GoogLeNet v1 (16), training"))
+    assert found == [{"case": "GoogLeNet v1 (16), training step"}]
+    assert len(convnets.run(Options(case="forward"))) == 4
+    assert len(convnets.run(Options())) == 8
 
 
 # ---------------------------------------------------------------- statistics and tables

@@ -7,6 +7,7 @@ import pytest
 
 from hpcflow import blas
 from hpcflow.blas import _Threads
+from hpcflow.kernels.reductions import ColumnSums
 
 
 @pytest.fixture
@@ -69,3 +70,15 @@ def test_a_child_gets_the_usual_number(setting):
         alone.after_fork()
         assert setting == [4, 1, 4]
         alone._inside += 1  # for the end of this block
+
+
+@pytest.mark.parametrize("rows", [3, 5000])
+@pytest.mark.parametrize("flip", [False, True])
+def test_sums_of_columns_leave_the_threads_of_blas_asleep(setting, rows, flip):
+    x = np.random.default_rng(rows).standard_normal((rows, 200)).astype(np.float32)
+    x = np.asfortranarray(x) if flip else x
+    sums = ColumnSums(np.dtype(np.float32))
+    found = sums(x)
+    np.testing.assert_allclose(found, x.sum(0, dtype=np.float64), rtol=1e-5, atol=1e-3)
+    assert setting == ([4] if x.size < 1000 else [4, 1, 4])
+    np.testing.assert_array_equal(sums(x), found)

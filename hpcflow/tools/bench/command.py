@@ -67,7 +67,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         "--ps", type=positive, default=1, metavar="N", help="parameter-server ranks of null_step"
     )
     parser.add_argument(
-        "--case", default="", metavar="TEXT", help="only cases of kernels with this in their titles"
+        "--case", default="", metavar="TEXT",
+        help="only cases of kernels and convnets with this in their titles ('VGG', 'training')",
     )
     options = parser.parse_args(argv)
     options.peer = dict(options.peer)

@@ -16,7 +16,7 @@ import numpy as np
 
 from hpcflow.tools.bench.contestants import Peer, core_count
 from hpcflow.tools.bench.kernels import FASTER
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options, Row, with_title
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, ratio_of
 
 #: The program of each contestant.
@@ -78,32 +78,44 @@ NETWORKS = (
     ]),
 )  # fmt: skip
 
-_PLAN = Plan(rounds=5, block_seconds=0.5, min_samples=2)
+# A step of a third of a second or more is a turn of its own: a case is measured within 45 seconds.
+_PLAN = Plan(rounds=5, block_seconds=0.5, min_samples=1)
+
+
+class Case(NamedTuple):
+    """A network, and whether whole training steps are measured."""
+
+    network: Network
+    training: bool
+
+    @property
+    def title(self) -> str:
+        """What its lines say."""
+        what = "training step" if self.training else "forward"
+        return f"{self.network.name} ({self.network.batch}), {what}"
 
 
 def run(options: Options) -> list[Row]:
-    """Measure every network, forward and training, with hpcflow and the peers in alternation."""
+    """Measure networks, forward and training, with hpcflow and the peers in alternation."""
     plan = plan_of(options) if options.quick else _PLAN
-    networks = NETWORKS[-1:] if options.quick else NETWORKS  # the one of the fewest weights
-    rows = []
-    for network in networks:
-        for training in (False, True):
-            rows += measure(network, training, options, plan)
-    return rows
+    # The quick form takes the one of the fewest weights.
+    networks = [NETWORKS[-1]._replace(batch=1)] if options.quick else NETWORKS
+    cases = [Case(network, training) for network in networks for training in (False, True)]
+    return [row for case in with_title(cases, options) for row in measure(case, options, plan)]
 
 
-def measure(network: Network, training: bool, options: Options, plan: Plan) -> list[Row]:
+def measure(case: Case, options: Options, plan: Plan) -> list[Row]:
     """One row per program."""
-    case = {"batch": 1 if options.quick else network.batch, "image": [network.image] * 2,
-            "layers": network.layers, "training": training, "threads": core_count()}
-    title = f"{network.name} ({case['batch']}), {'training step' if training else 'forward'}"
+    network = case.network
+    details = {"batch": network.batch, "image": [network.image] * 2, "layers": network.layers,
+               "training": case.training, "threads": core_count()}
     pythons = {OURS: sys.executable, **options.peers}
     with contextlib.ExitStack() as stack:
         programs = [stack.enter_context(Peer(name, python, PROGRAMS[name]))
                     for name, python in pythons.items()]
         for program in programs:
-            program.open(network.name, case)
-        return rows_of(title, programs, alternate(programs, plan))
+            program.open(network.name, details)
+        return rows_of(case.title, programs, alternate(programs, plan))
 
 
 def rows_of(title: str, programs: Sequence[Peer], rounds: dict) -> list[Row]:

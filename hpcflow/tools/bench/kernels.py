@@ -14,9 +14,8 @@ import numpy as np
 import hpcflow
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.programs import kernels as program
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options, Row, with_title
 from hpcflow.tools.bench.sampling import OURS, Plan, Rounds, alternate, plan_of, ratio_of
-from hpcflow.tools.cli import CommandError
 
 #: The program of each peer.
 PROGRAMS = {"torch": "kernels_torch", "tensorflow": "kernels"}
@@ -105,11 +104,7 @@ def run(options: Options) -> list[Row]:
 
 def chosen_cases(options: Options) -> list[Case]:
     """The cases asked for; CommandError if there is none."""
-    cases = first_of_each_kind() if options.quick else list(CASES)
-    cases = [case for case in cases if options.case in case.title]
-    if not cases:
-        raise CommandError(f"no case has '{options.case}' in its title")
-    return cases
+    return with_title(first_of_each_kind() if options.quick else CASES, options)
 
 
 def first_of_each_kind() -> list[Case]:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol, TypeVar
+
+from hpcflow.tools.cli import CommandError
 
 #: A line of a table: column -> text, number or None.
 Row = dict[str, Any]
@@ -19,13 +21,32 @@ class Options:
         peers: name -> the Python that has this peer.
         quick: only show that everything runs: a few steps, meaningless figures.
         ps: the number of parameter-server ranks.
-        case: only the cases of `kernels` whose titles contain this.
+        case: only the cases of `kernels` and `convnets` whose titles contain this.
     """
 
     peers: dict[str, str] = field(default_factory=dict)
     quick: bool = False
     ps: int = 1
     case: str = ""
+
+
+class Titled(Protocol):
+    """A case of a benchmark."""
+
+    @property
+    def title(self) -> str:
+        """What its line says."""
+
+
+AnyCase = TypeVar("AnyCase", bound=Titled)
+
+
+def with_title(cases: Iterable[AnyCase], options: Options) -> list[AnyCase]:
+    """The cases that `options` ask for; CommandError if there is none."""
+    chosen = [case for case in cases if options.case in case.title]
+    if not chosen:
+        raise CommandError(f"no case has '{options.case}' in its title")
+    return chosen
 
 
 @dataclass(frozen=True)

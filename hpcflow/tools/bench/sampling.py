@@ -42,10 +42,11 @@ def plan_of(options: Options) -> Plan:
 
 def calibrate(contestant: Contestant, plan: Plan) -> tuple[int, int]:
     """(samples, batch) of a turn; also the first steps, which compile, and the caches' warming."""
-    contestant.block(2, 1)
     count, limit = 1, plan.block_seconds / 10
-    while (seconds := contestant.block(1, count)[0]) * count < limit:
-        count *= 4
+    seconds = contestant.block(2, 1)[-1]
+    if seconds < limit:  # then the second was no more than a warming either
+        while (seconds := contestant.block(1, count)[0]) * count < limit:
+            count *= 4
     batch = max(1, round(plan.sample_seconds / seconds))
     samples = int(plan.block_seconds / (seconds * batch))
     return max(plan.min_samples, min(plan.max_samples, samples)), batch
@@ -58,8 +59,10 @@ def alternate(contestants: Sequence[Contestant], plan: Plan) -> Rounds:
     for number in range(plan.rounds):
         for contestant in contestants if number % 2 == 0 else reversed(contestants):
             samples, batch = sizes[contestant.name]
-            # The one before has cooled the caches: a few steps do not count.
-            contestant.block(max(1, samples // 20), batch)
+            # The one before has cooled the caches: a few steps do not count, except where a step
+            # is so long that it does not matter.
+            if samples > 1:
+                contestant.block(max(1, samples // 20), batch)
             rounds[contestant.name].append(contestant.block(samples, batch))
     return rounds
 
