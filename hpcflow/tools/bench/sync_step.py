@@ -89,5 +89,8 @@ def obey(comm: Any, step: Callable[[], object]) -> None:
         event_loop().run_until(request.Test)
         if not command[0]:
             return
-        for _ in range(int(command[0])):
-            step()
+        # The first worker may have taken both tokens of an update, and be done with its steps
+        # while this one waits for a token that does not come; it closes their queue then.
+        with contextlib.suppress(hpcflow.errors.OutOfRangeError):
+            for _ in range(int(command[0])):
+                step()
