@@ -15,13 +15,17 @@ _POLYNOMIAL = 0x82F63B78
 _BLOCK = 512
 _TOGETHER = 64  # blocks whose indices stay in a cache
 _SHORT = 48  # shorter data goes byte by byte
+_PART = 1 << 22  # bytes that are copied at a time
 _ALL_ONES = 0xFFFFFFFF
 _MASK_DELTA = 0xA282EAD8
 
 
 def crc32c(data: Any) -> int:
     """The CRC-32C of `data`, bytes or an array of them."""
-    crc = _bytewise(data) if len(data) < _SHORT else _blockwise(data)
+    crc, view = _ALL_ONES, memoryview(data)
+    for at in range(0, len(view), _PART):
+        part = view[at:at + _PART]
+        crc = _bytewise(crc, part) if len(part) < _SHORT else _blockwise(crc, part)
     return crc ^ _ALL_ONES
 
 
@@ -44,9 +48,10 @@ def _byte_list() -> list[int]:
     return _byte_table().tolist()
 
 
-def _bytewise(data: Any) -> int:
-    table, crc = _byte_list(), _ALL_ONES
-    for byte in memoryview(data):
+def _bytewise(crc: int, data: memoryview) -> int:
+    """The register after `data`, where it held `crc` before."""
+    table = _byte_list()
+    for byte in data:
         crc = table[(crc ^ byte) & 0xFF] ^ crc >> 8
     return crc
 
@@ -64,14 +69,14 @@ def _tables() -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
     return np.concatenate(rows), starts, [rows[i].tolist() for i in range(4)]
 
 
-def _blockwise(data: Any) -> int:
+def _blockwise(crc: int, data: memoryview) -> int:
     table, starts, (first, second, third, fourth) = _tables()
     blocks = -(-len(data) // _BLOCK)
-    # Leading zeros change nothing; the initial value is that of the first four bytes, inverted.
+    # Leading zeros change nothing in a register of zero; what it held is added to the first bytes.
     padded = np.zeros((blocks, _BLOCK), np.uint8)
     flat, start = padded.reshape(-1), padded.size - len(data)
     flat[start:] = np.frombuffer(data, np.uint8)
-    flat[start:start + 4] ^= 0xFF
+    flat[start:start + 4] ^= np.frombuffer(crc.to_bytes(4, "little"), np.uint8)
     crc = 0
     for at in range(0, blocks, _TOGETHER):
         entries = table.take(padded[at:at + _TOGETHER] + starts, mode="clip")
