@@ -41,12 +41,6 @@ NAMES: dict[str, dict[str, str]] = {
         "merge_summary": "hpcflow.summary:merge",
         "tables": "hpcflow.contrib.lookup",
     },
-    "hpcflow.contrib.layers": {
-        "dropout": "hpcflow.nn:dropout", "flatten": "hpcflow.layers:flatten",
-    },
-    "hpcflow.contrib": {
-        "framework": "hpcflow.train",
-    },
     "hpcflow.image": {
         "per_image_whitening": "hpcflow.image:per_image_standardization",
     },

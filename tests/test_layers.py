@@ -25,11 +25,10 @@ LEVEL_0 = {
 }  # fmt: skip
 CORE = {"graph", "ops"}
 GRADIENTS = {"autodiff", "nn", "framework"}
-USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "contrib", "spectral",
-         "image"}
+USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "spectral", "image"}
 BELOW_RUNTIME = {"comm", "storage", "resources", "kernels", "compiler"}
 TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "user_ops",
-       "placement", "python", "core", "extending", "compat",
+       "placement", "python", "core", "extending", "compat", "contrib",
        "__init__", "__main__"}
 
 # Part of hpcflow -> the parts (besides level 0 and itself) that it may import.

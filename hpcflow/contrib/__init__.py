@@ -6,17 +6,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpcflow.other_names import named_otherwise
-
-_MODULES = ("layers", "legacy_seq2seq", "lookup", "rnn", "sharded", "staging", "util")
-
-
-_named_otherwise = named_otherwise("hpcflow.contrib")
+_MODULES = ("framework", "layers", "legacy_seq2seq", "lookup", "losses", "metrics", "rnn",
+            "sharded", "slim", "staging", "training", "util")
 
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        return _named_otherwise(name)
+        raise AttributeError(f"module 'hpcflow.contrib' has no attribute '{name}'")
     return importlib.import_module(f"hpcflow.contrib.{name}")
 
 

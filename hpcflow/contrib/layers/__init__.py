@@ -1,12 +1,63 @@
-"""``hpcflow.contrib.layers``: initializers, regularizers and the fully connected layer."""
+"""``hpcflow.contrib.layers``: layers with ``weights`` and ``biases``, regularizers, training."""
 
-from hpcflow.contrib.layers.fully_connected import fully_connected
+from hpcflow.contrib.layers.convolutional import (
+    bias_add,
+    conv2d,
+    conv2d_transpose,
+    conv3d,
+    convolution,
+    convolution2d,
+    convolution2d_transpose,
+    convolution3d,
+    separable_conv2d,
+    separable_convolution2d,
+)
+from hpcflow.contrib.layers.embedding import embed_sequence, safe_embedding_lookup_sparse
+from hpcflow.contrib.layers.fully_connected import (
+    fully_connected,
+    linear,
+)
+from hpcflow.contrib.layers.fully_connected import (
+    relu6_layer as relu6,
+)
+from hpcflow.contrib.layers.fully_connected import (
+    relu_layer as relu,
+)
 from hpcflow.contrib.layers.initializers import (
     variance_scaling_initializer,
     xavier_initializer,
     xavier_initializer_conv2d,
 )
-from hpcflow.contrib.layers.regularizers import l1_l2_regularizer, l1_regularizer, l2_regularizer
-from hpcflow.other_names import named_otherwise
-
-__getattr__ = named_otherwise("hpcflow.contrib.layers")
+from hpcflow.contrib.layers.normalization import batch_norm, layer_norm, unit_norm
+from hpcflow.contrib.layers.optimizing import (
+    OPTIMIZER_CLS_NAMES,
+    OPTIMIZER_SUMMARIES,
+    optimize_loss,
+)
+from hpcflow.contrib.layers.pooling import avg_pool2d, avg_pool3d, max_pool2d, max_pool3d, pool
+from hpcflow.contrib.layers.regularizers import (
+    apply_regularization,
+    l1_l2_regularizer,
+    l1_regularizer,
+    l2_regularizer,
+    sum_regularizer,
+)
+from hpcflow.contrib.layers.shaping import (
+    dropout,
+    flatten,
+    maxout,
+    one_hot_encoding,
+    repeat,
+    softmax,
+    stack,
+)
+from hpcflow.contrib.layers.summaries import (
+    summarize_activation,
+    summarize_activations,
+    summarize_biases,
+    summarize_collection,
+    summarize_tensor,
+    summarize_tensors,
+    summarize_variables,
+    summarize_weights,
+)

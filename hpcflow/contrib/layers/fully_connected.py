@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from hpcflow.contrib.framework.arg_scopes import add_arg_scope
+from hpcflow.contrib.layers.building import bias_normalize_activate, collect, layer_variable
 from hpcflow.contrib.layers.initializers import xavier_initializer
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import add_to_collection
-from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.nn.activations import relu
+from hpcflow.nn.activations import relu, relu6
 from hpcflow.ops.initializers import Zeros
 from hpcflow.ops.matmul import tensordot
-from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.ops.variable_scope import variable_scope
 
 _XAVIER, _ZEROS = xavier_initializer(), Zeros()
 
 
+@add_arg_scope
 def fully_connected(inputs: Any, num_outputs: int, activation_fn: Callable | None = relu,
                     normalizer_fn: Callable | None = None, normalizer_params: dict | None = None,
                     weights_initializer: Any = _XAVIER,
@@ -55,31 +57,18 @@ def fully_connected(inputs: Any, num_outputs: int, activation_fn: Callable | Non
     if not dims or len(dims) < 2 or dims[-1] is None:
         raise ValueError(f"fully_connected: the last of two or more dimensions of the inputs must "
                          f"be known, got shape {inputs.shape}")
-
-    def variable(name: str, shape: list[int], initializer: Any, regularizer: Any) -> Tensor:
-        names = _collections(variables_collections, name)
-        names += [GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]
-        return convert_to_tensor(get_variable(
-            name, shape, inputs.dtype.base_dtype, initializer, regularizer, trainable, names))
-
-    with variable_scope(scope, "fully_connected", [inputs], reuse=reuse):
-        weights = variable("weights", [dims[-1], num_outputs], weights_initializer,
-                           weights_regularizer)
+    with variable_scope(scope, "fully_connected", [inputs], reuse=reuse) as entered:
+        weights = layer_variable(
+            "weights", [dims[-1], num_outputs], inputs.dtype.base_dtype, weights_initializer,
+            weights_regularizer, variables_collections, trainable)
         outputs: Any = raw_ops.MatMul(inputs, weights) if len(dims) == 2 else tensordot(
             inputs, weights, np.array([[len(dims) - 1], [0]]))
-        if normalizer_fn is not None:
-            outputs = normalizer_fn(outputs, **(normalizer_params or {}))
-        elif biases_initializer is not None:
-            outputs = raw_ops.BiasAdd(outputs, variable("biases", [num_outputs],
-                                                        biases_initializer, biases_regularizer))
-        outputs = outputs if activation_fn is None else activation_fn(outputs)
-        for name in _collections(outputs_collections, ""):
-            add_to_collection(name, outputs)
-        return outputs
+        outputs = bias_normalize_activate(
+            outputs, activation_fn, normalizer_fn, normalizer_params, biases_initializer,
+            biases_regularizer, variables_collections, trainable)
+        return collect(outputs_collections, entered, outputs)
 
 
-def _collections(given: Any, variable: str) -> list:
-    """The names of collections for a variable, from one name, a list, or a dict of these."""
-    if isinstance(given, dict):
-        given = given.get(variable)
-    return [given] if isinstance(given, str) else list(given or ())
+linear = functools.partial(fully_connected, activation_fn=None)
+relu_layer = functools.partial(fully_connected, activation_fn=relu)
+relu6_layer = functools.partial(fully_connected, activation_fn=relu6)

@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import add_to_collection, get_collection, name_scope
+from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.reductions import reduce_sum
@@ -61,3 +62,39 @@ def l1_l2_regularizer(scale_l1: float = 1.0, scale_l2: float = 1.0,
         return raw_ops.AddN(losses) if losses else None
 
     return regularize
+
+
+def sum_regularizer(regularizer_list: list, scope: str | None = None) -> Callable | None:
+    """Return a function of weights: the sum of the regularizers that are not None; None if all are.
+    """
+    parts = [regularizer for regularizer in regularizer_list if regularizer is not None]
+    if not parts:
+        return None
+
+    def regularize(weights: Any) -> Tensor | None:
+        with name_scope(scope, "sum_regularizer", [weights]) as name:
+            losses = [x for x in (part(weights) for part in parts) if x is not None]
+            return raw_ops.AddN(losses, name=name) if losses else None
+
+    return regularize
+
+
+def apply_regularization(regularizer: Callable, weights_list: list | None = None) -> Tensor:
+    """Return the sum of what a regularizer gives for weights (the collection WEIGHTS if None).
+
+    The sum joins the regularization losses. Raises ``ValueError`` without weights, or for a
+    regularizer that gives no scalar.
+    """
+    weights_list = weights_list or get_collection(GraphKeys.WEIGHTS)
+    if not weights_list:
+        raise ValueError("No weights to regularize.")
+    with name_scope("get_regularization_penalty", values=weights_list) as scope:
+        penalties = [p for p in (regularizer(w) for w in weights_list) if p is not None]
+        penalties = [convert_to_tensor(p) for p in penalties] or [convert_to_tensor(0.0)]
+        for penalty in penalties:
+            if penalty.get_shape().ndims != 0:
+                raise ValueError("regularizer must return a scalar Tensor instead of a Tensor with "
+                                 f"rank {penalty.get_shape().ndims}.")
+        total = raw_ops.AddN(penalties, name=scope)
+        add_to_collection(GraphKeys.REGULARIZATION_LOSSES, total)
+        return total

@@ -1,0 +1,45 @@
+"""``hpcflow.contrib.framework``: argument scopes, variables of models, global steps, checkpoints.
+"""
+
+from hpcflow.contrib.framework.arg_scopes import (
+    add_arg_scope,
+    arg_scope,
+    arg_scope_func_key,
+    arg_scoped_arguments,
+    current_arg_scope,
+    has_arg_scope,
+)
+from hpcflow.contrib.framework.restoring import (
+    assign_from_checkpoint,
+    assign_from_checkpoint_fn,
+    assign_from_values,
+    assign_from_values_fn,
+    list_variables,
+    load_checkpoint,
+    load_variable,
+)
+from hpcflow.contrib.framework.variables import (
+    add_model_variable,
+    filter_variables,
+    get_local_variables,
+    get_model_variables,
+    get_trainable_variables,
+    get_unique_variable,
+    get_variable_full_name,
+    get_variables,
+    get_variables_by_name,
+    get_variables_by_suffix,
+    get_variables_to_restore,
+    local_variable,
+    model_variable,
+    variable,
+)
+from hpcflow.framework import nest
+from hpcflow.graph.legacy import is_tensor
+from hpcflow.ops.checks import assert_same_float_dtype, assert_scalar
+from hpcflow.optimizers.global_step import (
+    assert_global_step,
+    create_global_step,
+    get_global_step,
+    get_or_create_global_step,
+)

@@ -1,0 +1,107 @@
+"""Variables set from checkpoints and from values at the start of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.contrib.framework.variables import get_variable_full_name
+from hpcflow.ops.constants import placeholder
+from hpcflow.ops.grouping import group
+from hpcflow.train.checkpoint_reader import NewCheckpointReader
+from hpcflow.train.checkpoint_state import latest_checkpoint
+from hpcflow.train.saver import Saver
+
+
+def load_checkpoint(filepattern: str) -> Any:
+    """Return a reader of a checkpoint, or of the latest one in a directory."""
+    return NewCheckpointReader(latest_checkpoint(filepattern) or filepattern)
+
+
+def load_variable(checkpoint_dir: str, name: str) -> np.ndarray:
+    """Return the value of one variable of a checkpoint."""
+    return load_checkpoint(checkpoint_dir).get_tensor(name.removesuffix(":0"))
+
+
+def list_variables(checkpoint_dir: str) -> list[tuple[str, list[int]]]:
+    """Return name and shape of every variable of a checkpoint, sorted by name."""
+    return sorted(load_checkpoint(checkpoint_dir).get_variable_to_shape_map().items())
+
+
+def assign_from_values(var_names_to_values: dict) -> tuple[Any, dict]:
+    """Return an operation that sets variables, and what to feed it.
+
+    `var_names_to_values`: full name of a variable -> its value.
+    """
+    from hpcflow.contrib.framework.variables import get_unique_variable
+
+    return _assignment([(get_unique_variable(name), np.asarray(value))
+                        for name, value in var_names_to_values.items()])
+
+
+def assign_from_values_fn(var_names_to_values: dict) -> Callable:
+    """Return a function of a session that sets variables, as an ``init_fn``."""
+    return _caller(*assign_from_values(var_names_to_values))
+
+
+def assign_from_checkpoint(model_path: str, var_list: Any,
+                           ignore_missing_vars: bool = False) -> tuple[Any, dict]:
+    """Return an operation that sets variables from a checkpoint, and what to feed it.
+
+    Args:
+        model_path: name of the checkpoint.
+        var_list: variables, or name in the checkpoint -> variable.
+        ignore_missing_vars: leave those that the checkpoint does not have, instead of an error.
+
+    Raises ``ValueError`` if a variable is missing or of another shape.
+    """
+    reader = NewCheckpointReader(model_path)
+    pairs = []
+    for name, var in _by_name(var_list).items():
+        if not reader.has_tensor(name):
+            if ignore_missing_vars:
+                continue
+            raise ValueError(f"Checkpoint is missing variable [{name}]")
+        value = reader.get_tensor(name)
+        if not var.get_shape().is_compatible_with(value.shape):
+            raise ValueError(f"Total size of new array must be unchanged for {name} "
+                             f"lh_shape: [{value.shape}], rh_shape: [{var.get_shape()}]")
+        pairs.append((var, value))
+    return _assignment(pairs)
+
+
+def assign_from_checkpoint_fn(model_path: str, var_list: Any, ignore_missing_vars: bool = False,
+                              reshape_variables: bool = False) -> Callable | None:
+    """Return a function of a session that restores variables; None if nothing is to restore.
+
+    `reshape_variables`: restore values of another shape with as many elements.
+    """
+    variables = _by_name(var_list)
+    if ignore_missing_vars:
+        reader = NewCheckpointReader(model_path)
+        variables = {n: v for n, v in variables.items() if reader.has_tensor(n)}
+        if not variables:
+            return None
+    saver = Saver(variables, reshape=reshape_variables)
+    return lambda session: saver.restore(session, model_path)
+
+
+def _by_name(var_list: Any) -> dict:
+    if isinstance(var_list, dict):
+        return var_list
+    return {get_variable_full_name(v): v for v in var_list}
+
+
+def _assignment(pairs: list) -> tuple[Any, dict]:
+    feeds, assigns = {}, []
+    for var, value in pairs:
+        fed = placeholder(var.dtype.base_dtype, value.shape)
+        assigns.append(var.assign(fed))
+        feeds[fed] = value
+    return group(*assigns), feeds
+
+
+def _caller(op: Any, feeds: dict) -> Callable:
+    return lambda session: session.run(op, feeds)

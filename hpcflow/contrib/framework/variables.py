@@ -1,0 +1,143 @@
+"""Variables of models: made with their collections and devices, and found again by scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.contrib.framework.arg_scopes import add_arg_scope
+from hpcflow.graph.graph import add_to_collection, device, get_collection
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.ops.variable_scope import VariableScope, get_variable
+from hpcflow.ops.variables import Variable
+
+
+@add_arg_scope
+def variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None,
+             regularizer: Callable | None = None, trainable: bool = True, collections: Any = None,
+             caching_device: Any = None, device: Any = None, partitioner: Callable | None = None,
+             custom_getter: Callable | None = None, use_resource: bool | None = None) -> Any:
+    """Return the variable `name` of the variable scope, as ``get_variable``, on a `device`.
+
+    `collections` are those it joins, the global variables if None; `device` is a device string
+    or function.
+    """
+    names = list(collections if collections is not None else [GraphKeys.GLOBAL_VARIABLES])
+    with _on(device):
+        return get_variable(name, shape, dtype, initializer, regularizer, trainable,
+                            list(dict.fromkeys(names)), caching_device, partitioner,
+                            use_resource=use_resource, custom_getter=custom_getter)
+
+
+def _on(where: Any) -> Any:
+    return device(where or "")
+
+
+@add_arg_scope
+def model_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None,
+                   regularizer: Callable | None = None, trainable: bool = True,
+                   collections: Any = None, caching_device: Any = None, device: Any = None,
+                   partitioner: Callable | None = None, custom_getter: Callable | None = None,
+                   use_resource: bool | None = None) -> Any:
+    """Return a :func:`variable` that also is one of the model variables."""
+    names = [*(collections or ()), GraphKeys.GLOBAL_VARIABLES, GraphKeys.MODEL_VARIABLES]
+    return variable(name, shape, dtype, initializer, regularizer, trainable, names,
+                    caching_device, device, partitioner, custom_getter, use_resource)
+
+
+def local_variable(initial_value: Any, validate_shape: bool = True,
+                   name: str | None = None) -> Variable:
+    """Return a new variable that is not trained and not saved."""
+    return Variable(initial_value, trainable=False, collections=[GraphKeys.LOCAL_VARIABLES],
+                    validate_shape=validate_shape, name=name)
+
+
+def add_model_variable(var: Any) -> None:
+    """Add `var` to the model variables."""
+    if var not in get_collection(GraphKeys.MODEL_VARIABLES):
+        add_to_collection(GraphKeys.MODEL_VARIABLES, var)
+
+
+def get_variables(scope: Any = None, suffix: str | None = None,
+                  collection: str = GraphKeys.GLOBAL_VARIABLES) -> list:
+    """Return the variables of a collection whose names begin with `scope` and end in `suffix`.
+
+    `scope`: a variable scope, or a regular expression for the beginning of names.
+    """
+    if isinstance(scope, VariableScope):
+        scope = scope.name
+    if suffix is not None:
+        scope = (scope or "") + ".*" + (suffix if ":" in suffix else suffix + ":")
+    return get_collection(collection, scope)
+
+
+def get_model_variables(scope: Any = None, suffix: str | None = None) -> list:
+    """:func:`get_variables` of the model variables."""
+    return get_variables(scope, suffix, GraphKeys.MODEL_VARIABLES)
+
+
+def get_local_variables(scope: Any = None, suffix: str | None = None) -> list:
+    """:func:`get_variables` of the local variables."""
+    return get_variables(scope, suffix, GraphKeys.LOCAL_VARIABLES)
+
+
+def get_trainable_variables(scope: Any = None, suffix: str | None = None) -> list:
+    """:func:`get_variables` of the trainable variables."""
+    return get_variables(scope, suffix, GraphKeys.TRAINABLE_VARIABLES)
+
+
+def get_variables_by_name(given_name: str, scope: Any = None) -> list:
+    """Return the variables with the last name `given_name`."""
+    return get_variables(scope, rf"/{given_name}:|^{given_name}:")
+
+
+def get_variables_by_suffix(suffix: str, scope: Any = None) -> list:
+    """Return the variables whose names end in `suffix`."""
+    return get_variables(scope, suffix)
+
+
+def get_unique_variable(var_op_name: str) -> Any:
+    """Return the variable of that full name; ``ValueError`` unless there is exactly one."""
+    found = [v for v in get_variables(var_op_name) if v.op.name == var_op_name]
+    if len(found) != 1:
+        raise ValueError(f"Variable {var_op_name} does not uniquely identify a variable: "
+                         f"{len(found)} have this name")
+    return found[0]
+
+
+def filter_variables(var_list: list, include_patterns: list[str] | None = None,
+                     exclude_patterns: list[str] | None = None, reg_search: bool = True) -> list:
+    """Return the variables whose names match one of the patterns to include, and none to exclude.
+
+    With `reg_search` a pattern may match anywhere in a name, else at its beginning.
+    """
+    import re
+
+    match = re.search if reg_search else re.match
+
+    def matches(patterns: list[str], var: Any) -> bool:
+        return any(match(p, var.op.name) for p in patterns)
+
+    chosen = [v for v in var_list if not include_patterns or matches(include_patterns, v)]
+    return [v for v in chosen if not exclude_patterns or not matches(exclude_patterns, v)]
+
+
+def get_variables_to_restore(include: list[str] | None = None,
+                             exclude: list[str] | None = None) -> list:
+    """Return the variables in the scopes to include (all if None), but in none to exclude."""
+    found = get_variables() if include is None else [
+        v for scope in _scopes(include, "include") for v in get_variables(scope)]
+    dropped = {v for scope in _scopes(exclude or [], "exclude") for v in get_variables(scope)}
+    return [v for v in found if v not in dropped]
+
+
+def _scopes(given: Any, what: str) -> list:
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(f"{what} is not a list but is {given!r}")
+    return list(given)
+
+
+def get_variable_full_name(var: Any) -> str:
+    """Return the name of a variable, or of the whole that a slice belongs to."""
+    info = getattr(var, "_save_slice_info", None)
+    return info.full_name if info else var.op.name

@@ -1,0 +1,122 @@
+"""What the layers share: their variables, biases, normalizers, activations and collections."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from hpcflow.contrib.framework.variables import model_variable
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import add_to_collection, get_collection, get_collection_ref
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Tensor
+from hpcflow.layers.building import OpenScope
+from hpcflow.nn.activations import bias_add
+from hpcflow.ops.variable_scope import VariableScope, get_variable_scope, pure_variable_scope
+
+
+def layer_variable(name: str, shape: Any, dtype: Any, initializer: Any, regularizer: Any,
+                   collections: Any, trainable: bool = True) -> Tensor:
+    """The value of a model variable of a layer.
+
+    `collections`: names for all variables, or a dict of such by the variable's name.
+    """
+    return convert_to_tensor(model_variable(
+        name, shape, dtype, initializer, regularizer, trainable, names_of(collections, name)))
+
+
+def names_of(given: Any, variable: str) -> list:
+    """The names of collections for a variable, from one name, a list, or a dict of these."""
+    if isinstance(given, dict):
+        given = given.get(variable)
+    return [given] if isinstance(given, str) else list(given or ())
+
+
+def bias_normalize_activate(
+        outputs: Tensor, activation_fn: Callable | None, normalizer_fn: Callable | None,
+        normalizer_params: dict | None, biases_initializer: Any, biases_regularizer: Any,
+        collections: Any, trainable: bool, data_format: str = "NHWC") -> Tensor:
+    """`outputs` normalized, or with biases along the channels, then activated."""
+    if normalizer_fn is not None:
+        outputs = normalizer_fn(outputs, **(normalizer_params or {}))
+    elif biases_initializer is not None:
+        channels = outputs.shape.as_list()[1 if data_format.startswith("NC") else -1]
+        biases = layer_variable("biases", [channels], outputs.dtype.base_dtype,
+                                biases_initializer, biases_regularizer, collections, trainable)
+        outputs = bias_add(outputs, biases, "NCHW" if data_format.startswith("NC") else "NHWC")
+    return outputs if activation_fn is None else activation_fn(outputs)
+
+
+# ---------------------------------------------------------------- outputs and their names
+
+
+def collect_named_outputs(collections: Any, alias: str, outputs: Tensor) -> Tensor:
+    """Add `outputs` to collections, in which it is known as `alias`; returns it."""
+    if collections:
+        append_tensor_alias(outputs, alias)
+        for name in names_of(collections, ""):
+            add_to_collection(name, outputs)
+    return outputs
+
+
+def collect(collections: Any, scope: VariableScope | str, outputs: Tensor) -> Tensor:
+    """:func:`collect_named_outputs`, named as the scope of the layer."""
+    name = scope if isinstance(scope, str) else scope.original_name_scope
+    return collect_named_outputs(collections, name.rstrip("/"), outputs)
+
+
+def append_tensor_alias(tensor: Tensor, alias: str) -> Tensor:
+    """Give `tensor` one more name; returns it."""
+    tensor.aliases = [*getattr(tensor, "aliases", ()), alias.rstrip("/")]  # type: ignore
+    return tensor
+
+
+def get_tensor_aliases(tensor: Tensor) -> list[str]:
+    """Return the names that `tensor` was collected by, or else the name of its operation."""
+    return getattr(tensor, "aliases", None) or [tensor.name.removesuffix(":0")]
+
+
+def gather_tensors_aliases(tensors: list[Tensor]) -> list[str]:
+    """Return the names of all `tensors`."""
+    return [alias for tensor in tensors for alias in get_tensor_aliases(tensor)]
+
+
+def convert_collection_to_dict(collection: str, clear_collection: bool = False) -> dict:
+    """Return the tensors of a collection by their names, in order; and empty it, if asked to."""
+    found = {alias: tensor for tensor in get_collection(collection)
+             for alias in get_tensor_aliases(tensor)}
+    if clear_collection:
+        get_collection_ref(collection).clear()
+    return found
+
+
+# ---------------------------------------------------------------- the layers of hpcflow.layers
+
+_OLDER_NAMES = {"kernel": "weights", "bias": "biases", "depthwise_kernel": "depthwise_weights",
+                "pointwise_kernel": "pointwise_weights"}
+
+
+@contextmanager
+def older_variables(collections: Any) -> Iterator[OpenScope]:
+    """Context manager in which ``hpcflow.layers`` make the variables of these layers.
+
+    They are model variables, in `collections` too, and named ``weights`` and ``biases``. Yields the
+    name to give to the layer, whose scope is open already.
+    """
+    def named(getter: Callable, name: str, *args: Any, **kwargs: Any) -> Any:
+        scope, slash, last = name.rpartition("/")
+        last = _OLDER_NAMES.get(last, last)
+        kwargs["collections"] = [*names_of(collections, last), GraphKeys.GLOBAL_VARIABLES,
+                                 GraphKeys.MODEL_VARIABLES]
+        return getter(scope + slash + last, *args, **kwargs)
+
+    with pure_variable_scope(get_variable_scope(), custom_getter=named) as scope:
+        yield OpenScope(scope.original_name_scope)
+
+
+def format_of_layers(data_format: str | None) -> str:
+    """``channels_first`` for formats such as NCHW; ``ValueError`` for an unknown one."""
+    if data_format not in (None, "NHWC", "NCHW", "NWC", "NCW", "NDHWC", "NCDHW"):
+        raise ValueError("data_format has to be either NCHW or NHWC.")
+    return "channels_first" if (data_format or "").startswith("NC") else "channels_last"

@@ -1,0 +1,162 @@
+"""Convolution layers in their older form: ``weights`` and ``biases``, with normalizers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow import layers
+from hpcflow.contrib.framework.arg_scopes import add_arg_scope
+from hpcflow.contrib.layers.building import (
+    bias_normalize_activate,
+    collect,
+    format_of_layers,
+    layer_variable,
+    older_variables,
+)
+from hpcflow.contrib.layers.initializers import xavier_initializer
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.layers.building import known_size, numbers
+from hpcflow.nn.activations import relu
+from hpcflow.nn.convolution import depthwise_conv2d
+from hpcflow.ops.initializers import Zeros
+from hpcflow.ops.variable_scope import variable_scope
+
+_XAVIER, _ZEROS = xavier_initializer(), Zeros()
+
+
+@add_arg_scope
+def convolution(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1,
+                padding: str = "SAME", data_format: str | None = None, rate: Any = 1,
+                activation_fn: Callable | None = relu, normalizer_fn: Callable | None = None,
+                normalizer_params: dict | None = None, weights_initializer: Any = _XAVIER,
+                weights_regularizer: Callable | None = None, biases_initializer: Any = _ZEROS,
+                biases_regularizer: Callable | None = None, reuse: bool | None = None,
+                variables_collections: Any = None, outputs_collections: Any = None,
+                trainable: bool = True, scope: Any = None) -> Tensor:
+    """Return activation_fn(inputs * weights + biases) over 1, 2 or 3 dimensions of space.
+
+    Args:
+        inputs: ``[batch, *space, channels]``, or channels first for a format such as ``NCHW``.
+        num_outputs: channels of the result.
+        kernel_size, stride, rate: numbers for all dimensions of space, or one each; `rate` is the
+            distance between the elements of the window.
+        padding: ``"SAME"`` or ``"VALID"``.
+        data_format: ``"NHWC"`` (None) or ``"NCHW"``, or the like for other ranks.
+        activation_fn: a function of tensors, or None.
+        normalizer_fn: called instead of adding biases, with `normalizer_params`.
+        weights_initializer, weights_regularizer: of ``weights``.
+        biases_initializer, biases_regularizer: of ``biases``; no initializer, no biases.
+        reuse: whether variables are those of an earlier layer in `scope`.
+        variables_collections: names of collections for the variables, or a dict of such lists by
+            variable.
+        outputs_collections: names of collections for the result.
+        trainable: whether optimizers change the variables.
+        scope: variable scope; "Conv" made unique if None.
+    """
+    inputs = convert_to_tensor(inputs)
+    rank = len(inputs._dims or ()) - 2
+    if rank not in _CONVOLUTIONS:
+        raise ValueError(f"Convolution not supported for input with rank {rank + 2}")
+    with variable_scope(scope, "Conv", [inputs], reuse=reuse) as entered:
+        with older_variables(variables_collections) as name:
+            outputs = _CONVOLUTIONS[rank](
+                inputs, num_outputs, kernel_size, stride, padding, format_of_layers(data_format),
+                rate, None, False, kernel_initializer=weights_initializer,
+                kernel_regularizer=weights_regularizer, trainable=trainable, name=name)
+        outputs = bias_normalize_activate(
+            outputs, activation_fn, normalizer_fn, normalizer_params, biases_initializer,
+            biases_regularizer, variables_collections, trainable, data_format or "NHWC")
+        return collect(outputs_collections, entered, outputs)
+
+
+_CONVOLUTIONS: dict[int, Any] = {1: layers.conv1d, 2: layers.conv2d, 3: layers.conv3d}
+convolution2d = conv2d = convolution3d = conv3d = convolution
+
+
+@add_arg_scope
+def separable_convolution2d(
+        inputs: Any, num_outputs: int | None, kernel_size: Any, depth_multiplier: int = 1,
+        stride: Any = 1, padding: str = "SAME", rate: Any = 1,
+        activation_fn: Callable | None = relu, normalizer_fn: Callable | None = None,
+        normalizer_params: dict | None = None, weights_initializer: Any = _XAVIER,
+        weights_regularizer: Callable | None = None, biases_initializer: Any = _ZEROS,
+        biases_regularizer: Callable | None = None, reuse: bool | None = None,
+        variables_collections: Any = None, outputs_collections: Any = None,
+        trainable: bool = True, scope: Any = None) -> Tensor:
+    """Return a convolution of each channel by itself, followed by one that mixes them.
+
+    Without `num_outputs` the second is left out. The variables are ``depthwise_weights``,
+    ``pointwise_weights`` and ``biases``; arguments otherwise as of :func:`convolution`.
+    """
+    inputs = convert_to_tensor(inputs)
+    with variable_scope(scope, "SeparableConv2d", [inputs], reuse=reuse) as entered:
+        if num_outputs is None:
+            channels = known_size(inputs, -1, "separable_conv2d", 4)
+            weights = layer_variable(
+                "depthwise_weights", [*numbers(kernel_size, 2, "kernel_size"), channels,
+                                      depth_multiplier], inputs.dtype.base_dtype,
+                weights_initializer, weights_regularizer, variables_collections, trainable)
+            outputs = depthwise_conv2d(inputs, weights, [1, *numbers(stride, 2, "stride"), 1],
+                                       padding, numbers(rate, 2, "rate"))
+        else:
+            with older_variables(variables_collections) as name:
+                outputs = layers.separable_conv2d(
+                    inputs, num_outputs, kernel_size, stride, padding, dilation_rate=rate,
+                    depth_multiplier=depth_multiplier, use_bias=False,
+                    depthwise_initializer=weights_initializer,
+                    pointwise_initializer=weights_initializer,
+                    depthwise_regularizer=weights_regularizer,
+                    pointwise_regularizer=weights_regularizer, trainable=trainable, name=name)
+        outputs = bias_normalize_activate(
+            outputs, activation_fn, normalizer_fn, normalizer_params, biases_initializer,
+            biases_regularizer, variables_collections, trainable)
+        return collect(outputs_collections, entered, outputs)
+
+
+separable_conv2d = separable_convolution2d
+
+
+@add_arg_scope
+def convolution2d_transpose(
+        inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1, padding: str = "SAME",
+        data_format: str = "NHWC", activation_fn: Callable | None = relu,
+        normalizer_fn: Callable | None = None, normalizer_params: dict | None = None,
+        weights_initializer: Any = _XAVIER, weights_regularizer: Callable | None = None,
+        biases_initializer: Any = _ZEROS, biases_regularizer: Callable | None = None,
+        reuse: bool | None = None, variables_collections: Any = None,
+        outputs_collections: Any = None, trainable: bool = True, scope: Any = None) -> Tensor:
+    """Return the transpose of a convolution: images that are larger by the strides.
+
+    Arguments as of :func:`convolution`; the scope is "Conv2d_transpose".
+    """
+    inputs = convert_to_tensor(inputs)
+    with variable_scope(scope, "Conv2d_transpose", [inputs], reuse=reuse) as entered:
+        with older_variables(variables_collections) as name:
+            outputs = layers.conv2d_transpose(
+                inputs, num_outputs, kernel_size, stride, padding, format_of_layers(data_format),
+                None, False, kernel_initializer=weights_initializer,
+                kernel_regularizer=weights_regularizer, trainable=trainable, name=name)
+        outputs = bias_normalize_activate(
+            outputs, activation_fn, normalizer_fn, normalizer_params, biases_initializer,
+            biases_regularizer, variables_collections, trainable, data_format)
+        return collect(outputs_collections, entered, outputs)
+
+
+conv2d_transpose = convolution2d_transpose
+
+
+@add_arg_scope
+def bias_add(inputs: Any, activation_fn: Callable | None = None, initializer: Any = _ZEROS,
+             regularizer: Callable | None = None, reuse: bool | None = None,
+             variables_collections: Any = None, outputs_collections: Any = None,
+             trainable: bool = True, data_format: str = "NHWC", scope: Any = None) -> Tensor:
+    """Return `inputs` with one bias for each channel; the scope is "BiasAdd"."""
+    inputs = convert_to_tensor(inputs)
+    format_of_layers(data_format)
+    with variable_scope(scope, "BiasAdd", [inputs], reuse=reuse) as entered:
+        outputs = bias_normalize_activate(
+            inputs, activation_fn, None, None, initializer, regularizer, variables_collections,
+            trainable, data_format)
+        return collect(outputs_collections, entered, outputs)

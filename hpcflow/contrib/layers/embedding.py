@@ -1,0 +1,84 @@
+"""Embeddings: of sequences of ids, and of sparse ids with empty rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow import nn
+from hpcflow.contrib.framework.variables import model_variable
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.sparse_tensor import SparseTensor
+from hpcflow.ops.indexing import where
+from hpcflow.ops.shape_ops import reshape
+from hpcflow.ops.sparse_changes import sparse_fill_empty_rows, sparse_retain
+from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.variables import Variable
+
+
+def embed_sequence(ids: Any, vocab_size: int | None = None, embed_dim: int | None = None,
+                   unique: bool = False, initializer: Any = None,
+                   regularizer: Callable | None = None, trainable: bool = True, scope: Any = None,
+                   reuse: bool | None = None) -> Tensor:
+    """Return the embeddings ``[batch, length, embed_dim]`` of ids ``[batch, length]``.
+
+    The variable is ``embeddings`` ``[vocab_size, embed_dim]`` in the scope "EmbedSequence"; with
+    `reuse` both numbers may be left out. `unique` is accepted: equal ids are gathered together
+    in any case. Raises ``ValueError`` for a missing number.
+    """
+    if not (reuse or (vocab_size and embed_dim)):
+        raise ValueError("Must specify vocab size and embedding dimension when not reusing. Got "
+                         f"vocab_size={vocab_size} and embed_dim={embed_dim}")
+    with variable_scope(scope, "EmbedSequence", [ids], reuse=reuse):
+        shape = None if vocab_size is None or embed_dim is None else [vocab_size, embed_dim]
+        embeddings = model_variable("embeddings", shape, initializer=initializer,
+                                    regularizer=regularizer, trainable=trainable)
+        return nn.embedding_lookup(embeddings, ids)
+
+
+def safe_embedding_lookup_sparse(embedding_weights: Any, sparse_ids: SparseTensor,
+                                 sparse_weights: SparseTensor | None = None,
+                                 combiner: str | None = None, default_id: int | None = None,
+                                 name: str | None = None, partition_strategy: str = "div",
+                                 max_norm: float | None = None) -> Tensor:
+    """Return combined embeddings of each row of ids, where rows may be empty.
+
+    Ids below 0, and ids with weights that are not positive, are left out. A row without ids has
+    the embedding of `default_id`, or zeros if None. Arguments otherwise as of
+    ``nn.embedding_lookup_sparse``, whose default combiner is "mean" here.
+    """
+    parts = embedding_weights
+    if isinstance(parts, Variable) or not isinstance(parts, (list, tuple)):
+        parts = list(parts) if hasattr(parts, "_get_variable_list") else [parts]
+    if not parts:
+        raise ValueError(f"Missing embedding_weights {embedding_weights}.")
+    with name_scope(name, "embedding_lookup", [*parts, sparse_ids, sparse_weights]):
+        ids, weights = _without_invalid(sparse_ids, sparse_weights)
+        ids, is_empty = sparse_fill_empty_rows(ids, default_id or 0)
+        if weights is not None:
+            weights, _ = sparse_fill_empty_rows(weights, 1.0)
+        found = nn.embedding_lookup_sparse(parts, ids, weights, partition_strategy,
+                                           combiner=combiner or "mean", max_norm=max_norm)
+        if default_id is None:
+            width = raw_ops.Shape(found)
+            mask = raw_ops.Tile(reshape(is_empty, [-1, 1]), raw_ops.Pack(
+                [np.int32(1), raw_ops.StridedSlice(width, [1], [2], [1], shrink_axis_mask=1)]))
+            found = where(mask, raw_ops.ZerosLike(found), found)
+        found.set_shape([None, found.get_shape()[-1]])
+        return found
+
+
+def _without_invalid(ids: SparseTensor, weights: SparseTensor | None) -> tuple:
+    """Ids that are not negative and have positive weights, with these weights."""
+    valid = raw_ops.GreaterEqual(ids.values, convert_to_tensor(0, ids.values.dtype.base_dtype))
+    if weights is None:
+        return sparse_retain(ids, valid), None
+    positive = raw_ops.Greater(weights.values,
+                               convert_to_tensor(0, weights.values.dtype.base_dtype))
+    valid = raw_ops.LogicalAnd(valid, positive)
+    return sparse_retain(ids, valid), sparse_retain(weights, valid)

@@ -1,0 +1,136 @@
+"""Normalization layers in their older form: of batches, of layers, to unit length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow import layers
+from hpcflow.contrib.framework.arg_scopes import add_arg_scope
+from hpcflow.contrib.layers.building import (
+    collect,
+    format_of_layers,
+    layer_variable,
+    names_of,
+    older_variables,
+)
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import (
+    add_to_collection,
+    control_dependencies,
+    get_collection_ref,
+    name_scope,
+)
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.nn import normalization
+from hpcflow.ops.initializers import Ones, Zeros
+from hpcflow.ops.reductions import reduce_sum
+from hpcflow.ops.variable_scope import variable_scope
+
+
+@add_arg_scope
+def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bool = False,
+               epsilon: float = 0.001, activation_fn: Callable | None = None,
+               param_initializers: dict | None = None, param_regularizers: dict | None = None,
+               updates_collections: Any = GraphKeys.UPDATE_OPS, is_training: Any = True,
+               reuse: bool | None = None, variables_collections: Any = None,
+               outputs_collections: Any = None, trainable: bool = True, batch_weights: Any = None,
+               fused: bool | None = None, data_format: str = "NHWC",
+               zero_debias_moving_mean: bool = False, scope: Any = None,
+               renorm: bool = False) -> Tensor:
+    """Return gamma (inputs - mean) / √(variance + epsilon) + beta (arXiv:1502.03167).
+
+    Args:
+        inputs: any shape of known rank, the size of the channels known.
+        decay: of the moving statistics.
+        center, scale: whether there is a beta, and a gamma.
+        epsilon: added to the variance.
+        activation_fn: a function of the result, or None.
+        param_initializers: of ``beta``, ``gamma``, ``moving_mean``, ``moving_variance``.
+        param_regularizers: of ``beta`` and ``gamma``.
+        updates_collections: names of collections for the updates of the moving statistics; None to
+            run them whenever the result is computed.
+        is_training: a bool or a scalar bool tensor.
+        fused: accepted; one kernel serves both.
+        data_format: ``"NHWC"`` or ``"NCHW"``.
+        scope: variable scope; "BatchNorm" made unique if None.
+
+    The other arguments are those of ``convolution``. Raises ``ValueError`` for `batch_weights`,
+    `zero_debias_moving_mean` and `renorm`, which are not supported.
+    """
+    if batch_weights is not None or zero_debias_moving_mean or renorm:
+        raise ValueError("batch_norm: batch_weights, zero_debias_moving_mean and renorm are not "
+                         "supported")
+    inputs = convert_to_tensor(inputs)
+    axis = 1 if format_of_layers(data_format) == "channels_first" else -1
+    initial, regular = param_initializers or {}, param_regularizers or {}
+    kept = get_collection_ref(GraphKeys.UPDATE_OPS)
+    before = len(kept)
+    with variable_scope(scope, "BatchNorm", [inputs], reuse=reuse) as entered:
+        with older_variables(variables_collections) as name:
+            outputs = layers.batch_normalization(
+                inputs, axis, decay, epsilon, center, scale, initial.get("beta", Zeros()),
+                initial.get("gamma", Ones()), initial.get("moving_mean", Zeros()),
+                initial.get("moving_variance", Ones()), regular.get("beta"), regular.get("gamma"),
+                is_training, trainable, name)
+        updates = kept[before:]
+        del kept[before:]
+        for collection in names_of(updates_collections, ""):
+            for update in updates:
+                add_to_collection(collection, update)
+        if updates_collections is None and updates:
+            with control_dependencies(updates):
+                outputs = raw_ops.Identity(outputs)
+        outputs = outputs if activation_fn is None else activation_fn(outputs)
+        return collect(outputs_collections, entered, outputs)
+
+
+@add_arg_scope
+def layer_norm(inputs: Any, center: bool = True, scale: bool = True,
+               activation_fn: Callable | None = None, reuse: bool | None = None,
+               variables_collections: Any = None, outputs_collections: Any = None,
+               trainable: bool = True, begin_norm_axis: int = 1, begin_params_axis: int = -1,
+               scope: Any = None) -> Tensor:
+    """Return `inputs` normalized over all but the first dimensions (arXiv:1607.06450).
+
+    Mean and variance are over the dimensions from `begin_norm_axis` on; ``beta`` and ``gamma`` have
+    the dimensions from `begin_params_axis` on. The scope is "LayerNorm".
+    """
+    inputs = convert_to_tensor(inputs)
+    dims = inputs._dims
+    if dims is None:
+        raise ValueError("layer_norm: the inputs have an undefined rank")
+    first = begin_norm_axis % len(dims)
+    shape = list(dims[begin_params_axis % len(dims):])
+    if None in shape or first >= len(dims):
+        raise ValueError(f"layer_norm: shape {inputs.shape} is not known from dimension "
+                         f"{begin_params_axis} on")
+    with variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as entered:
+        def parameter(name: str, initializer: Any) -> Tensor:
+            return layer_variable(name, shape, inputs.dtype.base_dtype, initializer, None,
+                                  variables_collections, trainable)
+
+        beta = parameter("beta", Zeros()) if center else None
+        gamma = parameter("gamma", Ones()) if scale else None
+        mean, variance = normalization.moments(inputs, list(range(first, len(dims))),
+                                               keep_dims=True)
+        outputs = normalization.batch_normalization(inputs, mean, variance, beta, gamma, 1e-12)
+        outputs.set_shape(inputs.shape)
+        outputs = outputs if activation_fn is None else activation_fn(outputs)
+        return collect(outputs_collections, entered, outputs)
+
+
+@add_arg_scope
+def unit_norm(inputs: Any, dim: int, epsilon: float = 1e-7, scope: Any = None) -> Tensor:
+    """Return `inputs` divided by their length along the dimension `dim`."""
+    with name_scope(scope, "UnitNorm", [inputs]):
+        inputs = convert_to_tensor(inputs)
+        if inputs._dims is None or dim < 0 or dim >= len(inputs._dims):
+            raise ValueError(f"dim must be in [0, rank), got {dim} for shape {inputs.shape}")
+        squares = reduce_sum(raw_ops.Square(inputs), dim, True)
+        small = np.array(epsilon, inputs.dtype.base_dtype.np)
+        return raw_ops.RealDiv(inputs, raw_ops.Sqrt(raw_ops.Add(squares, small)))

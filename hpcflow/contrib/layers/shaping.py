@@ -1,0 +1,120 @@
+"""Layers without variables, and layers repeated or stacked."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes, layers, nn
+from hpcflow.contrib.framework.arg_scopes import add_arg_scope
+from hpcflow.contrib.layers.building import collect_named_outputs
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.indexing import one_hot
+from hpcflow.ops.variable_scope import variable_scope
+
+
+@add_arg_scope
+def dropout(inputs: Any, keep_prob: Any = 0.5, noise_shape: Any = None, is_training: Any = True,
+            outputs_collections: Any = None, scope: Any = None,
+            seed: int | None = None) -> Tensor:
+    """Return `inputs` with only a fraction `keep_prob` of the elements kept, while training.
+
+    The scope is "Dropout"; arguments otherwise as of ``layers.dropout``.
+    """
+    with name_scope(scope, "Dropout", [inputs]) as name:
+        outputs = layers.building.if_training(
+            is_training,
+            lambda: nn.dropout(inputs, keep_prob, noise_shape, seed),
+            lambda: raw_ops.Identity(convert_to_tensor(inputs)))
+        return collect_named_outputs(outputs_collections, name, outputs)
+
+
+@add_arg_scope
+def flatten(inputs: Any, outputs_collections: Any = None, scope: Any = None) -> Tensor:
+    """Return `inputs` with all dimensions but the first made one; the scope is "Flatten"."""
+    with name_scope(scope, "Flatten", [inputs]) as name:
+        inputs = convert_to_tensor(inputs)
+        if inputs._dims is None or len(inputs._dims) < 2:
+            raise ValueError("Inputs must have a least 2 dimensions.")
+        return collect_named_outputs(outputs_collections, name, layers.flatten(inputs))
+
+
+@add_arg_scope
+def one_hot_encoding(labels: Any, num_classes: int, on_value: float = 1.0,
+                     off_value: float = 0.0, outputs_collections: Any = None,
+                     scope: Any = None) -> Tensor:
+    """Return labels as rows with `on_value` at the label; the scope is "OneHotEncoding"."""
+    with name_scope(scope, "OneHotEncoding", [labels, num_classes]) as name:
+        labels = convert_to_tensor(labels)
+        if labels.dtype.base_dtype == dtypes.int32:
+            labels = raw_ops.Cast(labels, DstT=dtypes.int64)
+        outputs = one_hot(labels, num_classes, on_value, off_value)
+        return collect_named_outputs(outputs_collections, name, outputs)
+
+
+@add_arg_scope
+def softmax(logits: Any, scope: Any = None) -> Tensor:
+    """Return the softmax over the last of two or more dimensions; the scope is "softmax"."""
+    with name_scope(scope, "softmax", [logits]):
+        return nn.softmax(convert_to_tensor(logits))
+
+
+def repeat(inputs: Any, repetitions: int, layer: Callable, *args: Any, **kwargs: Any) -> Any:
+    """Return ``layer(layer(... layer(inputs, *args, **kwargs)))``, `repetitions` times.
+
+    The keyword `scope` is the scope around them ("Repeat"), and the beginning of theirs: "conv"
+    makes ``conv/conv_1`` and so on.
+    """
+    scope = kwargs.pop("scope", None)
+    with variable_scope(scope, "Repeat", [inputs]):
+        inner = scope or _function_name(layer, "repeat")
+        outputs = convert_to_tensor(inputs)
+        for i in range(repetitions):
+            outputs = layer(outputs, *args, **kwargs, scope=f"{inner}_{i + 1}")
+        return outputs
+
+
+def stack(inputs: Any, layer: Callable, stack_args: list, **kwargs: Any) -> Any:
+    """Return layers on top of each other, each with its own arguments.
+
+    `stack_args` holds what each takes besides its input: one argument, or a list of them. The
+    keyword `scope` is as of :func:`repeat`; "Stack" if None.
+    """
+    scope = kwargs.pop("scope", None)
+    if not isinstance(stack_args, (list, tuple)):
+        raise ValueError(f"stack_args need to be a list or tuple, got {stack_args!r}")
+    with variable_scope(scope, "Stack", [inputs]):
+        inner = scope or _function_name(layer, "stack")
+        outputs = convert_to_tensor(inputs)
+        for i, given in enumerate(stack_args):
+            given = given if isinstance(given, (list, tuple)) else [given]
+            outputs = layer(outputs, *given, **kwargs, scope=f"{inner}_{i + 1}")
+        return outputs
+
+
+def _function_name(layer: Callable, default: str) -> str:
+    while isinstance(layer, functools.partial):
+        layer = layer.func
+    return getattr(layer, "__name__", default)
+
+
+@add_arg_scope
+def maxout(inputs: Any, num_units: int, axis: int = -1, scope: Any = None) -> Tensor:
+    """Return the maxima over groups of channels, `num_units` of them (arXiv:1302.4389)."""
+    with name_scope(scope, "MaxOut", [inputs]):
+        inputs = convert_to_tensor(inputs)
+        dims: list = list(inputs._dims or ())
+        channels = dims[axis] if dims else None
+        if channels is None or channels % num_units:
+            raise ValueError(f"number of features({channels}) is not a multiple of num_units"
+                             f"({num_units})")
+        axis %= len(dims)
+        split = [-1 if d is None else d for d in dims]
+        split[axis:axis + 1] = [num_units, channels // num_units]
+        return raw_ops.Max(raw_ops.Reshape(inputs, np.array(split, np.int32)), axis + 1)

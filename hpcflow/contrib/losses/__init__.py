@@ -1,0 +1,91 @@
+"""``hpcflow.contrib.losses``: the losses with predictions before labels, as 1.x has them here."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import losses
+from hpcflow.contrib.framework.arg_scopes import add_arg_scope
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.losses import (
+    add_loss,
+    get_losses,
+    get_regularization_losses,
+    get_total_loss,
+)
+
+compute_weighted_loss = add_arg_scope(losses.compute_weighted_loss)
+
+
+@add_arg_scope
+def absolute_difference(predictions: Any, labels: Any = None, weights: Any = 1.0,
+                        scope: str | None = None) -> Tensor:
+    """As ``losses.absolute_difference``."""
+    return losses.absolute_difference(labels, predictions, weights, scope)
+
+
+@add_arg_scope
+def mean_squared_error(predictions: Any, labels: Any = None, weights: Any = 1.0,
+                       scope: str | None = None) -> Tensor:
+    """As ``losses.mean_squared_error``."""
+    return losses.mean_squared_error(labels, predictions, weights, scope)
+
+
+@add_arg_scope
+def mean_pairwise_squared_error(predictions: Any, labels: Any = None, weights: Any = 1.0,
+                                scope: str | None = None) -> Tensor:
+    """As ``losses.mean_pairwise_squared_error``."""
+    return losses.mean_pairwise_squared_error(labels, predictions, weights, scope)
+
+
+@add_arg_scope
+def log_loss(predictions: Any, labels: Any = None, weights: Any = 1.0, epsilon: float = 1e-7,
+             scope: str | None = None) -> Tensor:
+    """As ``losses.log_loss``."""
+    return losses.log_loss(labels, predictions, weights, epsilon, scope)
+
+
+@add_arg_scope
+def cosine_distance(predictions: Any, labels: Any = None, dim: int | None = None,
+                    weights: Any = 1.0, scope: str | None = None) -> Tensor:
+    """As ``losses.cosine_distance``; `dim` is required."""
+    if dim is None:
+        raise ValueError("`dim` cannot be None.")
+    return losses.cosine_distance(labels, predictions, dim, weights, scope)
+
+
+@add_arg_scope
+def hinge_loss(logits: Any, labels: Any = None, scope: str | None = None) -> Tensor:
+    """Return max(0, 1 - label logits) of each element, labels being 0 or 1; it is not collected.
+    """
+    with name_scope(scope, "hinge_loss", [logits, labels]):
+        logits = convert_to_tensor(logits)
+        labels = raw_ops.Cast(convert_to_tensor(labels), DstT=logits.dtype.base_dtype)
+        logits.get_shape().assert_is_compatible_with(labels.get_shape())
+        ones = raw_ops.OnesLike(labels)
+        signs = raw_ops.Sub(raw_ops.Add(labels, labels), ones)
+        return raw_ops.Relu(raw_ops.Sub(ones, raw_ops.Mul(signs, logits)))
+
+
+@add_arg_scope
+def sigmoid_cross_entropy(logits: Any, multi_class_labels: Any, weights: Any = 1.0,
+                          label_smoothing: float = 0, scope: str | None = None) -> Tensor:
+    """As ``losses.sigmoid_cross_entropy``."""
+    return losses.sigmoid_cross_entropy(multi_class_labels, logits, weights, label_smoothing, scope)
+
+
+@add_arg_scope
+def softmax_cross_entropy(logits: Any, onehot_labels: Any, weights: Any = 1.0,
+                          label_smoothing: float = 0, scope: str | None = None) -> Tensor:
+    """As ``losses.softmax_cross_entropy``."""
+    return losses.softmax_cross_entropy(onehot_labels, logits, weights, label_smoothing, scope)
+
+
+@add_arg_scope
+def sparse_softmax_cross_entropy(logits: Any, labels: Any, weights: Any = 1.0,
+                                 scope: str | None = None) -> Tensor:
+    """As ``losses.sparse_softmax_cross_entropy``."""
+    return losses.sparse_softmax_cross_entropy(labels, logits, weights, scope)

@@ -1,0 +1,61 @@
+"""``hpcflow.contrib.metrics``: the metrics as ``streaming_...``, with predictions before labels."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow import metrics
+
+_ALONE = ("mean", "mean_tensor", "percentage_below")  # of values, not of predictions and labels
+_PAIRS = (
+    "accuracy", "auc", "false_negatives", "false_positives", "mean_absolute_error",
+    "mean_cosine_distance", "mean_iou", "mean_relative_error", "mean_squared_error", "precision",
+    "precision_at_thresholds", "recall", "recall_at_k", "recall_at_thresholds",
+    "root_mean_squared_error", "sensitivity_at_specificity", "sparse_average_precision_at_k",
+    "sparse_precision_at_k", "specificity_at_sensitivity", "true_positives",
+)  # fmt: skip
+
+
+def _exchanged(function: Callable) -> Callable:
+    """A metric whose first argument is the predictions, the second the labels."""
+
+    @functools.wraps(function)
+    def streaming(predictions: Any, labels: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(labels, predictions, *args, **kwargs)
+
+    return streaming
+
+
+for _name in _ALONE:
+    globals()[f"streaming_{_name}"] = getattr(metrics, _name)
+for _name in _PAIRS:
+    globals()[f"streaming_{_name}"] = _exchanged(getattr(metrics, _name))
+streaming_sparse_recall_at_k = globals()["streaming_recall_at_k"]
+
+
+def accuracy(predictions: Any, labels: Any, weights: Any = None, name: str | None = None) -> Any:
+    """Return the fraction of predictions that equal their labels, of this step alone."""
+    import hpcflow as hf
+
+    with hf.name_scope(name, "accuracy", [predictions, labels]):
+        right = hf.to_float(hf.equal(predictions, labels))
+        if weights is None:
+            return hf.reduce_mean(right)
+        weights = hf.to_float(weights)
+        return hf.reduce_sum(right * weights) / hf.reduce_sum(weights)
+
+
+def aggregate_metrics(*value_update_tuples: tuple) -> tuple[list, list]:
+    """Return the values and the updates of metrics, each in a list."""
+    if not value_update_tuples:
+        raise ValueError("Expected at least one value_tensor/update_op pair")
+    values, updates = zip(*value_update_tuples, strict=True)
+    return list(values), list(updates)
+
+
+def aggregate_metric_map(names_to_tuples: dict) -> tuple[dict, dict]:
+    """Return the values and the updates of metrics, each by the name of the metric."""
+    return ({name: pair[0] for name, pair in names_to_tuples.items()},
+            {name: pair[1] for name, pair in names_to_tuples.items()})

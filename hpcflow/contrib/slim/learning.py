@@ -1,0 +1,169 @@
+"""``slim.learning``: the training operation of a loss, and the loop that runs it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow import errors
+from hpcflow.contrib.training.gradients import (
+    USE_GLOBAL_STEP,
+    add_gradients_summaries,
+    clip_gradient_norms,
+    multiply_gradients,
+)
+from hpcflow.contrib.training.gradients import create_train_op as _create_train_op
+from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.operation import Tensor
+from hpcflow.ops.comparison import equal, greater_equal
+from hpcflow.optimizers import Optimizer
+from hpcflow.optimizers.global_step import get_or_create_global_step
+from hpcflow.platform import logging
+from hpcflow.train.supervisor import Supervisor
+
+__all__ = ["add_gradients_summaries", "clip_gradient_norms", "create_train_op",
+           "multiply_gradients", "train", "train_step"]
+
+_USE_DEFAULT = 0  # of Supervisor: the argument was not given
+
+
+def create_train_op(total_loss: Any, optimizer: Optimizer, global_step: Any = USE_GLOBAL_STEP,
+                    update_ops: Any = None, variables_to_train: list | None = None,
+                    clip_gradient_norm: float = 0, summarize_gradients: bool = False,
+                    gate_gradients: int = Optimizer.GATE_OP, aggregation_method: Any = None,
+                    colocate_gradients_with_ops: bool = False,
+                    gradient_multipliers: dict | None = None,
+                    check_numerics: bool = True) -> Tensor:
+    """Return the total loss after a step of training: an operation that runs the whole step.
+
+    `gradient_multipliers`: variable or its name -> factor of its gradient; `clip_gradient_norm`:
+    the largest norm of each gradient, 0 for any. Arguments otherwise as of
+    ``contrib.training.create_train_op``.
+    """
+    def transform(pairs: list) -> list:
+        if gradient_multipliers:
+            pairs = multiply_gradients(pairs, gradient_multipliers)
+        return clip_gradient_norms(pairs, clip_gradient_norm) if clip_gradient_norm > 0 else pairs
+
+    return _create_train_op(total_loss, optimizer, global_step, update_ops, variables_to_train,
+                            transform, summarize_gradients, gate_gradients, aggregation_method,
+                            colocate_gradients_with_ops, check_numerics)
+
+
+def train_step(sess: Any, train_op: Any, global_step: Any,
+               train_step_kwargs: dict) -> tuple[Any, bool]:
+    """Run one step; returns the loss, and whether that was the last one.
+
+    `train_step_kwargs` may hold ``should_stop`` and ``should_log``, tensors, and ``logdir``.
+    """
+    started = time.perf_counter()
+    loss, step = sess.run([train_op, global_step])
+    if "should_log" in train_step_kwargs and sess.run(train_step_kwargs["should_log"]):
+        logging.info("global step %d: loss = %.4f (%.3f sec/step)", step, loss,
+                     time.perf_counter() - started)
+    stop = "should_stop" in train_step_kwargs and sess.run(train_step_kwargs["should_stop"])
+    return loss, bool(stop)
+
+
+def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_step,
+          train_step_kwargs: Any = _USE_DEFAULT, log_every_n_steps: int = 1, graph: Any = None,
+          master: str = "", is_chief: bool = True, global_step: Any = None,
+          number_of_steps: int | None = None, init_op: Any = _USE_DEFAULT,
+          init_feed_dict: dict | None = None, local_init_op: Any = _USE_DEFAULT,
+          init_fn: Callable | None = None, ready_op: Any = _USE_DEFAULT,
+          summary_op: Any = _USE_DEFAULT, save_summaries_secs: float = 600,
+          summary_writer: Any = _USE_DEFAULT, startup_delay_steps: int = 0, saver: Any = None,
+          save_interval_secs: float = 600, sync_optimizer: Any = None,
+          session_config: Any = None, session_wrapper: Callable | None = None,
+          trace_every_n_steps: int | None = None) -> Any:
+    """Run the training operation until it is to stop; returns the last loss.
+
+    Args:
+        train_op: gives the loss after a step, as of :func:`create_train_op`.
+        logdir: where checkpoints and summaries go; None for nowhere.
+        train_step_fn: runs one step, as :func:`train_step`.
+        train_step_kwargs: its last argument; by default stops after `number_of_steps` and logs
+            every `log_every_n_steps`.
+        graph: the graph of the operation; the default one if None.
+        master, is_chief: session target, and whether this task initializes and saves.
+        global_step: counter of steps; that of the graph if None.
+        number_of_steps: at most this many, the steps of earlier runs included; None for any number.
+        startup_delay_steps: steps that a task that is not chief waits for before it begins.
+        sync_optimizer: the ``SyncReplicasOptimizer`` that made the operation, if one did.
+        session_config, session_wrapper: of the session.
+        trace_every_n_steps: accepted.
+
+    The others are those of ``train.Supervisor``. Raises ``ValueError`` for arguments that do not
+    fit together.
+    """
+    if train_op is None:
+        raise ValueError("train_op cannot be None.")
+    if logdir is None:
+        if summary_op != _USE_DEFAULT and summary_op is not None:
+            raise ValueError("Cannot provide summary_op because logdir=None")
+        if saver is not None:
+            raise ValueError("Cannot provide saver because logdir=None")
+        summary_op = None
+    if sync_optimizer is not None and startup_delay_steps > 0:
+        raise ValueError("startup_delay_steps must be zero when sync_optimizer is supplied.")
+    graph = graph or get_default_graph()
+    with graph.as_default():
+        step = get_or_create_global_step() if global_step is None else global_step
+        arguments = _step_arguments(train_step_kwargs, step, number_of_steps, log_every_n_steps,
+                                    logdir)
+        chief_queues, init_tokens = None, None
+        if sync_optimizer is not None:
+            chief_queues = [sync_optimizer.get_chief_queue_runner()] if is_chief else []
+            init_tokens = sync_optimizer.get_init_tokens_op() if is_chief else None
+            local_init_op = (sync_optimizer.chief_init_op if is_chief
+                             else sync_optimizer.local_step_init_op)
+    options: dict = {} if saver is None and logdir is not None else {"saver": saver}
+    supervisor = Supervisor(
+        graph, ready_op, is_chief=is_chief, init_op=init_op, init_feed_dict=init_feed_dict,
+        local_init_op=local_init_op, logdir=logdir, summary_op=summary_op, global_step=step,
+        save_summaries_secs=save_summaries_secs, save_model_secs=save_interval_secs,
+        summary_writer=summary_writer if logdir is not None else None, init_fn=init_fn, **options)
+    loss = None
+    with supervisor.managed_session(master, session_config, start_standard_services=False) as sess:
+        session = session_wrapper(sess) if session_wrapper else sess
+        if is_chief and logdir is not None:
+            supervisor.start_standard_services(session)
+        elif startup_delay_steps > 0:
+            _wait_for_step(session, step, min(startup_delay_steps, number_of_steps or 2**62))
+        supervisor.start_queue_runners(session)
+        if chief_queues:
+            supervisor.start_queue_runners(session, chief_queues)
+            session.run(init_tokens)
+        try:
+            while not supervisor.should_stop():
+                loss, stop = train_step_fn(session, train_op, step, arguments)
+                if stop:
+                    logging.info("Stopping Training.")
+                    supervisor.request_stop()
+                    break
+        except errors.OutOfRangeError as error:
+            logging.info("Caught OutOfRangeError. Stopping Training. %s", error)
+        if logdir and supervisor.is_chief:
+            logging.info("Finished training! Saving model to disk.")
+            supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
+    return loss
+
+
+def _step_arguments(given: Any, step: Any, number_of_steps: int | None, log_every_n_steps: int,
+                    logdir: str | None) -> dict:
+    """The last argument of the function of a step: what was given, or when to stop and to log."""
+    if given != _USE_DEFAULT:
+        return given or {}
+    found: dict[str, Any] = {}
+    if number_of_steps is not None:
+        found["should_stop"] = greater_equal(step, number_of_steps)
+    if log_every_n_steps > 0:
+        found["should_log"] = equal(step % log_every_n_steps, 0)
+    found["logdir"] = logdir
+    return found
+
+
+def _wait_for_step(session: Any, step: Any, wanted: int) -> None:
+    while session.run(step) < wanted:
+        time.sleep(1)

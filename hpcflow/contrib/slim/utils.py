@@ -1,0 +1,58 @@
+"""``slim.utils``: names of tensors in collections, and small helpers of layers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.contrib.layers.building import (
+    append_tensor_alias,
+    collect_named_outputs,
+    convert_collection_to_dict,
+    gather_tensors_aliases,
+    get_tensor_aliases,
+)
+from hpcflow.graph.shape_inference import constant_value
+from hpcflow.layers.building import if_training as smart_cond
+from hpcflow.layers.building import numbers
+
+__all__ = [
+    "append_tensor_alias", "channel_dimension", "collect_named_outputs", "constant_value",
+    "convert_collection_to_dict", "first_dimension", "gather_tensors_aliases",
+    "get_tensor_aliases", "last_dimension", "n_positive_integers", "smart_cond",
+    "two_element_tuple",
+]  # fmt: skip
+
+
+def two_element_tuple(int_or_tuple: Any) -> tuple[int, int]:
+    """Return two positive integers, from as many or from one; ``ValueError`` for others."""
+    first, second = numbers(getattr(int_or_tuple, "as_list", lambda: int_or_tuple)(), 2, "value")
+    return first, second
+
+
+def n_positive_integers(n: int, value: Any) -> tuple[int, ...]:
+    """Return `n` positive integers, from as many or from one; ``ValueError`` for others."""
+    return tuple(numbers(value, n, "value"))
+
+
+def last_dimension(shape: Any, min_rank: int = 1) -> int:
+    """Return the last size of a shape of at least `min_rank`; ``ValueError`` if it is unknown."""
+    return _dimension(shape, -1, min_rank)
+
+
+def first_dimension(shape: Any, min_rank: int = 1) -> int:
+    """Return the first size of a shape of at least `min_rank`; ``ValueError`` if it is unknown."""
+    return _dimension(shape, 0, min_rank)
+
+
+def channel_dimension(shape: Any, data_format: str, min_rank: int = 1) -> int:
+    """Return the size of the channels of a shape; ``ValueError`` if it is unknown."""
+    return _dimension(shape, 1 if data_format == "NCHW" else -1, min_rank)
+
+
+def _dimension(shape: Any, index: int, min_rank: int) -> int:
+    dims = shape.as_list()
+    if len(dims) < min_rank:
+        raise ValueError(f"rank of shape must be at least {min_rank} not: {len(dims)}")
+    if dims[index] is None:
+        raise ValueError(f"dimension {index} of the shape {shape} must be known but is None")
+    return dims[index]

@@ -1,0 +1,10 @@
+"""``hpcflow.contrib.training``: training operations, gradients changed on the way, HParams."""
+
+from hpcflow.contrib.training.gradients import (
+    add_gradients_summaries,
+    clip_gradient_norms,
+    clip_gradient_norms_fn,
+    create_train_op,
+    multiply_gradients,
+)
+from hpcflow.contrib.training.hparams import HParams

@@ -1,0 +1,142 @@
+"""HParams: hyperparameters as attributes, which may be set from a text."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+
+class HParams:
+    """A set of hyperparameters, each of a type that its first value decides.
+
+    ``HParams(rate=0.1, sizes=[3, 4])`` has the attributes `rate` and `sizes`.
+    """
+
+    def __init__(self, hparam_def: Any = None, model_structure: Any = None,
+                 **kwargs: Any) -> None:
+        if hparam_def is not None:
+            raise ValueError("HParams: hparam_def is not supported")
+        self._model_structure = model_structure
+        self._types: dict[str, tuple[type, bool]] = {}
+        for name, value in kwargs.items():
+            self.add_hparam(name, value)
+
+    def add_hparam(self, name: str, value: Any) -> None:
+        """Add a hyperparameter; ``ValueError`` if the name is taken or a list is empty."""
+        if getattr(self, name, None) is not None:
+            raise ValueError(f"Hyperparameter name is reserved: {name}")
+        if isinstance(value, (list, tuple)):
+            if not value:
+                raise ValueError("Multi-valued hyperparameters cannot be empty: "
+                                 f"{name}")
+            self._types[name] = (type(value[0]), True)
+        else:
+            self._types[name] = (type(value), False)
+        setattr(self, name, value)
+
+    def set_hparam(self, name: str, value: Any) -> None:
+        """Set a hyperparameter to a value of its type; ``ValueError`` for one of another type."""
+        kind, is_list = self._types[name]
+        if isinstance(value, list) != is_list:
+            raise ValueError(f"Must {'' if is_list else 'not '}pass a list for parameter: {name}.")
+        setattr(self, name, [_cast(name, kind, v) for v in value] if is_list
+                else _cast(name, kind, value))
+
+    def override_from_dict(self, values_dict: dict) -> HParams:
+        """Set the hyperparameters named in a dict; returns this."""
+        for name, value in values_dict.items():
+            self.set_hparam(name, value)
+        return self
+
+    set_from_map = override_from_dict
+
+    def parse(self, values: str) -> HParams:
+        """Set hyperparameters from a text such as ``rate=0.2,sizes=[5,6],name=x``; returns this.
+
+        Raises ``ValueError`` for an unknown name, or a value of another type.
+        """
+        position = 0
+        while position < len(values):
+            found = _ASSIGNMENT.match(values, position)
+            if not found:
+                raise ValueError(f"Malformed hyperparameter value: {values[position:]}")
+            self._assign(found)
+            position = found.end()
+        return self
+
+    def _assign(self, found: re.Match) -> None:
+        name = found["name"]
+        if name not in self._types:
+            raise ValueError(f"Unknown hyperparameter type for {name}")
+        kind, is_list = self._types[name]
+        if found["index"] is not None:
+            if not is_list:
+                raise ValueError(f"{name} is not a list, so it has no element {found['index']}")
+            getattr(self, name)[int(found["index"])] = _parsed(name, kind, found["value"])
+        elif found["list"] is not None:
+            items = [x.strip() for x in found["list"].split(",") if x.strip()]
+            self.set_hparam(name, [_parsed(name, kind, x) for x in items])
+        else:
+            self.set_hparam(name, _parsed(name, kind, found["value"]))
+
+    def parse_json(self, values_json: str) -> HParams:
+        """Set hyperparameters from a JSON object; returns this."""
+        return self.override_from_dict(json.loads(values_json))
+
+    def to_json(self, indent: Any = None, separators: Any = None, sort_keys: bool = False) -> str:
+        """Return the hyperparameters as a JSON object."""
+        return json.dumps(self.values(), indent=indent, separators=separators, sort_keys=sort_keys)
+
+    def values(self) -> dict:
+        """Return name -> value."""
+        return {name: getattr(self, name) for name in self._types}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """Return a hyperparameter, or `default` if there is none of that name."""
+        return getattr(self, key) if key in self._types else default
+
+    def get_model_structure(self) -> Any:
+        """Return the structure given at the beginning."""
+        return self._model_structure
+
+    def set_model_structure(self, model_structure: Any) -> None:
+        """Replace the structure."""
+        self._model_structure = model_structure
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._types
+
+    def __str__(self) -> str:
+        return str(sorted(self.values().items()))
+
+    def __repr__(self) -> str:
+        return f"HParams({self})"
+
+
+_ASSIGNMENT = re.compile(
+    r"\s*(?P<name>[a-zA-Z][\w.]*)\s*(\[\s*(?P<index>\d+)\s*\])?\s*=\s*"
+    r"((\[(?P<list>[^\]]*)\])|(?P<value>[^,\[]*))($|,)")
+
+
+def _cast(name: str, kind: type, value: Any) -> Any:
+    """`value` as the type of its hyperparameter, where that loses nothing."""
+    if value is None or kind is type(None):
+        return value
+    wrong = ValueError(f"Could not cast hparam '{name}' of type '{kind}' from value {value!r}")
+    if isinstance(value, bool) != (kind is bool) or isinstance(value, str) != (kind is str):
+        raise wrong
+    if kind is int and not float(value).is_integer():
+        raise wrong
+    return kind(value)
+
+
+def _parsed(name: str, kind: type, text: str) -> Any:
+    text = text.strip()
+    try:
+        if kind is bool:
+            return {"true": True, "1": True, "false": False, "0": False}[text.lower()]
+        return kind(text) if kind in (int, float) else text
+    except (KeyError, ValueError):
+        raise ValueError(f"Could not parse hparam '{name}' of type '{kind.__name__}' with value "
+                         f"'{text}'") from None

@@ -1,0 +1,131 @@
+"""``hpcflow.contrib.slim`` and what it gathers: losses, metrics, training loops, HParams."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.contrib import slim
+from hpcflow.contrib.training import HParams
+
+
+def _model(x, training):
+    with slim.arg_scope([slim.fully_connected], normalizer_fn=slim.batch_norm,
+                        weights_regularizer=slim.l2_regularizer(1e-4)), \
+            slim.arg_scope([slim.batch_norm, slim.dropout], is_training=training):
+        net = slim.stack(x, slim.fully_connected, [16, 16], scope="hidden")
+        net = slim.dropout(net, 0.9)
+        return slim.fully_connected(net, 2, None, normalizer_fn=None, scope="logits")
+
+
+def _data():
+    x = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32)
+    return x, (x.sum(1) > 0).astype(np.int64)
+
+
+def test_a_model_is_trained_evaluated_and_trained_on(tmp_path):
+    x, labels = _data()
+
+    def train(steps):
+        with hf.Graph().as_default():
+            hf.set_random_seed(1)
+            slim.losses.sparse_softmax_cross_entropy(_model(x, True), labels)
+            total = slim.losses.get_total_loss()
+            train_op = slim.learning.create_train_op(
+                total, hf.train.AdamOptimizer(0.02), clip_gradient_norm=5.0)
+            return slim.learning.train(train_op, str(tmp_path), number_of_steps=steps,
+                                       log_every_n_steps=0, save_summaries_secs=0)
+
+    first = train(5)
+    last = train(60)
+    assert last < first
+    with hf.Graph().as_default():
+        predictions = hf.argmax(_model(x, False), 1)
+        values, updates = slim.metrics.aggregate_metric_map({
+            "accuracy": slim.metrics.streaming_accuracy(predictions, labels),
+            "mean": slim.metrics.streaming_mean(labels)})
+        path = hf.train.latest_checkpoint(str(tmp_path))
+        assert path.endswith("-60")
+        found = slim.evaluation.evaluate_once("", path, str(tmp_path / "eval"), 2,
+                                              eval_op=list(updates.values()), final_op=values)
+        assert found["accuracy"] > 0.8 and found["mean"] == pytest.approx(labels.mean())
+        again = slim.evaluation.evaluation_loop(
+            "", str(tmp_path), None, eval_op=list(updates.values()), final_op=values,
+            max_number_of_evaluations=1)
+        assert again == found
+
+
+def test_training_without_a_directory_stops_where_it_is_told():
+    with hf.Graph().as_default():
+        v = hf.Variable(2.0)
+        train_op = slim.learning.create_train_op(v * v, hf.train.GradientDescentOptimizer(0.25))
+        assert slim.learning.train(train_op, None, number_of_steps=2) == 1.0
+        with pytest.raises(ValueError, match="logdir"):
+            slim.learning.train(train_op, None, saver="saver")
+
+
+def test_multipliers_and_norms_of_gradients(session):
+    v, w = hf.Variable([3.0, 4.0], name="v"), hf.Variable([1.0], name="w")
+    loss = hf.reduce_sum(v * [3.0, 4.0]) + hf.reduce_sum(w)
+    train_op = slim.learning.create_train_op(
+        loss, hf.train.GradientDescentOptimizer(1.0), global_step=None, clip_gradient_norm=1.0,
+        gradient_multipliers={"v": 2.0, w: 0.5}, summarize_gradients=True)
+    session.run(hf.global_variables_initializer())
+    session.run(train_op)
+    np.testing.assert_allclose(session.run(v), [2.4, 3.2], rtol=1e-6)
+    assert session.run(w).tolist() == [0.5]
+    with pytest.raises(ValueError, match="None"):
+        slim.learning.multiply_gradients([(None, v)], {v: 2.0})
+
+
+def test_a_loss_that_is_not_finite_ends_training(session):
+    v = hf.Variable(0.0)
+    train_op = slim.learning.create_train_op(hf.log(v), hf.train.GradientDescentOptimizer(1.0))
+    session.run(hf.global_variables_initializer())
+    with pytest.raises(hf.errors.InvalidArgumentError, match="LossTensor"):
+        session.run(train_op)
+
+
+@pytest.mark.parametrize(("name", "first", "second"), [
+    ("absolute_difference", 0, 1), ("mean_squared_error", 0, 1), ("log_loss", 0, 1),
+    ("mean_pairwise_squared_error", 0, 1), ("sigmoid_cross_entropy", 0, 1),
+    ("softmax_cross_entropy", 0, 1)])
+def test_losses_take_predictions_first(session, name, first, second):
+    predictions, labels = np.float32([[0.2, 0.7]]), np.float32([[0, 1]])
+    ours = getattr(slim.losses, name)(predictions, labels)
+    assert hf.losses.get_losses() == [ours]
+    theirs = getattr(hf.losses, name)(labels, predictions)
+    assert session.run(ours) == session.run(theirs)
+
+
+def test_other_losses(session):
+    assert session.run(slim.losses.hinge_loss([[0.5, -2.0]], [[1, 0]])).tolist() == [[0.5, 0]]
+    np.testing.assert_allclose(session.run(slim.losses.cosine_distance([[1.0, 0.0]], [[0.6, 0.8]],
+                                                                       1)), 0.4, rtol=1e-6)
+    with pytest.raises(ValueError, match="dim"):
+        slim.losses.cosine_distance([[1.0]], [[1.0]])
+
+
+def test_utilities():
+    assert slim.utils.two_element_tuple(3) == (3, 3)
+    assert slim.utils.n_positive_integers(2, [1, 2]) == (1, 2)
+    assert slim.utils.last_dimension(hf.TensorShape([None, 4]), 2) == 4
+    with pytest.raises(ValueError, match="known"):
+        slim.utils.first_dimension(hf.TensorShape([None, 4]))
+
+
+def test_hyperparameters():
+    given = HParams(rate=0.1, sizes=[3, 4], name="net", deep=True, count=2)
+    given.parse("rate=0.5,sizes=[5,6,7],name=other,deep=false,count=7")
+    assert given.values() == {"rate": 0.5, "sizes": [5, 6, 7], "name": "other", "deep": False,
+                              "count": 7}
+    assert given.parse("sizes[1]=9").sizes == [5, 9, 7] and "rate" in given
+    given.override_from_dict({"rate": 1}).parse_json('{"count": 3}')
+    assert (given.rate, given.count, given.get("no", 5)) == (1.0, 3, 5)
+    assert HParams(a=1).to_json() == '{"a": 1}'
+    for text in ("no=1", "count=x", "count=1.5", "sizes=3", "rate=[1.0]", "rate"):
+        with pytest.raises(ValueError, match=r"rate|no|count|sizes"):
+            given.parse(text)
+    with pytest.raises(ValueError, match="reserved"):
+        given.add_hparam("rate", 2.0)
