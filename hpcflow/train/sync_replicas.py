@@ -5,6 +5,9 @@ accumulators beside the variables, and waits for a token. When enough gradients 
 come, the chief applies their averages, counts the step, and hands out tokens that carry the number
 of the next one. With more replicas than gradients needed, those that come too late are dropped:
 the backup workers of "Revisiting Distributed Synchronous SGD" (Chen et al., 2016).
+
+Several groups of replicas may share the variables, each with accumulators, tokens and a chief of
+its own: synchronous within a group, asynchronous between groups.
 """
 
 from __future__ import annotations
@@ -53,13 +56,24 @@ class SyncReplicasOptimizer(Optimizer):
         variables_to_average: what it averages.
         use_locking: accepted; updates always hold the variable's lock.
         name: name scope.
+        group: (which group this replica is in, how many groups there are). The numbers of replicas
+            are then those of its group, whose chief is the replica that makes the hook with
+            ``is_chief=True``; the groups update the same variables without waiting for each other,
+            and every update counts in the global step.
+
+    Raises ``ValueError`` for a group that there is not.
     """
 
     def __init__(self, opt: Optimizer, replicas_to_aggregate: int,
                  total_num_replicas: int | None = None, variable_averages: Any = None,
                  variables_to_average: Any = None, use_locking: bool = False,
-                 name: str = "sync_replicas") -> None:
+                 name: str = "sync_replicas", group: tuple[int, int] | None = None) -> None:
         super().__init__(use_locking, name)
+        if group is not None and not 0 <= group[0] < group[1]:
+            raise ValueError(f"group={group}: expected (index, number of groups)")
+        self._group = group
+        # In front of the names of what the replicas of a group share.
+        self._prefix = "" if group is None else f"group_{group[0]}/"
         if total_num_replicas is None:
             total_num_replicas = replicas_to_aggregate
         self._opt = opt
@@ -98,14 +112,16 @@ class SyncReplicasOptimizer(Optimizer):
             raise ValueError("Must supply at least one variable")
         if global_step is None:
             raise ValueError("Global step is required to check staleness")
-        self._global_step = global_step
-        self._make_local_step(global_step)
+        self._global_step = self._step_of_group(global_step)
+        self._make_local_step(self._global_step)
         self.ready_for_local_init_op = report_uninitialized_variables(global_variables())
         here = global_step.device
         with name_scope(None, self._name):
             handed_in, averages = self._accumulate(pairs)
             with device(here):
-                update = self._opt.apply_gradients(averages, global_step)
+                update = self._opt.apply_gradients(averages, self._global_step)
+                if self._group is not None:
+                    update = group(update, state.assign_add(global_step, 1))
                 self._token_queue = self._make_queue("sync_token_q", -1, global_step.dtype)
                 # The runner gets a queue of its own: it would close that of the tokens for all.
                 dummy = self._make_queue("dummy_queue", 1, dtypes.int32)
@@ -117,6 +133,17 @@ class SyncReplicasOptimizer(Optimizer):
             self._make_chief_init()
         self._gradients_applied = True
         return train_op
+
+    def _step_of_group(self, global_step: Any) -> Any:
+        """What tells stale gradients: the global step, or that of this replica's group."""
+        if self._group is None:
+            return global_step
+        index, count = self._group
+        # Those of all groups, because the chief of the cluster initializes them.
+        with colocate_with(global_step):
+            steps = [Variable(0, trainable=False, dtype=global_step.dtype.base_dtype,
+                              name=f"{self._name}_group_{i}_step") for i in range(count)]
+        return steps[index]
 
     def _make_local_step(self, global_step: Any) -> None:
         # The anchor keeps the variable on this worker where variables go to parameter servers.
@@ -144,7 +171,8 @@ class SyncReplicasOptimizer(Optimizer):
         return handed_in, averages
 
     def _accumulate_one(self, grad: Any, var: Variable, where: str) -> tuple[Operation, Any]:
-        dtype, shape, name = grad.dtype.base_dtype, var.get_shape(), f"{var.name}/grad_accum"
+        dtype, shape = grad.dtype.base_dtype, var.get_shape()
+        name = f"{self._prefix}{var.name}/grad_accum"
         if isinstance(grad, IndexedSlices):
             sparse = SparseConditionalAccumulator(dtype, shape, shared_name=name)
             self._accumulators.append((sparse, where))
@@ -157,7 +185,8 @@ class SyncReplicasOptimizer(Optimizer):
         return dense.apply_grad(grad, self._local_step.value()), dense.take_grad(self._needed)
 
     def _make_queue(self, name: str, capacity: int, dtype: Any) -> FIFOQueue:
-        return FIFOQueue(capacity, dtype.base_dtype, [[]], name=name, shared_name=name)
+        return FIFOQueue(capacity, dtype.base_dtype, [[]], name=name,
+                         shared_name=f"{self._prefix}{name}")
 
     def _hand_out_tokens(self, update: Operation) -> Operation:
         with control_dependencies([update]):

@@ -44,7 +44,7 @@ def serial(steps, rate=0.1):
 class Model:
     """Linear regression with synchronous replicas, as every worker builds it."""
 
-    def __init__(self, task, needed, total):
+    def __init__(self, task, needed, total, group=None):
         with hf.device(hf.train.replica_device_setter(
                 cluster=task.cluster, worker_device=f"/job:worker/task:{task.index}")):
             self.step = hf.train.get_or_create_global_step()
@@ -54,9 +54,10 @@ class Model:
             self.w = hf.Variable(hf.zeros([3, 1]), name="w")
             loss = hf.reduce_mean(hf.square(hf.matmul(self.x, self.w) - self.y))
             optimizer = hf.train.SyncReplicasOptimizer(
-                hf.train.GradientDescentOptimizer(0.1), needed, total)
+                hf.train.GradientDescentOptimizer(0.1), needed, total, group=group)
             self.train_op = optimizer.minimize(loss, global_step=self.step)
-            self.hook = optimizer.make_session_run_hook(task.index == 0)
+            leads = task.index == 0 if group is None else task.index % total == 0
+            self.hook = optimizer.make_session_run_hook(leads)
             self.finish = hf.assign_add(self.finished, 1, use_locking=True).op
 
     def train(self, task, server, data, hooks=(), rows=-1):
@@ -105,6 +106,25 @@ def test_training_with_backup_workers(backups):
         hooks = [hf.train.StopAtStepHook(last_step=200)]
         assert model.train(task, server, batch(task.index), hooks) > 0
         if "ps" not in task.cluster.jobs:
+            return
+        step, w = model.result(task, server)
+        assert step >= 200
+        np.testing.assert_allclose(w, TRUTH, atol=0.02)
+
+
+def test_asynchronous_groups_of_synchronous_replicas():
+    with cluster() as (task, server):
+        if task.job == "ps":
+            return
+        workers = task.cluster.num_tasks("worker")
+        each = workers // 2 or 1
+        count = workers // each
+        if task.index >= each * count:
+            return
+        model = Model(task, each, each, (task.index // each, count))
+        hooks = [hf.train.StopAtStepHook(last_step=200)]
+        assert model.train(task, server, batch(task.index), hooks) > 0
+        if "ps" not in task.cluster.jobs or each * count < workers:
             return
         step, w = model.result(task, server)
         assert step >= 200

@@ -80,6 +80,13 @@ def test_ranks_learn_and_resume(tmp_path, ranks, options):
 
 
 @pytest.mark.skipif(MPIRUN is None, reason="no mpirun")
+def test_groups_of_replicas_learn(tmp_path):
+    [line] = run(tmp_path, "--steps", "80", "--groups", "2", ranks=3, example="digits_replicas")
+    assert line.startswith("2 groups of 1 workers, ")
+    assert accuracy([line.partition(" updates, ")[2]]) > 0.5
+
+
+@pytest.mark.skipif(MPIRUN is None, reason="no mpirun")
 def test_ranks_that_average_gradients_learn_and_resume(tmp_path):
     lines = run(tmp_path, "--steps", "200", ranks=2, example="digits_allreduce")
     assert lines[0] == "2 ranks"

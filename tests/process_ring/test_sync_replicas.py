@@ -44,7 +44,7 @@ class Replica:
     """One worker: its graph and its training loop."""
 
     def __init__(self, spec, server, index, needed, total, last_step=None, rows=None,
-                 num_tokens=-1, seed=0):
+                 num_tokens=-1, seed=0, group=None):
         self.server, self.index, self.rows = server, index, rows
         self.batch = batch(seed)
         self.graph = hf.Graph()
@@ -58,9 +58,10 @@ class Replica:
             self.w = hf.Variable(hf.zeros([3, 1]), name="w")
             loss = hf.reduce_mean(hf.square(hf.matmul(self.x, self.w) - self.y))
             optimizer = hf.train.SyncReplicasOptimizer(
-                hf.train.GradientDescentOptimizer(0.1), needed, total)
+                hf.train.GradientDescentOptimizer(0.1), needed, total, group=group)
             self.train_op = optimizer.minimize(loss, global_step=self.step)
-            self.hooks = [optimizer.make_session_run_hook(index == 0, num_tokens)]
+            leads = index == 0 if group is None else index % total == 0
+            self.hooks = [optimizer.make_session_run_hook(leads, num_tokens)]
             if last_step is not None:
                 self.hooks.append(hf.train.StopAtStepHook(last_step=last_step))
 
@@ -133,6 +134,22 @@ def test_data_that_ends_at_different_times(rows):
         run_together(again)
 
 
+def test_groups_are_synchronous_within_and_do_not_wait_for_each_other():
+    with cluster(4) as (spec, servers):
+        replicas = [Replica(spec, servers["worker", i], i, 2, 2, last_step=20, group=(i // 2, 2))
+                    for i in range(4)]
+        run_together(replicas[:2])  # the other group has not begun
+        steps, w = values(replicas[0])
+        assert 20 <= steps <= 22
+        np.testing.assert_allclose(w, serial(int(steps)), rtol=1e-4, atol=1e-6)
+        later = [Replica(spec, servers["worker", i], i, 2, 2, last_step=300, seed=i,
+                         group=(i // 2, 2)) for i in range(4)]
+        run_together(later)  # both, and on different data
+        steps, w = values(later[0])
+        assert steps >= 300
+        np.testing.assert_allclose(w, TRUTH, atol=0.02)
+
+
 def test_sparse_gradients_and_averages():
     with cluster(1) as (spec, servers):
         graph = hf.Graph()
@@ -167,6 +184,8 @@ def test_wrong_use():
             optimizer.minimize(v * 2.0)
         with pytest.raises(ValueError, match="at least one variable"):
             optimizer.apply_gradients([])
+        with pytest.raises(ValueError, match=r"group=\(2, 2\): expected"):
+            hf.train.SyncReplicasOptimizer(hf.train.GradientDescentOptimizer(0.1), 1, group=(2, 2))
         for call in (optimizer.get_init_tokens_op, optimizer.get_chief_queue_runner,
                      optimizer.make_session_run_hook(True).begin):
             with pytest.raises(ValueError, match="after apply_gradients"):
