@@ -1,16 +1,18 @@
-"""How the rule of a training update runs over large arrays: in blocks, on all cores, or compiled.
+"""How the rule of a training update runs: in blocks, on all cores, or compiled.
 
 A rule is a sequence of ufuncs over whole arrays. Block by block its passes run in cache; where
-Numba is installed the sequence becomes one loop (``hpcflow.jit``). What that loop computes is found
-by running the rule once on arrays that only take down what is done with them. A gradient that is
+Numba is installed the sequence becomes one loop (``hpcflow.jit``), also for small arrays, whose
+ufuncs take less time than their calls. What that loop computes is found by running the rule once on
+arrays, and if it can on scalars, that only take down what is done with them. A gradient that is
 ``Deferred`` is computed block by block too, or becomes the first steps of the loop.
 """
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +23,8 @@ from hpcflow.deferred import Deferred
 # core, since the passes of a rule do not touch all arrays at once.
 WORKING_SET_BYTES = 3 << 19
 _LEAST_PART = 1 << 16  # elements that a thread should have at least
+# What a ufunc costs, about: to be called, and per element.
+_CALL_SECONDS, _ELEMENT_SECONDS = 4e-7, 1.5e-10
 
 
 def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> None:
@@ -34,6 +38,8 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
     if type(grad) is Deferred and (is_small or not _joins(grad, len(arrays) - 1)):
         grad = grad.value()
     if is_small:
+        if xp is np and _run_compiled(rule, arrays, scalars, scratch_count):
+            return
         empty = xp.empty
         rule(xp, [*arrays[:-1], grad], scalars,
              [empty(first.shape, first.dtype) for _ in range(scratch_count)])
@@ -51,6 +57,34 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
     threads.pool().run(lambda k: work.run_blocks(*parts[k]), len(parts))
     if found is not None:
         found[0].spent(time.perf_counter() - began)
+
+
+def _run_compiled(rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> bool:
+    """Apply `rule` to small arrays by its loop; False if there is none (yet)."""
+    first = arrays[0]
+    found = _known_loop(rule, first.dtype, len(arrays) - 1, scratch_count, len(scalars))
+    if found is None or not jit.enabled():
+        return False
+    compiled = jit.compiled(found.program)
+    loop = compiled.function
+    if loop is None:
+        compiled.spent(found.calls * (_CALL_SECONDS + first.size * _ELEMENT_SECONDS))
+        return False
+    if not _fits(first.dtype, arrays, scalars):
+        return False
+    flat = arrays if first.ndim == 1 else [a.reshape(-1) for a in arrays]
+    loop(*flat, *found.numbers(scalars))
+    return True
+
+
+def _fits(dtype: np.dtype, arrays: list, scalars: tuple) -> bool:
+    """True if a loop takes these arguments: it would round numbers of another type first."""
+    for array in arrays:
+        flags = array.flags
+        if array.dtype is not dtype or not (flags.c_contiguous and flags.aligned):
+            return False
+    kind = dtype.type
+    return all([type(scalar) is kind for scalar in scalars])
 
 
 def _parts(size: int) -> int:
@@ -112,10 +146,7 @@ class _Work:
             self.rule(recorder, [*traced, grad], self.scalars, scratch)
         except _Untraceable:
             return None
-        stores = [(f"a{i}", t.name) for i, t in enumerate(traced) if t.name != f"a{i}"]
-        program = jit.Program(dtype.name, len(self.arrays), len(recorder.scalars), recorder.steps,
-                              stores)
-        return jit.compiled(program), recorder.scalars
+        return jit.compiled(_program(recorder, traced, len(self.arrays))), recorder.scalars
 
     def _gradient(self, recorder: _Recorder) -> str:
         """The name of the gradient, after the steps that make it."""
@@ -134,6 +165,45 @@ class _Work:
 # ---------------------------------------------------------------- the loop of a rule
 
 
+class _Known(NamedTuple):
+    """A rule's loop, whatever its scalars are.
+
+    Attributes:
+        program: the loop.
+        calls: how many ufuncs it stands for.
+        sources: what its numbers are: positions among the scalars, or constants of the rule.
+    """
+
+    program: jit.Program
+    calls: int
+    sources: tuple[Any, ...]
+
+    def numbers(self, scalars: tuple) -> tuple:
+        """The numbers of the loop for these scalars."""
+        return tuple([scalars[s] if type(s) is int else s for s in self.sources])
+
+
+@functools.lru_cache(maxsize=256)
+def _known_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int,
+                scalar_count: int) -> _Known | None:
+    """The loop of `rule` over arrays of `dtype`, if no scalar's value decides what it is."""
+    recorder = _Recorder(dtype)
+    arrays = [_Traced(f"a{i}", dtype) for i in range(states + 1)]
+    scratch = [_Traced(f"t{i}", dtype) for i in range(scratch_count)]
+    try:
+        rule(recorder, arrays, tuple([_Scalar(i, dtype) for i in range(scalar_count)]), scratch)
+    except (_Untraceable, TypeError, AttributeError):  # it does more with them than pass them on
+        return None
+    sources = tuple([s.position if type(s) is _Scalar else s for s in recorder.scalars])
+    return _Known(_program(recorder, arrays[:-1], states + 1), len(recorder.steps), sources)
+
+
+def _program(recorder: _Recorder, states: list[_Traced], arrays: int) -> jit.Program:
+    """What was taken down, as a loop over so many `arrays`."""
+    stores = [(f"a{i}", t.name) for i, t in enumerate(states) if t.name != f"a{i}"]
+    return jit.Program(recorder.dtype.name, arrays, len(recorder.scalars), recorder.steps, stores)
+
+
 class _Untraceable(Exception):
     """The rule does something that has no place in a loop."""
 
@@ -144,6 +214,22 @@ class _Traced:
     def __init__(self, name: str, dtype: np.dtype) -> None:
         self.name = name
         self.dtype = dtype
+
+
+class _Scalar:
+    """Stands for any number: good as an operand of a ufunc, and for nothing else."""
+
+    __slots__ = ("position", "dtype")
+
+    def __init__(self, position: int, dtype: np.dtype) -> None:
+        self.position = position
+        self.dtype = dtype
+
+    def _refuse(self, *_: Any) -> Any:
+        raise _Untraceable("the value of a scalar")
+
+    __bool__ = __eq__ = __ne__ = _refuse
+    __hash__ = None  # type: ignore[assignment]
 
 
 class _Recorder:

@@ -218,6 +218,42 @@ def test_rules_in_blocks_and_compiled(monkeypatch, eager, pool, name):
         assert found.function is not None
 
 
+@pytest.mark.parametrize(("name", "dtype"), [*[(name, np.float32) for name in RULES],
+                                             ("adagrad", np.float64)])
+def test_rules_of_small_arrays_compiled(eager, name, dtype):
+    """By the loop as without it, also for other scalars than those of the first time."""
+    count, scalar_count, scratch = RULES[name]
+    rule = getattr(update_rules, name)
+    random = np.random.RandomState(1)
+    shapes = ((7, 30), (3,), (0, 4), (1, 1, 1))
+    for numbers in ((0.05, 0.2, 0.3, -0.5), (0.5, 0.1, 0.7, -0.25), (0.5, 0.1, 0.7, -0.5)):
+        scalars = tuple(dtype(s) for s in numbers[:scalar_count])
+        for shape in shapes:
+            start = [random.uniform(0.1, 1, shape).astype(dtype) for _ in range(count)]
+            expected = [a.copy() for a in start]
+            rule(np, expected, scalars, [np.empty(shape, dtype) for _ in range(scratch)])
+            block_rules.run_rule(np, rule, start, scalars, scratch)
+            for a, b in zip(start, expected, strict=True):
+                np.testing.assert_array_equal(a, b)
+        jit.wait()
+    if jit.enabled() and name in ("gradient_descent", "momentum", "adagrad", "adam"):
+        (found,) = jit._programs.values()
+        assert found.function is not None
+
+
+def test_a_compiled_rule_takes_only_what_it_is_for(eager):
+    """A gradient that does not lie in order, and rates that are not numbers of its type."""
+    rule, random = update_rules.gradient_descent, np.random.RandomState(1)
+    start = random.uniform(size=(3, 4)).astype(np.float32)
+    for grad in (start * 2, (start * 2).T.copy().T):
+        for rate in (np.float32(0.1), np.asarray(np.float32(0.1)), np.float64(0.1)):
+            var, expected = start.copy(), start.copy()
+            rule(np, [expected, grad], (rate,), [np.empty_like(start)])
+            block_rules.run_rule(np, rule, [var, grad], (rate,), 1)
+            np.testing.assert_array_equal(var, expected)
+            jit.wait()
+
+
 # ---------------------------------------------------------------- threads
 
 
