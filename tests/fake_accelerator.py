@@ -73,6 +73,11 @@ class FakeArray:
         self._data = data
         self._ticket = device.stream.launch()
         self.base = base if data.base is not None else None
+        self._own = data.nbytes if data.base is None else 0
+        device.count(self._own)
+
+    def __del__(self) -> None:
+        self._device.count(-self._own)
 
     shape = property(lambda self: self._data.shape)
     dtype = property(lambda self: self._data.dtype)
@@ -237,7 +242,7 @@ class FakeFunction:
 
 
 class FakeDevice(Device):
-    """The device; counts what is moved and launched."""
+    """The device; counts what is moved and launched, and the memory in use."""
 
     type = "FAKE"
     has_own_memory = True
@@ -250,6 +255,13 @@ class FakeDevice(Device):
         self.moved_in = 0
         self.moved_out = 0
         self.launches = 0
+        self.in_use = 0  # bytes of arrays
+        self.most_in_use = 0
+
+    def count(self, nbytes: int) -> None:
+        """So many more bytes are in use, or less."""
+        self.in_use += nbytes
+        self.most_in_use = max(self.most_in_use, self.in_use)
 
     def to_device(self, value: Any) -> Any:
         if isinstance(value, FakeArray):

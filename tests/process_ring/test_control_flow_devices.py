@@ -72,6 +72,27 @@ def test_swapping_moves_the_stacks_to_the_host(graph, expected):
     assert moved(True) > moved(False)
 
 
+@pytest.mark.parametrize("parallel", [1, 10])
+def test_swapping_bounds_the_memory_of_the_device(parallel):
+    """The stacks of a loop's gradient are on the host: any number of iterations fits."""
+    def most(swap, count):
+        with hf.Graph().as_default(), fake_accelerators(1), hf.Session() as session:
+            with hf.device("/device:FAKE:0"):
+                x = hf.placeholder(hf.float32, [64, 64])
+                y = hf.while_loop(lambda i, _: i < count, lambda i, a: (i + 1, hf.tanh(a) * 1.5),
+                                  [0, x], parallel_iterations=parallel, swap_memory=swap)[1]
+                gradient = hf.gradients(y, x)[0]
+            value = session.run(gradient, {x: np.full([64, 64], 0.3, np.float32)})
+            device = next(d for d in session._engine.task.devices if isinstance(d, FakeDevice))
+            return value, device.most_in_use / value.nbytes
+
+    (kept, more), (_, less) = most(False, 40), most(False, 10)
+    assert less >= 10 and more >= less + 29
+    (swapped, bound), (_, short) = most(True, 40), most(True, 10)
+    assert bound <= short + 1 <= parallel + 6
+    np.testing.assert_array_equal(swapped, kept)
+
+
 def test_arrays_on_a_device(graph):
     with fake_accelerators(1), hf.Session() as session:
         x = hf.placeholder(hf.float32, [3, 2])
