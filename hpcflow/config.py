@@ -88,6 +88,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_PRINT_SOURCE", _parse_bool, False, "1 prints the generated code of regions"),
     Flag("HPCFLOW_PRINT_MEMORY", _parse_bool, False,
          "1 prints the estimated peak memory of a step when it is compiled"),
+    Flag("HPCFLOW_LATE_RECEIVES", _parse_bool, True,
+         "0 receives large values of other tasks when a step begins, not just before their use"),
     Flag("HPCFLOW_RECOMPUTE", _parse_bool, False,
          "1 computes cheap forward values again in the backward pass, to save memory"),
     Flag("HPCFLOW_PLACEMENT", str, "", "a file of devices by op name that sessions keep to"),
@@ -135,6 +137,7 @@ class Flags:
     print_source: bool
     print_memory: bool
     placement: str
+    late_receives: bool
     recompute: bool
     ps: int
     deterministic: bool

@@ -226,8 +226,13 @@ class Executable:
         # What is to be told when a step begins: the collective operations that it will enter.
         self.collectives = getattr(context, "take_schedule", lambda: None)()
         received = [i for i in self.items if i.kind == RECEIVE and not i.edge.depth]  # type: ignore[union-attr]
-        self.short_receives = [i for i in received if i.edge.nbytes <= SHORT_BYTES]  # type: ignore[union-attr]
-        self.long_receives = [i for i in received if i.edge.nbytes > SHORT_BYTES]  # type: ignore[union-attr]
+        at_once = [i for i in received if not i.pending]
+        self.short_receives = [i for i in at_once if i.edge.nbytes <= SHORT_BYTES]  # type: ignore[union-attr]
+        self.long_receives = [i for i in at_once if i.edge.nbytes > SHORT_BYTES]  # type: ignore[union-attr]
+        self.late_receives = [i for i in received if i.pending]
+        # The edges whose memory is taken in every step, when the receive is posted.
+        self.late_edges = frozenset([
+            i.edge.index for i in self.late_receives if i.edge.nbytes and not i.edge.compressed])  # type: ignore[union-attr]
         self.direct = self._direct_form()
         self.tracer: Any = None  # makes what a traced step keeps its record in
 

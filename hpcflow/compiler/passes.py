@@ -16,6 +16,7 @@ from hpcflow.compiler.fuse_layers import fuse_layers
 from hpcflow.compiler.fuse_updates import fuse_updates
 from hpcflow.compiler.inline import inline_functions
 from hpcflow.compiler.ir import Node, StepGraph
+from hpcflow.compiler.late_receives import delay_receives
 from hpcflow.compiler.loops import spread_loops
 from hpcflow.compiler.partition import partition
 from hpcflow.compiler.place import Placer
@@ -116,7 +117,8 @@ PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
 def compile_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], client_device: str,
                   context: PassContext, optimize: bool = True,
                   incremental: bool = False) -> dict[str, list[Node]]:
-    """Run prune, every pass of the list, then partition and schedule; returns task -> nodes.
+    """Run prune, every pass of the list, then partition, schedule and delay receives; returns
+    task -> nodes.
 
     With `incremental` the feeds of a step arrive one by one, and the client may ask for a value
     before all have (partial runs). Raises ``InvalidArgumentError`` where a node cannot be placed.
@@ -135,4 +137,7 @@ def compile_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], client
         peak = schedule(nodes)
         if config.flags.print_memory:
             peak.report(task)
+        change = delay_receives(nodes) if optimize and config.flags.late_receives else None
+        if change is not None and config.flags.print_memory:
+            change.report(task)
     return parts

@@ -59,6 +59,13 @@ def schedule(nodes: list[Node]) -> PeakMemory:
     return plan.peak
 
 
+def lifetimes(order: list[Node]) -> dict[Port, tuple[int, int]]:
+    """Value -> its bytes, and the place in `order` (sorted) of its last reader, or of its node."""
+    plan = _Schedule(order)
+    return {port: (nbytes, max(plan.readers[port], default=plan.place[port[0]]))
+            for port, nbytes in plan.sizes.items()}
+
+
 class PeakMemory:
     """The estimated peak of the memory of values: ``nbytes``, the node that runs then, and the
     largest values alive; without variables and constants, which outlive the step."""
@@ -221,7 +228,7 @@ class _Schedule:
         for i in range(count - 1, -1, -1):
             node = self.nodes[i]
             if node.type in _SENDS:
-                urgent[i] = _is_remote(node)
+                urgent[i] = is_remote(node)
             elif any(urgent[j] for j in self.after[i]):
                 urgent[i] = True
             if self.after[i] and not node.inputs and not node.controls and is_pure(node):
@@ -301,7 +308,8 @@ def elements_of(port: Port) -> int:
     return total
 
 
-def _is_remote(node: Node) -> bool:
+def is_remote(node: Node) -> bool:
+    """True for an end of an edge between tasks."""
     attrs = node.attrs
     return task_of(attrs["send_device"].decode()) != task_of(attrs["recv_device"].decode())
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from heapq import heappop, heappush, heappushpop
 from typing import Any
 
@@ -57,7 +57,7 @@ class Step:
                  "step_id", "wake", "rank", "on_finish_hooks", "describers", "waiting", "trace",
                  "_ready", "_inbox", "_lock", "_outstanding", "_root", "_iterations",
                  "_next_serial", "_frames", "_cancel_hooks", "_unfed", "_begun", "loops",
-                 "_sending", "deadline", "_reason", "_woken", "__weakref__")  # fmt: skip
+                 "_sending", "deadline", "_late", "_reason", "_woken", "__weakref__")  # fmt: skip
 
     def __init__(self, executable: Executable, lane: Any = None, step_id: int = 0,
                  on_done: Callable[[Step], None] | None = None,
@@ -95,6 +95,8 @@ class Step:
         self._root = Iteration(executable.root)
         self._sending = self._root  # the iteration of the Send that runs
         self.loops: SpreadLoops | None = SpreadLoops(self) if executable.spread else None
+        # Receives from other tasks that wait until their values are needed soon.
+        self._late = set(executable.late_receives) if executable.late_receives else None
         self._unfed: set[int] = set()
         self._begun = False
         self._woken = False  # ``wake`` was called, and nobody has come since
@@ -171,7 +173,7 @@ class Step:
             self._receive(self.executable.short_receives)
             self._outstanding -= 1
 
-    def _receive(self, items: list[Item]) -> None:
+    def _receive(self, items: Iterable[Item]) -> None:
         for item in items:
             self._outstanding += 1
             self.waiting[0, item.index] = (item, self._root)
@@ -237,6 +239,9 @@ class Step:
         self.error = error
         self._outstanding -= len(self._unfed)
         self._unfed.clear()
+        if self._late is not None:  # what others send has to be taken in
+            late, self._late = self._late, None
+            self._receive(late)
         if self.loops is not None:
             self.loops.abandon()
         if self.lane is not None:
@@ -394,7 +399,11 @@ class Step:
         elif item.kind == CALL_ASYNC:
             self._call_async(item, iteration)
         elif item.kind == RECEIVE:
-            self.loops.receive(item, iteration)  # type: ignore[union-attr]
+            if item.edge.depth:  # type: ignore[union-attr]
+                self.loops.receive(item, iteration)  # type: ignore[union-attr]
+            else:
+                self._late.remove(item)  # type: ignore[union-attr]
+                self._receive([item])
         else:
             self._primitive(item, iteration)
 

@@ -101,8 +101,12 @@ class Lane:
         self._send_buffers: list[Any] = [None] * len(executable.sends)
         self._recv_slots: list[Any] = [None] * len(executable.recvs)
         self._wide: dict[int, np.ndarray] = {}  # what compressed values are put into
-        # Now: a step that has begun could not say that there is no memory for them.
-        self._recv_buffers: list[Any] = [self._buffer_for(e) for e in executable.recvs]
+        # Now: a step that has begun could not say that there is no memory for them. What is
+        # received late is to take memory late.
+        late = executable.late_edges
+        self._recv_buffers: list[Any] = [
+            None if e.index in late else self._buffer_for(e) for e in executable.recvs]
+        self._late: set[int] = set()  # the late edges whose receives are posted
         self._send_devices = [_own_memory(devices, e.node.device) for e in executable.sends]
         self._recv_devices = [_own_memory(devices, e.node.device) for e in executable.recvs]
         self._sent = [False] * len(executable.sends)
@@ -135,8 +139,11 @@ class Lane:
         for slot in self._send_slots:
             if slot is not None and not slot.busy:
                 slot.close()
-        for slot, rank, tag in zip(self._recv_slots, self._recv_ranks, self.recv_tags, strict=True):
+        for index, (slot, rank, tag) in enumerate(
+                zip(self._recv_slots, self._recv_ranks, self.recv_tags, strict=True)):
             if slot is not None and slot.busy:  # a message may still come: the tag is not free
+                continue
+            if index in self._late:
                 continue
             if slot is not None:
                 slot.close()
@@ -202,10 +209,24 @@ class Lane:
 
     def receive(self, step: Step, index: int, item: Item) -> None:
         """Open edge `index` for this step: its value goes to `item`."""
+        if index in self.executable.late_edges:
+            self._receive_late(index, item)
+            return
         slot = self._recv_slots[index]
         if slot is None:
             slot = self._recv_slots[index] = self._make_recv_slot(index, item)
         slot[0].start(slot[1])
+
+    def _receive_late(self, index: int, item: Item) -> None:
+        buffer = self._buffer_for(self.executable.recvs[index])
+        self._late.add(index)
+
+        def arrived(nbytes: int) -> None:
+            self._late.discard(index)
+            self._deliver(index, item, buffer if nbytes else DEAD)
+
+        self.transport.post_recv(buffer.reshape(-1).view(np.uint8), self._recv_ranks[index],
+                                 self.recv_tags[index], arrived)
 
     def _make_recv_slot(self, index: int, item: Item) -> Any:
         edge: Edge = self.executable.recvs[index]
