@@ -7,7 +7,7 @@ import pytest
 from random_check import check_all, loopback
 
 from hpcflow import threads
-from hpcflow.compiler import fusion, together
+from hpcflow.compiler import fusion, late_receives, together
 
 GRAPHS, CHUNK = 220, 20
 
@@ -20,10 +20,14 @@ def cluster():
 
 @pytest.mark.parametrize("chunk", range(GRAPHS // CHUNK))
 def test_random_graphs(cluster, chunk, monkeypatch):
-    if chunk % 2:  # whatever is element-wise is fused, and products run at the same time
+    if chunk % 2:  # whatever is element-wise is fused, products run at the same time, values late
         monkeypatch.setattr(together, "_LARGE", 1)
         monkeypatch.setattr(threads, "at_once", lambda: 2)
         for name in ("_FEWEST", "_PARALLEL", "_LARGE"):
             monkeypatch.setattr(fusion, name, 1)
         monkeypatch.setattr(fusion, "_FUSED_SECONDS", 0.0)
+        monkeypatch.setattr(late_receives, "LEAST_BYTES", 1)
+        monkeypatch.setattr(late_receives, "_LEAST_GAIN", -9.0)
+        monkeypatch.setattr(late_receives, "_MESSAGE_SECONDS", 0.0)
+        monkeypatch.setattr(late_receives, "_BYTES_PER_SECOND", 1e15)
     check_all(range(chunk * CHUNK, (chunk + 1) * CHUNK), cluster)
