@@ -10,6 +10,7 @@ from NumPy in the last bits where :func:`approximates` says so.
 from __future__ import annotations
 
 import functools
+import importlib
 import importlib.util
 import threading
 from collections.abc import Callable, Sequence
@@ -34,6 +35,12 @@ _FLOATS = {**_BOTH, "true_divide": "{0} / {1}", "divide": "{0} / {1}", "sqrt": "
                    "(zero if {0} == zero else {0}))"}
 _INTEGERS = _BOTH
 _TYPES = {"float32": _FLOATS, "float64": _FLOATS, "int32": _INTEGERS, "int64": _INTEGERS}
+
+
+@functools.lru_cache(maxsize=64)
+def name_of(dtype: np.dtype) -> str:
+    """``dtype.name``, which NumPy puts together each time."""
+    return dtype.name
 
 
 def supports(name: str, dtype: str) -> bool:
@@ -108,11 +115,12 @@ class RowProgram:
         self.dtype = dtype
         self.row_dtype = row_dtype
         result = _TYPES[dtype][ufunc].format("a", "b")
-        # The product spreads rows over the parts even if their numbers have a common factor.
+        # The product spreads rows over the parts even if their numbers have a common factor; the
+        # second one is a remainder without a division.
         self.source = f"""def loop(target, rows, updates, part, parts):
     for i in range(rows.size):
         row = np.int64(rows[i])
-        if ((row * 40503) >> 7) % parts == part:
+        if ((((row * 40503) >> 7) & 0xffff) * parts) >> 16 == part:
             for j in range(target.shape[1]):
                 a, b = target[row, j], updates[i, j]
                 target[row, j] = np.{dtype}({result})
@@ -130,10 +138,60 @@ class RowProgram:
         return _compiled_text(self.source, self.signature)
 
 
-def _compiled_text(source: str, signature: Callable[[Any], tuple]) -> Callable:
+class RowCopies:
+    """``target[i] = source[rows[i]]`` for every i: called with (target, source, rows), the first
+    two contiguous matrices of whole words of eight bytes, the third a vector of `row_dtype`."""
+
+    # No other part of the machine can know which rows come next.
+    source = """def loop(target, source, rows):
+    start, row_bytes = source.ctypes.data, 8 * source.shape[1]
+    for i in range(rows.size):
+        coming = start + row_bytes * np.int64(rows[min(i + 8, rows.size - 1)])
+        for line in range(0, row_bytes, 64):
+            prefetch(coming + line)
+        row = np.int64(rows[i])
+        for j in range(target.shape[1]):
+            target[i, j] = source[row, j]
+"""
+
+    def __init__(self, row_dtype: str) -> None:
+        self.row_dtype = row_dtype
+        self.key = row_dtype, self.source
+
+    def signature(self, types: Any) -> tuple:
+        """The types of the arguments, of the module `types`."""
+        return (types.Array(types.uint64, 2, "C"), types.Array(types.uint64, 2, "C", readonly=True),
+                types.Array(getattr(types, self.row_dtype), 1, "C", readonly=True))
+
+    def compile(self) -> Callable:
+        """See `Loop`."""
+        return _compiled_text(self.source, self.signature, prefetch=_prefetch())
+
+
+@functools.lru_cache(maxsize=1)
+def _prefetch() -> Callable:
+    """For compiled loops: ``prefetch(address)`` brings the line of memory into cache."""
     import numba
 
-    scope: dict[str, Any] = {"np": np}
+    ir = importlib.import_module("llvmlite.ir")
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+
+    def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        place = builder.inttoptr(arguments[0], byte)
+        reading, everywhere, data = number(0), number(3), number(1)
+        builder.call(function, [place, reading, everywhere, data])
+        return context.get_dummy_value()
+
+    signature = numba.types.void(numba.types.int64)
+    return numba.extending.intrinsic(lambda _, address: (signature, generate))
+
+
+def _compiled_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Callable:
+    import numba
+
+    scope: dict[str, Any] = {"np": np, **names}
     exec(compile(source, "<hpcflow loop>", "exec"), scope)
     return numba.njit(signature(numba.types), nogil=True, error_model="numpy")(scope["loop"])
 

@@ -23,6 +23,8 @@ from hpcflow.deferred import Deferred
 # core, since the passes of a rule do not touch all arrays at once.
 WORKING_SET_BYTES = 3 << 19
 _LEAST_PART = 1 << 16  # elements that a thread should have at least
+# A thread that starts late, or that the machine lets wait, takes fewer parts than another.
+_PARTS_PER_THREAD = 4
 # What a ufunc costs, about: to be called, and per element.
 _CALL_SECONDS, _ELEMENT_SECONDS = 4e-7, 1.5e-10
 
@@ -88,7 +90,8 @@ def _fits(dtype: np.dtype, arrays: list, scalars: tuple) -> bool:
 
 
 def _parts(size: int) -> int:
-    return max(1, min(threads.pool().size, size // _LEAST_PART))
+    count = threads.pool().size
+    return max(1, min(count * _PARTS_PER_THREAD if count > 1 else 1, size // _LEAST_PART))
 
 
 # Pairs of arrays of which one is written: a loop over more is not vectorized, since it would have
@@ -200,8 +203,12 @@ def _known_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int
 
 def _program(recorder: _Recorder, states: list[_Traced], arrays: int) -> jit.Program:
     """What was taken down, as a loop over so many `arrays`."""
-    stores = [(f"a{i}", t.name) for i, t in enumerate(states) if t.name != f"a{i}"]
-    return jit.Program(recorder.dtype.name, arrays, len(recorder.scalars), recorder.steps, stores)
+    stores = tuple([(f"a{i}", t.name) for i, t in enumerate(states) if t.name != f"a{i}"])
+    return _written(jit.name_of(recorder.dtype), arrays, len(recorder.scalars),
+                    tuple(recorder.steps), stores)
+
+
+_written = functools.lru_cache(maxsize=256)(jit.Program)
 
 
 class _Untraceable(Exception):
@@ -232,6 +239,14 @@ class _Scalar:
     __hash__ = None  # type: ignore[assignment]
 
 
+@functools.lru_cache(maxsize=256)
+def _inputs(name: str, dtype: np.dtype) -> int:
+    """How many arrays the ufunc takes."""
+    if not jit.supports(name, dtype.name):
+        raise _Untraceable(name)
+    return getattr(np, name).nin
+
+
 class _Recorder:
     """Stands for the array module: its ufuncs take down what they are called with."""
 
@@ -241,9 +256,7 @@ class _Recorder:
         self.scalars: list[Any] = []
 
     def __getattr__(self, name: str) -> Callable:
-        if not jit.supports(name, self.dtype.name):
-            raise _Untraceable(name)
-        nin = getattr(np, name).nin
+        nin = _inputs(name, self.dtype)
         return lambda *values, out=None: self._record(name, values[:nin], out or values[nin])
 
     def _record(self, name: str, values: tuple, out: _Traced) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.indices import check_rows
-from hpcflow.kernels.parallel import ONCE_BYTES, over_rows
+from hpcflow.kernels.indices import check_rows, take_rows
+from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.segments import add_rows
 from hpcflow.kernels.strings import also_strings
@@ -59,15 +59,8 @@ def _take_rows(params: Any, indices: Any, places: Any) -> Any:
     """``params.take(places, 0)`` in blocks, side by side; IndexError for what is out of range."""
     if int(places.max()) >= len(params):
         raise IndexError
-    out = np.empty((*indices.shape, *params.shape[1:]), params.dtype)
-    flat, rows = indices.reshape(-1), out.reshape(-1, *params.shape[1:])
-
-    def work(block: slice) -> None:
-        # All numbers are in range: to clip them changes none, and saves a copy of the result.
-        params.take(flat[block], 0, rows[block], "clip")
-
-    over_rows(flat.size, 2 * params[:1].nbytes, work, ONCE_BYTES)
-    return out
+    rows = take_rows(params, indices.reshape(-1))
+    return rows.reshape(*indices.shape, *params.shape[1:])
 
 
 _UNSIGNED = np.dtype(np.uint32)

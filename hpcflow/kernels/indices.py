@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import jit, threads
-from hpcflow.kernels.parallel import over_rows
+from hpcflow.kernels.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
 
 _SMALL = 64
@@ -90,6 +90,49 @@ def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> Non
         found.spent(time.perf_counter() - began)
 
 
+def take_rows(params: np.ndarray, rows: Any) -> Any:
+    """``params.take(rows, 0)`` in blocks, side by side, for parameters in C order.
+
+    `rows` are a vector of row numbers in range.
+    """
+    out = np.empty((len(rows), *params.shape[1:]), params.dtype)
+    moved = 2 * params[:1].nbytes
+    block_bytes = block_of_copies(len(rows), moved)
+    found = _row_copies(params, rows)
+    if found is not None and found.function is not None:
+        loop, target, source = found.function, _words(out), _words(params)
+        over_rows(len(rows), moved, lambda block: loop(target[block], source, rows[block]),
+                  block_bytes)
+        return out
+
+    def work(block: slice) -> None:
+        # All numbers are in range: to clip them changes none, and saves a copy of the result.
+        params.take(rows[block], 0, out[block], "clip")
+
+    began = time.perf_counter()
+    over_rows(len(rows), moved, work, block_bytes)
+    if found is not None:
+        found.spent(time.perf_counter() - began)
+    return out
+
+
+def _row_copies(params: np.ndarray, rows: Any) -> jit.Compiled | None:
+    """The loop that copies rows, which may yet have to be compiled; None if there is none."""
+    if not (jit.enabled() and params[:1].nbytes % _WORD == 0 and params.flags.aligned
+            and params.dtype.kind != "O" and params.ctypes.data % _WORD == 0
+            and rows.flags.c_contiguous and rows.flags.aligned):
+        return None
+    return jit.compiled(_copies_program(jit.name_of(rows.dtype)))
+
+
+_WORD = 8  # bytes
+_copies_program = functools.lru_cache(maxsize=8)(jit.RowCopies)
+
+
+def _words(rows: np.ndarray) -> np.ndarray:
+    return rows.reshape(len(rows), -1).view(np.uint64)
+
+
 # Bytes of updates from which on two threads are worth it: each of them looks at all row numbers.
 _LARGE = 1 << 18
 
@@ -99,7 +142,7 @@ def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> jit.Co
     if not (jit.enabled() and target.dtype == updates.dtype and target.flags.carray
             and updates.flags.c_contiguous and updates.flags.aligned and rows.flags.c_contiguous):
         return None
-    program = _row_program(ufunc.__name__, target.dtype.name, rows.dtype.name)
+    program = _row_program(ufunc.__name__, jit.name_of(target.dtype), jit.name_of(rows.dtype))
     return None if program is None else jit.compiled(program)
 
 

@@ -24,6 +24,21 @@ _ALONE_BYTES = 1 << 20
 ONCE_BYTES = 1 << 21
 
 
+# Work on so many bytes is over in less time than a few wakings of a thread take.
+_SHORT_BYTES = 1 << 24
+
+
+def block_of_copies(row_count: int, row_bytes: int) -> int:
+    """The bytes of a block of rows that are copied once.
+
+    Short work has one block more for the calling thread than for the others, which first have to
+    wake up: then it does not have to wait for them, and be woken in its turn.
+    """
+    if row_count * row_bytes > _SHORT_BYTES:
+        return ONCE_BYTES
+    return -(-row_count // (2 * threads.pool().size - 1)) * row_bytes
+
+
 def over_rows(rows: int, row_bytes: int, work: Callable[[slice], object],
               block_bytes: int | None = None) -> None:
     """Call ``work(slice)`` for blocks that cover `rows` rows; returns when all are done.

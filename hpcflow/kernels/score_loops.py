@@ -44,11 +44,11 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
 def _loop_of(kind: str, arrays: list) -> jit.Compiled | None:
     scores = arrays[0]
     if not (scores.size >= _LARGE and scores.shape[1] >= _SHORTEST and jit.approximates()
-            and vector_math.supports(scores.dtype.name)
+            and vector_math.supports(jit.name_of(scores.dtype))
             and all([a.flags.c_contiguous and a.flags.aligned for a in arrays])):
         return None
-    return jit.compiled(_program(kind, scores.dtype.name,
-                                 arrays[1].dtype.name if kind == SPARSE else ""))
+    return jit.compiled(_program(kind, jit.name_of(scores.dtype),
+                                 jit.name_of(arrays[1].dtype) if kind == SPARSE else ""))
 
 
 class _Program:

@@ -70,3 +70,21 @@ def test_a_session_scatters_by_the_loop(graph, eager):
         with pytest.raises(hf.errors.InvalidArgumentError, match="not in"):
             session.run(add.op, {rows: [1, 10], values: np.ones((2, 4))})
         assert session.run(table)[:, 0].tolist() == [0, 6, 0, 3, 0, 0, 0, 0, 0, 0]
+
+
+@NUMBA
+@pytest.mark.parametrize(("dtype", "width"), [(np.float32, 6), (np.complex64, 3), (np.int8, 16)])
+def test_rows_are_copied_by_the_loop(eager, dtype, width):
+    params = np.random.RandomState(0).randint(-9, 9, (20, width)).astype(dtype)
+    rows = np.array([3, 19, 0, 3, 7], np.int32)
+    for _ in range(2):
+        np.testing.assert_array_equal(indices.take_rows(params, rows), params[rows])
+        jit.wait()
+    (program,) = jit._programs.values()
+    assert program.function is not None
+
+
+def test_rows_that_are_no_whole_words_are_left_to_numpy(eager):
+    params = np.arange(15, dtype=np.int8).reshape(5, 3)
+    np.testing.assert_array_equal(indices.take_rows(params, np.array([4, 1, 4])), params[[4, 1, 4]])
+    assert not jit._programs
