@@ -62,6 +62,20 @@ class Model:
                       hf.train.StopAtStepHook(last_step=args.steps)]
 
 
+class Report(hf.train.SessionRunHook):
+    """Says at the end of training how well the test images are told apart."""
+
+    def __init__(self, model: Model, images: np.ndarray, labels: np.ndarray, text: str) -> None:
+        self.fetches = [model.step, model.accuracy]
+        self.feeds = {model.images: images, model.labels: labels}
+        self.text = text
+
+    def end(self, session: hf.Session) -> None:
+        """Training is over."""
+        updates, accuracy = session.run(self.fetches, self.feeds)
+        print(f"{self.text}, {updates} updates, test accuracy: {accuracy:.3f}", flush=True)
+
+
 def main() -> None:
     """Train, and let the first worker say how well."""
     args = arguments()
@@ -72,28 +86,21 @@ def main() -> None:
         return
     digits = load_digits()
     images, labels = (digits.images.reshape(-1, 64) / 8 - 1).astype(np.float32), digits.target
-    test = {"images": images[-TEST_IMAGES:], "labels": labels[-TEST_IMAGES:]}
-    images, labels = images[:-TEST_IMAGES], labels[:-TEST_IMAGES]
-
     workers = task.cluster.num_tasks("worker")
     with hf.device(hf.train.replica_device_setter(
             cluster=task.cluster, worker_device=f"/job:worker/task:{task.index}")):
         model = Model(args, task.index, workers)
+    is_chief = task.index == 0
+    hooks = model.hooks
+    if is_chief:
+        text = f"{args.groups} groups of {workers // args.groups} workers"
+        hooks = [Report(model, images[-TEST_IMAGES:], labels[-TEST_IMAGES:], text), *hooks]
     random = np.random.default_rng(task.index)
-    updates, accuracy = 0, 0.0
-    with hf.train.MonitoredTrainingSession(server.target, is_chief=task.index == 0,
-                                           hooks=model.hooks,
+    with hf.train.MonitoredTrainingSession(server.target, is_chief, hooks=hooks,
                                            log_step_count_steps=None) as session:
         while not session.should_stop():
-            chosen = random.integers(len(labels), size=args.batch)
+            chosen = random.integers(len(labels) - TEST_IMAGES, size=args.batch)
             session.run(model.train, {model.images: images[chosen], model.labels: labels[chosen]})
-            if task.index == 0 and not session.should_stop():
-                updates, accuracy = session.run(
-                    [model.step, model.accuracy],
-                    {model.images: test["images"], model.labels: test["labels"]})
-    if task.index == 0:
-        print(f"{args.groups} groups of {workers // args.groups} workers, {updates} updates, "
-              f"test accuracy: {accuracy:.3f}", flush=True)
 
 
 if __name__ == "__main__":
