@@ -193,6 +193,9 @@ class MpiNetwork:
             raise InvalidArgumentError(
                 None, None, f"The cluster has {len(addresses)} tasks, but only {self.size} ranks "
                 "run: start at least as many ranks as tasks")
+        for other in addresses.values():  # on every rank, not only where somebody asks for it
+            if other.startswith(MPI_SCHEME):
+                rank_of(other, self.size)
         if address.startswith(MPI_SCHEME) and rank_of(address, self.size) != self.rank:
             raise InvalidArgumentError(
                 None, None, f"{address} is not this rank ({self.rank}): a task is served by the "
@@ -305,6 +308,9 @@ def join_at_end() -> None:
 
     if not _joins_at_end:
         _joins_at_end = True
+        # The kernels need it, and at the end of the process it cannot be imported any more.
+        import concurrent.futures.thread  # noqa: F401
+
         abort.install_abort_hook(world.world().rank)
         atexit.register(_meet_at_end)
 

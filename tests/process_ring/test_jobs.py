@@ -166,6 +166,28 @@ hf.train.Server(cluster, "worker", MPI.COMM_WORLD.rank)
     assert seconds < 30
 
 
+def test_every_rank_may_catch_what_is_wrong_with_the_cluster(tmp_path):
+    status, output, _ = finish(start(tmp_path, "", ranks=2, prelude="""
+import hpcflow as hf
+try:
+    hf.mpi.task(jobs={"ps": 5})
+except hf.errors.InvalidArgumentError as e:
+    print(f"caught: {e}", flush=True)
+"""))
+    assert status == 0 and "Traceback" not in output, output
+    assert output.count("caught: The jobs ask for 5 ranks") == 2
+    status, output, _ = finish(start(tmp_path, "", ranks=2, prelude="""
+import hpcflow as hf
+try:
+    hf.train.Server({"ps": ["mpi://0"], "worker": ["mpi://7"]}, *(
+        ("worker", 0) if hf.mpi.rank() else ("ps", 0)))
+except hf.errors.InvalidArgumentError as e:
+    print(f"caught: {e}", flush=True)
+"""))
+    assert status == 0 and "Traceback" not in output, output
+    assert output.count("caught: 'mpi://7' is not an address of a rank") == 2
+
+
 @pytest.mark.parametrize("steps", [(2, 7), (7, 2)])
 def test_workers_with_more_and_less_data_train_synchronously(tmp_path, steps):
     """Who has data goes on after the other has none: nobody waits for ever."""
