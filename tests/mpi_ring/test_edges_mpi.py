@@ -65,6 +65,42 @@ def test_wrong_clusters_and_devices_on_every_rank():
             np.testing.assert_array_equal(session.run(fine, {x: [1, 2]}), [3, 4])
 
 
+def test_large_values_just_before_their_use(monkeypatch):
+    """Parameters of other ranks, also in steps that fail before they are needed."""
+    from hpcflow.compiler import late_receives
+    from hpcflow.runtime.lane import Lane
+
+    monkeypatch.setattr(late_receives, "_BYTES_PER_SECOND", 1e15)
+    monkeypatch.setattr(late_receives, "_MESSAGE_SECONDS", 0.0)
+    late = []
+    receive = Lane._receive_late
+    monkeypatch.setattr(Lane, "_receive_late",
+                        lambda *args: late.append(1) or receive(*args))
+    with cluster() as (task, server):
+        size = world.world().size
+        x = hf.placeholder(hf.float32, [8, 300])
+        checked = hf.check_numerics(x, "wrong")
+        y = x
+        for k in range(6):
+            with hf.device(f"/job:worker/task:{(task.index + k) % size}"):
+                w = hf.fill([300, 300], np.float32((k + 1) / 300)) + 0.0 * hf.reduce_sum(x)
+            with hf.device(f"/job:worker/task:{task.index}"):
+                y = hf.tanh(hf.matmul(y, w))
+        with hf.device(f"/job:worker/task:{task.index}"):
+            y += 0.0 * checked
+        given = np.full([8, 300], 0.5, np.float32)
+        wanted = given
+        for k in range(6):
+            wanted = np.tanh(wanted @ np.full([300, 300], (k + 1) / 300, np.float32))
+        options = hf.RunOptions(timeout_in_ms=60_000)
+        with hf.Session(server.target) as session:
+            for _ in range(2):
+                np.testing.assert_allclose(session.run(y, {x: given}, options), wanted, 1e-5)
+                with pytest.raises(hf.errors.InvalidArgumentError, match="wrong"):
+                    session.run(y, {x: given * np.float32(np.nan)}, options)
+        assert bool(late) == (size > 1)
+
+
 def test_masters_that_serve_each_other():
     """Every rank runs steps over all ranks at once, in several threads, small and large."""
     with cluster() as (task, server):
