@@ -247,7 +247,8 @@ class Fused:
         shape, compiled = arrays[0].shape, self.compiled
         flat = [a.reshape(-1) for a in arrays]
         loop = compiled.function if compiled is not None else None
-        if loop is not None:
+        # The loop takes no vector with gaps, like every second element of a matrix.
+        if loop is not None and all([a.flags.c_contiguous and a.flags.aligned for a in flat]):
             made = [np.empty(shape, self.dtype) for _ in self.outputs]
             self._run(lambda a, t: loop(*a, *t, *numbers), flat, [a.reshape(-1) for a in made])
             return tuple(made)

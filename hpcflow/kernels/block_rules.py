@@ -138,8 +138,8 @@ class _Work:
     def loop(self) -> tuple[jit.Compiled, list] | None:
         """The loop that does the same, and its scalars; None if there is none."""
         dtype = self.arrays[0].dtype
-        if not jit.enabled() or any(a.dtype != dtype or not a.flags.c_contiguous
-                                    for a in self.arrays):
+        if not jit.enabled() or any([a.dtype != dtype or not a.flags.c_contiguous
+                                     or not a.flags.aligned for a in self.arrays]):
             return None
         recorder = _Recorder(dtype)
         traced = [_Traced(f"a{i}", dtype) for i in range(self.states)]

@@ -169,6 +169,23 @@ def test_dead_values_are_overwritten(graph, monkeypatch):
         np.testing.assert_array_equal(both[2], expected)
 
 
+def test_vectors_with_gaps(graph, eager, monkeypatch):
+    """A matrix whose columns are every second of another's is a vector with gaps; and one that lies
+    at an odd address."""
+    monkeypatch.setattr(config.flags, "compile", True)
+    small_parts(monkeypatch)
+    x = hf.placeholder(hf.float32, [30, 40])
+    y = (x[:, ::2] + 1.0) * 2.0 - x[:, 1::2]
+    values = np.random.RandomState(0).rand(30, 40).astype(np.float32)
+    odd = np.empty(values.nbytes + 1, np.uint8)[1:].view(np.float32).reshape(30, 40)
+    odd[...] = values
+    expected = (values[:, ::2] + np.float32(1)) * np.float32(2) - values[:, 1::2]
+    with hf.Session() as session:
+        for fed in (values, values, odd):
+            np.testing.assert_array_equal(session.run(y, {x: fed}), expected)
+            jit.wait()
+
+
 def test_inputs_stay_as_they_are(graph, eager, monkeypatch):
     monkeypatch.setattr(config.flags, "compile", True)
     small_parts(monkeypatch)
