@@ -211,7 +211,9 @@ def _transpose(node: Node) -> Port | None:
         if before is not None and before.shape == order.shape and (
                 before[order] == np.arange(order.size)).all():
             return inner.inputs[0]
-    return node.inputs[0] if (order == np.arange(order.size)).all() else None
+    # Of another rank than the order has, the input is an error that the kernel reports.
+    rank_fits = inner.dims[node.inputs[0][1]] is not None
+    return node.inputs[0] if rank_fits and (order == np.arange(order.size)).all() else None
 
 
 def _cast(node: Node) -> Port | None:

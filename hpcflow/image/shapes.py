@@ -14,12 +14,18 @@ from hpcflow.graph.shape_inference import constant_value, show
 
 
 def as_image(image: Any, ranks: tuple[int, ...] = (3,)) -> Tensor:
-    """`image` as a tensor; ``ValueError`` unless its rank is known and allowed, and no size 0."""
+    """`image` as a tensor of an allowed rank and without sizes of 0, else ``ValueError``.
+
+    Without a known rank it is one image, which is checked in the step.
+    """
     tensor = convert_to_tensor(image, name="image")
     dims = tensor._dims
     words = " or ".join({3: "three", 4: "four"}[r] for r in ranks)
     if dims is None:
-        raise ValueError(f"'image' must have a known number of dimensions: {words}")
+        one = raw_ops.Equal(raw_ops.Rank(tensor), np.int32(3))
+        tensor = checked(tensor, (one, "'image' must be three-dimensional."))
+        tensor.set_shape([None, None, None])
+        return tensor
     if len(dims) not in ranks:
         raise ValueError(f"'image' must be {words}-dimensional but has shape {show(dims)}")
     if 0 in dims[-3:]:

@@ -178,7 +178,7 @@ def _broadcast_to(node: KernelNode) -> Any:
     def run(x: Any, shape: Any, out: Any = None) -> Any:
         if out is None:
             out = xp.empty(tuple(shape.tolist()) if dims is None else dims, dtype)
-        if x.ndim > out.ndim:
+        if np.ndim(x) > out.ndim:
             raise invalid(f"a value of shape {shown(x)} cannot be broadcast to shape "
                           f"{shown(out)}")
         out[...] = x

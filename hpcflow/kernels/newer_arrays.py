@@ -57,11 +57,11 @@ def _roll(node: KernelNode) -> Any:
     xp = node.xp
 
     def run(x: Any, shift: Any, axis: Any) -> Any:
-        axes = [int(a) for a in np.ravel(axis)]
+        axes, rank = [int(a) for a in np.ravel(axis)], np.ndim(x)
         if np.ndim(axis) > 1 or np.shape(axis) != np.shape(shift):
             raise invalid("shift and axis must be scalars or vectors of one size, got shapes "
                           f"{list(np.shape(shift))} and {list(np.shape(axis))}")
-        if len(axes) != np.size(shift) or any(not -x.ndim <= a < x.ndim for a in axes):
+        if len(axes) != np.size(shift) or any(not -rank <= a < rank for a in axes):
             raise invalid(f"shifts {np.ravel(shift).tolist()} along axes {axes} do not fit shape "
                           f"{shown(x)}")
         return xp.roll(x, [int(s) for s in np.ravel(shift)], axes)

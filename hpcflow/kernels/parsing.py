@@ -98,6 +98,8 @@ def _decode_json(node: KernelNode) -> Callable:
 @kernel("DecodeCSV", device="CPU", fresh=True)
 def _decode_csv(node: KernelNode) -> Callable:
     delimiter, types = node.attr("field_delim"), node.attr("OUT_TYPE")
+    missing, columns_used = node.attr("na_value"), node.attr("select_cols")
+    quoted = node.attr("use_quote_delim")
     if len(delimiter) != 1:
         raise invalid("field_delim should be only 1 char")
 
@@ -110,7 +112,11 @@ def _decode_csv(node: KernelNode) -> Callable:
                 raise invalid(f"There should only be 1 default per field but field {index} has "
                               f"{np.size(default)}")
         shape = np.shape(records)
-        rows = [_fields(record, delimiter) for record in flat(records)]
+        rows = [_fields(record, delimiter, quoted) for record in flat(records)]
+        if columns_used:
+            rows = [_selected(row, columns_used, number) for number, row in enumerate(rows)]
+        if missing:
+            rows = [[b"" if text == missing else text for text in row] for row in rows]
         for number, row in enumerate(rows):
             if len(row) != len(types):
                 raise invalid(f"Expect {len(types)} fields but have {len(row)} in record {number}")
@@ -120,6 +126,13 @@ def _decode_csv(node: KernelNode) -> Callable:
                          enumerate(zip(columns, types, defaults, strict=True))])
 
     return decode
+
+
+def _selected(row: list[bytes], columns: list[int], number: int) -> list[bytes]:
+    """The fields of these numbers."""
+    if columns[-1] >= len(row):
+        raise invalid(f"Expect {columns[-1] + 1} fields but have {len(row)} in record {number}")
+    return [row[i] for i in columns]
 
 
 def _column(index: int, texts: tuple[bytes, ...], dtype: Any, default: Any) -> np.ndarray:
@@ -141,10 +154,12 @@ def _column(index: int, texts: tuple[bytes, ...], dtype: Any, default: Any) -> n
     return values
 
 
-def _fields(record: bytes, delimiter: bytes) -> list[bytes]:
-    """The fields of one record (RFC 4180); an empty record has none."""
+def _fields(record: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
+    """The fields of one record (RFC 4180, or without quotes); an empty record has none."""
     if not record:
         return []
+    if not quoted:
+        return record.split(delimiter)
     if b'"' in record:
         return _quoted_fields(record, delimiter)
     if b"\n" in record or b"\r" in record:

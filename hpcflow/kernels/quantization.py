@@ -36,11 +36,17 @@ def _quantize(node: KernelNode) -> Callable:
         else:
             scale = (bounds.highest - bounds.lowest) / (last - first)
             scaled = (np.clip(np.asarray(x, np.float64), first, last) - first) * scale
-            rounded = np.rint(scaled - half) if half else np.floor(scaled + 0.5)
+            # Halves are rounded away from zero.
+            rounded = _away(scaled - half) if half else np.floor(scaled + 0.5)
             found = np.clip(rounded, bounds.lowest, bounds.highest).astype(dtype)
         return found, np.float32(first), np.float32(last)
 
     return run
+
+
+def _away(x: np.ndarray) -> np.ndarray:
+    """The nearest integers, of two the one farther from zero."""
+    return np.trunc(x + np.copysign(0.5, x))
 
 
 @kernel("Dequantize", device="CPU", fresh=True)

@@ -249,17 +249,20 @@ def _kept_dimensions(shape: Any, axes: Any) -> list[int]:
     return [i for i in range(rank) if i not in chosen]
 
 
-@kernel("SparseReduceSum", device="CPU", fresh=True)
-def _reduce_sum(node: KernelNode) -> Callable:
-    keep = node.attr("keep_dims")
+_REDUCTIONS = {"Sum": np.add, "Max": np.maximum}
+
+
+@kernel(*[f"SparseReduce{name}" for name in _REDUCTIONS], device="CPU", fresh=True)
+def _reduce(node: KernelNode) -> Callable:
+    keep, ufunc = node.attr("keep_dims"), _REDUCTIONS[node.op_type.removeprefix("SparseReduce")]
 
     def run(indices: Any, values: Any, shape: Any, axes: Any) -> Any:
         check_sparse(indices, values, shape, "input_")
         kept = _kept_dimensions(shape, axes)
         sizes = dense_size(shape[kept])
         out = np.zeros(sizes, values.dtype)
-        keys, sums = _sums(indices, values, shape, kept)[1:]
-        out.reshape(-1)[keys] = sums
+        keys, reduced = _groups(ufunc, indices, values, shape, kept)[1:]
+        out.reshape(-1)[keys] = reduced
         if keep:
             out = out.reshape([s if i in kept else 1 for i, s in enumerate(shape.tolist())])
         return out if out.ndim else out[()]
@@ -267,33 +270,35 @@ def _reduce_sum(node: KernelNode) -> Callable:
     return run
 
 
-def _sums(indices: Any, values: Any, shape: Any, kept: list[int]) -> tuple:
-    """(first element of each group, its key, its sum) by places along the kept dimensions."""
+def _groups(ufunc: Any, indices: Any, values: Any, shape: Any, kept: list[int]) -> tuple:
+    """(first element of each group, its key, its reduction) by places along the kept dimensions.
+    """
     keys = keys_of(indices[:, kept], shape[kept]) if kept else np.zeros(len(values), np.int64)
     order = order_of(keys)
     if order is None:
         order = np.arange(len(keys))
     keys, ordered = keys[order], values[order]
     starts = group_starts(keys)
-    sums = np.add.reduceat(ordered, starts, dtype=values.dtype) if len(starts) else ordered
-    return order[starts], keys[starts], sums
+    reduced = ufunc.reduceat(ordered, starts, dtype=values.dtype) if len(starts) else ordered
+    return order[starts], keys[starts], reduced
 
 
-@kernel("SparseReduceSumSparse", device="CPU", fresh=True)
-def _reduce_sum_sparse(node: KernelNode) -> Callable:
+@kernel(*[f"SparseReduce{name}Sparse" for name in _REDUCTIONS], device="CPU", fresh=True)
+def _reduce_sparse(node: KernelNode) -> Callable:
     keep = node.attr("keep_dims")
+    ufunc = _REDUCTIONS[node.op_type.removeprefix("SparseReduce").removesuffix("Sparse")]
 
     def run(indices: Any, values: Any, shape: Any, axes: Any) -> tuple:
         check_sparse(indices, values, shape, "input_")
         kept = _kept_dimensions(shape, axes)
-        first, _, sums = _sums(indices, values, shape, kept)
+        first, _, reduced = _groups(ufunc, indices, values, shape, kept)
         places = indices[first]
         if not keep:
-            return places[:, kept], sums, shape[kept]
+            return places[:, kept], reduced, shape[kept]
         gone = [i for i in range(len(shape)) if i not in kept]
         places[:, gone] = 0
         sizes = shape.copy()
         sizes[gone] = 1
-        return places, sums, sizes
+        return places, reduced, sizes
 
     return run

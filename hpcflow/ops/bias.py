@@ -18,11 +18,15 @@ def channel_axis(op: Operation, rank: int) -> int:
     return 1 if op.attr("data_format") == b"NCHW" and rank >= 3 else rank - 1
 
 
+def _least_rank(op: Operation) -> int:
+    return 3 if op.attr("data_format", b"NHWC") == b"NCHW" else 2
+
+
 def _bias_add_shape(op: Operation) -> list[Dims]:
     value, bias = op.input_dims(0), with_rank(op.input_dims(1), 1, "bias")
     if value is None:
         return [None]
-    with_rank_at_least(value, 2, "value")
+    with_rank_at_least(value, _least_rank(op), "value")
     axis = channel_axis(op, len(value))
     try:
         channels = merge_dim(value[axis], bias[0])
@@ -33,7 +37,7 @@ def _bias_add_shape(op: Operation) -> list[Dims]:
 
 
 def _bias_add_grad_shape(op: Operation) -> list[Dims]:
-    dims = with_rank_at_least(op.input_dims(0), 2, "out_backprop")
+    dims = with_rank_at_least(op.input_dims(0), _least_rank(op), "out_backprop")
     return [(None if dims is None else dims[channel_axis(op, len(dims))],)]
 
 

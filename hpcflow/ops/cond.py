@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import numpy as np
+
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, control_dependencies, name_scope
@@ -15,7 +17,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.cond_context import CondContext
 from hpcflow.ops.control_flow_context import current
 
-__all__ = ["case", "cond"]
+__all__ = ["case", "cond", "switch_case"]
 
 
 def cond(pred: Any, fn1: Callable | None = None, fn2: Callable | None = None,
@@ -135,6 +137,34 @@ def _merged(taken: _Branch, other: _Branch) -> Any:
     for tensor, original in zip(merged, taken.tensors, strict=True):
         tensor._handle_data = original._handle_data
     return nest.pack_as(taken.result, nest.rebuild_all(taken.leaves, merged))
+
+
+def switch_case(branch_index: Any, branch_fns: Any, default: Callable | None = None,
+                name: str = "switch_case") -> Any:
+    """Return what the function with the number `branch_index` builds.
+
+    Args:
+        branch_index: a scalar int32 tensor.
+        branch_fns: functions, as a list, or as pairs or a dict by number.
+        default: the function for other numbers; if None, that of the largest number.
+        name: the name scope.
+
+    Raises ``TypeError`` for what is no function, ``ValueError`` for numbers that occur twice.
+    """
+    if isinstance(branch_fns, dict):
+        branch_fns = list(branch_fns.items())
+    pairs = [b if isinstance(b, tuple) else (i, b) for i, b in enumerate(branch_fns)]
+    numbers = [number for number, _ in pairs]
+    if len(set(numbers)) != len(numbers):
+        raise ValueError(f"switch_case: the numbers of the functions must differ: {numbers}")
+    if not pairs or not all(callable(function) for _, function in pairs):
+        raise TypeError("switch_case: branch_fns must be functions, with or without numbers, got "
+                        f"{branch_fns!r}")
+    with name_scope(name, "switch_case", [branch_index]):
+        index = convert_to_tensor(branch_index)
+        last = max(pairs, key=lambda pair: pair[0])[1]
+        return case([(raw_ops.Equal(index, np.array(number, index.dtype.base_dtype.np)), function)
+                     for number, function in pairs], default or last)
 
 
 def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = False,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, control_dependencies, device, graph_of, name_scope
@@ -15,6 +17,7 @@ from hpcflow.graph.raw import raw_ops
 __all__ = ["group", "tuple"]
 
 _tuple = tuple
+_NUMBERS = (bool, int, float, complex, np.generic)
 
 
 def group(*inputs: Any, **kwargs: Any) -> Operation:
@@ -27,12 +30,12 @@ def group(*inputs: Any, **kwargs: Any) -> Operation:
         *inputs: operations, tensors, variables or IndexedSlices, or nests of them.
         name: name of the operation ("group_deps").
 
-    Raises: ``TypeError`` for anything else, or unknown keywords; ``ValueError`` if the inputs are
-        of several graphs.
+    Raises: ``TypeError`` for anything else; ``ValueError`` for unknown keywords, or if the inputs
+        are of several graphs.
     """
     name = kwargs.pop("name", None)
     if kwargs:
-        raise TypeError(f"group got unexpected keyword arguments: {', '.join(kwargs)}")
+        raise ValueError(f"Unknown keyword arguments: {', '.join(kwargs)}")
     inputs = _tuple(nest.flatten(inputs))
     graph = graph_of(list(inputs))
     with graph.as_default(), graph.name_scope(name or "group_deps") as scope:
@@ -84,16 +87,20 @@ def tuple(tensors: Sequence[Any], name: str | None = None,
           control_inputs: Sequence[Any] | None = None) -> list:
     """Return `tensors`, each available only when all of them, and `control_inputs`, are.
 
-    Entries may be tensors, IndexedSlices or None, which stays None. Raises ``ValueError`` if all
-    are None, ``TypeError`` for control inputs that are not operations or tensors.
+    Entries may be tensors (or what becomes one), IndexedSlices, operations, which stay what they
+    are, or None, which stays None. Raises ``ValueError`` if all are None, ``TypeError`` for control
+    inputs that are not operations or tensors.
     """
     with name_scope(name, "tuple", [t for t in tensors if t is not None]):
+        tensors = [convert_to_tensor(t) if isinstance(t, (np.ndarray, *_NUMBERS)) else t
+                   for t in tensors]
         gate = [_operation(t) for t in tensors if t is not None]
         if not gate:
             raise ValueError(f"Must have at least one Tensor: {tensors!r}")
         gate += [_control_input(c) for c in control_inputs or ()]
         together = group(*gate)
-        return [None if t is None else with_dependencies([together], t) for t in tensors]
+        return [t if t is None or isinstance(t, Operation) else with_dependencies([together], t)
+                for t in tensors]
 
 
 def _control_input(item: Any) -> Operation:

@@ -94,7 +94,8 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
 
     Raises ``ValueError`` if shapes differ or `axis` is out of range.
     """
-    if axis == 0:  # plain numbers make one constant, anything else a Pack
+    tensors = isinstance(values, (list, tuple)) and all(isinstance(v, Tensor) for v in values)
+    if axis == 0 and not tensors:  # plain numbers make one constant, anything else a Pack
         return convert_to_tensor(values, name=name)
     return raw_ops.Pack(values=values, axis=axis, name=name)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 from hpcflow.graph.opdef import not_differentiable, register_op
@@ -72,8 +73,10 @@ def _sequence_example_shape(op: Operation) -> list[Dims]:
 register_op("DecodeRaw", "bytes: string", "output: out_type",
             "out_type: {half, float, double, int32, uint8, int16, int8, int64}; "
             "little_endian: bool = true", shape=_raw_shape)
+# All but the first two attributes came after 1.0; graphs of later versions have them.
 register_op("DecodeCSV", "records: string; record_defaults: OUT_TYPE", "output: OUT_TYPE",
-            "OUT_TYPE: list({float, int32, int64, string}) >= 1; field_delim: string = ','",
+            "OUT_TYPE: list({float, int32, int64, string}) >= 1; field_delim: string = ','; "
+            "use_quote_delim: bool = true; na_value: string = ''; select_cols: list(int) = []",
             shape=_csv_shape)
 register_op("DecodeJSONExample", "json_examples: string", "binary_examples: string",
             shape=unchanged)
@@ -124,7 +127,8 @@ def decode_raw(bytes: Any, out_type: Any, little_endian: bool | None = None,
 
 
 def decode_csv(records: Any, record_defaults: Any, field_delim: str | None = None,
-               name: str | None = None) -> list[Tensor]:
+               name: str | None = None, use_quote_delim: bool = True, na_value: str = "",
+               select_cols: Any = None) -> list[Tensor]:
     """Split CSV records (RFC 4180, without headers) into fields, a tensor each.
 
     Args:
@@ -133,11 +137,25 @@ def decode_csv(records: Any, record_defaults: Any, field_delim: str | None = Non
             with one element, the value of empty fields; with none, the field is required.
         field_delim: what separates fields, one character (``,``).
         name: name of the op.
+        use_quote_delim: whether quotes enclose fields; otherwise they are ordinary characters.
+        na_value: a text that stands for an empty field.
+        select_cols: numbers of the fields that `record_defaults` are for, in rising order; all
+            fields if None.
 
-    Raises (when run) ``InvalidArgumentError`` for records with another number of fields, fields
-    that are no such numbers, required fields that are empty, and misplaced quotes.
+    Raises ``ValueError`` for other `select_cols`; (when run) ``InvalidArgumentError`` for records
+    with another number of fields, fields that are no such numbers, required fields that are empty,
+    and misplaced quotes.
     """
-    return raw_ops.DecodeCSV(records, record_defaults, field_delim=field_delim, name=name)
+    columns = list(select_cols or ())
+    if columns and (columns[0] < 0 or any(b <= a for a, b in pairwise(columns))):
+        raise ValueError("select_cols is not strictly increasing and not negative: "
+                         f"{columns}")
+    if columns and len(columns) != len(record_defaults):
+        raise ValueError(f"Length of select_cols ({len(columns)}) and record_defaults "
+                         f"({len(record_defaults)}) do not match.")
+    return raw_ops.DecodeCSV(records, record_defaults, field_delim=field_delim,
+                             use_quote_delim=use_quote_delim, na_value=na_value,
+                             select_cols=columns, name=name)
 
 
 def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:

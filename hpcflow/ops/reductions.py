@@ -317,7 +317,10 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keep_dims: bool = Fals
         logarithm = raw_ops.Log(total)
         if not keep_dims:
             top = raw_ops.Reshape(top, raw_ops.Shape(logarithm))
-        return raw_ops.Add(logarithm, top, name=scope)
+        result = raw_ops.Add(logarithm, top, name=scope)
+        if axis is None and reduction_indices is None and not keep_dims:
+            result.set_shape(())  # also where the rank of the argument is unknown
+        return result
 
 
 @also_called(keepdims="keep_dims")

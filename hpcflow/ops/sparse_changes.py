@@ -23,6 +23,7 @@ __all__ = [
     "sparse_merge",
     "sparse_reset_shape",
     "sparse_retain",
+    "sparse_slice",
     "sparse_to_indicator",
     "sparse_transpose",
 ]
@@ -67,6 +68,25 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
         old = raw_ops.Identity(old)
     with control_dependencies([assert_less_equal(old, wanted)]):
         return SparseTensor(indices, values, raw_ops.Identity(wanted))
+
+
+def sparse_slice(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
+    """Return the part of a sparse tensor that begins at `start` and has at most `size`.
+
+    `start` and `size` have a number for each dimension; the part ends where the tensor ends.
+    Raises ``TypeError`` unless `sp_input` is sparse.
+    """
+    sparse = to_sparse(sp_input)
+    with name_scope(name, "SparseSlice", [sparse]):
+        start = convert_to_tensor(int64(start), name="start")
+        end = raw_ops.Minimum(raw_ops.Add(start, convert_to_tensor(int64(size), name="size")),
+                              sparse.dense_shape)
+        inside = raw_ops.All(
+            raw_ops.LogicalAnd(raw_ops.GreaterEqual(sparse.indices, start),
+                               raw_ops.Less(sparse.indices, end)), np.array([1], np.int32))
+        kept = sparse_retain(sparse, inside)
+        shape = raw_ops.Maximum(raw_ops.Sub(end, start), np.int64(0))
+        return SparseTensor(raw_ops.Sub(kept.indices, start), kept.values, shape)
 
 
 def sparse_fill_empty_rows(sp_input: Any, default_value: Any,

@@ -21,6 +21,8 @@ __all__ = [
     "sparse_add",
     "sparse_maximum",
     "sparse_minimum",
+    "sparse_reduce_max",
+    "sparse_reduce_max_sparse",
     "sparse_reduce_sum",
     "sparse_reduce_sum_sparse",
     "sparse_softmax",
@@ -329,7 +331,13 @@ register_op("SparseReduceSum", f"{_ONE.format('input_')}; reduction_axes: int32"
 register_op("SparseReduceSumSparse", f"{_ONE.format('input_')}; reduction_axes: int32",
             "output_indices: int64; output_values: T; output_shape: int64",
             f"keep_dims: bool = false; T: {NUMBER}", shape=_reduce_sum_sparse_shape)
-not_differentiable("SparseReduceSumSparse")
+# The maxima came after 1.0.
+register_op("SparseReduceMax", f"{_ONE.format('input_')}; reduction_axes: int32", "output: T",
+            f"keep_dims: bool = false; T: {REAL}", shape=_reduce_sum_shape)
+register_op("SparseReduceMaxSparse", f"{_ONE.format('input_')}; reduction_axes: int32",
+            "output_indices: int64; output_values: T; output_shape: int64",
+            f"keep_dims: bool = false; T: {REAL}", shape=_reduce_sum_sparse_shape)
+not_differentiable("SparseReduceSumSparse", "SparseReduceMax", "SparseReduceMaxSparse")
 
 
 @RegisterGradient("SparseReduceSum")
@@ -368,6 +376,26 @@ def sparse_reduce_sum(sp_input: Any, axis: Any = None, keep_dims: bool = False,
     sparse = to_sparse(sp_input)
     return raw_ops.SparseReduceSum(sparse.indices, sparse.values, sparse.dense_shape,
                                    _axes(sparse, axis, reduction_axes), keep_dims=keep_dims)
+
+
+def sparse_reduce_max(sp_input: Any, axis: Any = None, keep_dims: bool = False,
+                      reduction_axes: Any = None) -> Tensor:
+    """Return the dense maximum over `axis` of the elements that exist, 0 where there are none.
+
+    Arguments as of :func:`sparse_reduce_sum`.
+    """
+    sparse = to_sparse(sp_input)
+    return raw_ops.SparseReduceMax(sparse.indices, sparse.values, sparse.dense_shape,
+                                   _axes(sparse, axis, reduction_axes), keep_dims=keep_dims)
+
+
+def sparse_reduce_max_sparse(sp_input: Any, axis: Any = None, keep_dims: bool = False,
+                             reduction_axes: Any = None) -> SparseTensor:
+    """Return the maximum over `axis` as a sparse tensor; see :func:`sparse_reduce_max`."""
+    sparse = to_sparse(sp_input)
+    return SparseTensor(*raw_ops.SparseReduceMaxSparse(
+        sparse.indices, sparse.values, sparse.dense_shape, _axes(sparse, axis, reduction_axes),
+        keep_dims=keep_dims))
 
 
 def sparse_reduce_sum_sparse(sp_input: Any, axis: Any = None, keep_dims: bool = False,

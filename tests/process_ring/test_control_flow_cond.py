@@ -267,3 +267,11 @@ def test_wrong_cases(graph, pairs, message):
         hf.case(pairs, lambda: 3)
     with pytest.raises(TypeError, match="callable"):
         hf.case([(hf.constant(True), 1)], lambda: 3)
+
+
+def test_tuples_of_operations_and_values(session):
+    nothing, value, number = hf.tuple([hf.no_op(), np.float32([1, 2]), 3])
+    assert isinstance(nothing, hf.Operation)
+    assert [x.tolist() for x in session.run([value, number])] == [[1, 2], 3]
+    with pytest.raises(ValueError, match="Unknown keyword"):
+        hf.group(hf.no_op(), foo=3)

@@ -85,8 +85,6 @@ def test_parts_that_do_not_fit(session):
         image.random_flip_up_down(BYTES[0])
     with pytest.raises(ValueError, match="dimensional"):
         image.flip_left_right(BYTES[0])
-    with pytest.raises(ValueError, match="known number"):
-        image.flip_left_right(hf.placeholder(hf.uint8))
     with pytest.raises(ValueError, match="> 0"):
         image.flip_left_right(BYTES[:0])
     with pytest.raises(ValueError, match="central_fraction"):
@@ -265,3 +263,16 @@ def test_extract_glimpse(session):
         np.testing.assert_array_equal(first[0, 2:7, 2:8], x[0])
         assert not np.array_equal(first, second)
         assert first[1].min() >= 30 and first[1].max() <= 59
+
+
+def test_images_without_a_known_rank_are_single_images(session):
+    image = np.arange(24, dtype=np.float32).reshape(2, 4, 3)
+    x = hf.placeholder(hf.float32)
+    cropped = hf.image.resize_image_with_crop_or_pad(x, 4, 2)
+    assert cropped.shape.as_list() == [4, 2, None]
+    found = session.run([cropped, hf.image.flip_left_right(x), hf.image.rot90(x)], {x: image})
+    np.testing.assert_array_equal(found[0], np.pad(image[:, 1:3], [[1, 1], [0, 0], [0, 0]]))
+    np.testing.assert_array_equal(found[1], image[:, ::-1])
+    np.testing.assert_array_equal(found[2], np.rot90(image))
+    with pytest.raises(hf.errors.InvalidArgumentError, match="three-dimensional"):
+        session.run(cropped, {x: image[0]})

@@ -88,3 +88,55 @@ def test_gradients_of_tensordot_of_what_is_fed():
     got = run(grads, {a: X, b: X.T, axes: [[1], [0]]})
     np.testing.assert_allclose(got[0], np.tile(X.sum(0), (3, 1)))
     np.testing.assert_allclose(got[1], np.tile(X.sum(0)[:, None], (1, 3)))
+
+
+def test_fields_of_csv_that_are_missing_unquoted_or_chosen():
+    found = run(hf.decode_csv(["1,NA,x", "NA,3,y"], [[7], [8], [""]], na_value="NA"))
+    assert [f.tolist() for f in found] == [[1, 7], [8, 3], [b"x", b"y"]]
+    found = run(hf.decode_csv(['1,a"b'], [[0], [""]], use_quote_delim=False))
+    assert [f.tolist() for f in found] == [[1], [b'a"b']]
+    found = run(hf.decode_csv(["1,2,3", "4,5,6"], [[0], [0]], select_cols=[0, 2]))
+    assert [f.tolist() for f in found] == [[1, 4], [3, 6]]
+    for columns in ([1, 0], [-1, 0], [0]):
+        with pytest.raises(ValueError, match="select_cols"):
+            hf.decode_csv(["1,2"], [[0], [0]], select_cols=columns)
+    with pytest.raises(hf.errors.InvalidArgumentError, match="3 fields but have 2"):
+        run(hf.decode_csv(["1,2"], [[0]], select_cols=[2]))
+
+
+def test_empty_parts_of_strings():
+    assert run(hf.string_split(["a,,b"], ",", skip_empty=False)).values.tolist() == [b"a", b"",
+                                                                                     b"b"]
+
+
+def test_parts_and_maxima_of_sparse_tensors():
+    x = hf.SparseTensor([[0, 1], [1, 0], [1, 2]], [-1.0, 2.0, 3.0], [2, 3])
+    part = run(hf.sparse_slice(x, [0, 1], [2, 9]))
+    assert part.indices.tolist() == [[0, 0], [1, 1]] and part.dense_shape.tolist() == [2, 2]
+    assert part.values.tolist() == [-1, 3]
+    assert run(hf.sparse_reduce_max(x, 1)).tolist() == [-1, 3]
+    assert run(hf.sparse_reduce_max(x, 0, keep_dims=True)).tolist() == [[2, -1, 3]]
+    assert run(hf.sparse_reduce_max(x)) == 3
+    assert run(hf.sparse_reduce_max_sparse(x, 1)).values.tolist() == [-1, 3]
+
+
+def test_lengths_along_an_axis():
+    np.testing.assert_allclose(np.linalg.norm(run(hf.nn.l2_normalize(X, axis=1)), axis=1), 1,
+                               rtol=1e-6)
+
+
+@pytest.mark.parametrize(("index", "expected"), [(0, 10), (2, 30), (1, 40), (9, 40)])
+def test_functions_chosen_by_number(index, expected):
+    chosen = hf.placeholder(hf.int32, [])
+    built = hf.switch_case(chosen, {0: lambda: hf.constant(10), 2: lambda: hf.constant(30)},
+                           default=lambda: hf.constant(40))
+    assert run(built, {chosen: index}) == expected
+    last = hf.switch_case(chosen, [lambda: hf.constant(10), lambda: hf.constant(40)])
+    assert run(last, {chosen: index}) == (10 if index == 0 else 40)
+
+
+def test_functions_without_distinct_numbers():
+    with pytest.raises(ValueError, match="differ"):
+        hf.switch_case(0, [(1, lambda: 1), (1, lambda: 2)])
+    with pytest.raises(TypeError, match="functions"):
+        hf.switch_case(0, [3])

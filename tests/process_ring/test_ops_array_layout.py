@@ -290,3 +290,10 @@ def test_eye():
     equal(evaluate(lambda n: hf.eye(n, 2, dtype=hf.int32), np.int32(3)), np.eye(3, 2, dtype=int))
     equal(evaluate(lambda n: hf.eye(2, n, [2, 1]), np.int32(3)),
           np.broadcast_to(np.eye(2, 3), (2, 1, 2, 3)))
+
+
+def test_transposes_in_order_check_the_rank(session):
+    x = hf.placeholder(hf.float32)
+    assert session.run(hf.transpose(x, [0]), {x: [1.0, 2.0]}).tolist() == [1, 2]
+    with pytest.raises(hf.errors.InvalidArgumentError, match="size 2"):
+        session.run(hf.transpose(x, [0]), {x: [[1.0, 2.0]]})

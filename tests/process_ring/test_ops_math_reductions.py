@@ -270,3 +270,7 @@ def test_cumulative(dtype, exclusive, reverse):
     empty = np.zeros((0, 2), dtype)
     assert evaluate(lambda v: hf.cumsum(v, 0, exclusive, reverse), empty).shape == (0, 2)
     failing(hf.cumsum, x, np.int32(3))
+
+
+def test_logsumexp_of_an_unknown_shape_is_a_scalar():
+    assert hf.reduce_logsumexp(hf.placeholder(hf.float32)).shape.as_list() == []

@@ -265,3 +265,8 @@ def test_graphs_for_training(session):
     assert not np.array_equal(found, exact)
     with pytest.raises(ValueError, match="num_bits"):
         hf.train.do_quantize_training_on_graphdef(before, 0)
+
+
+def test_halves_are_quantized_away_from_zero(session):
+    found = session.run(hf.quantize_v2([-1.0, 0.5, 2.0], -1.0, 2.0, hf.qint8).output)
+    assert np.asarray(found).astype(np.int32).tolist() == [-128, -1, 127]

@@ -36,6 +36,7 @@ from hpcflow.contrib.framework.variables import (
 )
 from hpcflow.framework import nest
 from hpcflow.graph.legacy import is_tensor
+from hpcflow.layers.building import if_training as smart_cond
 from hpcflow.ops.checks import assert_same_float_dtype, assert_scalar
 from hpcflow.optimizers.global_step import (
     assert_global_step,

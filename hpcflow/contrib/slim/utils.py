@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.contrib.framework import smart_cond
 from hpcflow.contrib.layers.building import (
     append_tensor_alias,
     collect_named_outputs,
@@ -12,7 +13,6 @@ from hpcflow.contrib.layers.building import (
     get_tensor_aliases,
 )
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.layers.building import if_training as smart_cond
 from hpcflow.layers.building import numbers
 
 __all__ = [
