@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow import dtypes
 from hpcflow.errors import UnimplementedError
+from hpcflow.kernels.parallel import LARGE_BYTES, ONCE_BYTES, over_rows
 from hpcflow.kernels.registry import KernelNode, kernel
 
 
@@ -17,14 +20,29 @@ def _cast(node: KernelNode) -> Any:
     if dtypes.string in (source, target) and source is not target:
         raise UnimplementedError(
             None, None, f"Cast {source.name} to {target.name} is not supported")
+    xp = node.xp
     drop_imaginary = node.input_dtypes[0].is_complex and not node.output_dtypes[0].is_complex
 
     def run(x: Any, out: Any = None) -> Any:
         if drop_imaginary:
             x = x.real
-        if out is None:
+        if out is not None:
+            out[...] = x
+            return out
+        if getattr(x, "nbytes", 0) < LARGE_BYTES or xp is not np or not x.flags.c_contiguous:
             return x.astype(dtype)
-        out[...] = x
-        return out
+        return _cast_in_blocks(x, dtype)
 
     return run
+
+
+def _cast_in_blocks(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """``x.astype(dtype)`` on all cores."""
+    result = np.empty(x.shape, dtype)
+    source, target = x.reshape(-1), result.reshape(-1)
+
+    def work(block: slice) -> None:
+        target[block] = source[block]
+
+    over_rows(source.size, x.itemsize + dtype.itemsize, work, ONCE_BYTES)
+    return result

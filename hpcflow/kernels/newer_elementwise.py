@@ -68,13 +68,15 @@ def _leaky_relu_grad(node: KernelNode) -> Any:
     return lambda grad, x: xp.where(x > zero, grad, grad * alpha)[()]
 
 
-@kernel("Selu", fresh=True)
+@kernel("Selu", fresh=True, accepts_out=True, elementwise=True)
 def _selu(node: KernelNode) -> Any:
+    """One of the two summands is zero."""
     xp, number = node.xp, node.np_dtype().type
     zero, scale, below = number(0), number(_SCALE), number(_SCALE_ALPHA)
 
-    def run(x: Any) -> Any:
-        return xp.where(x < zero, below * xp.expm1(xp.minimum(x, zero)), scale * x)[()]
+    def run(x: Any, out: Any = None) -> Any:
+        negative = below * xp.expm1(xp.minimum(x, zero))
+        return xp.add(scale * xp.maximum(x, zero), negative, out=out)
 
     return run
 

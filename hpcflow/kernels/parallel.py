@@ -16,8 +16,8 @@ from hpcflow import threads
 
 # About half of what the second-level cache of a core holds.
 _BLOCK_BYTES = 1 << 19
-# Below this a second thread costs more than it brings.
-_ALONE_BYTES = 1 << 20
+# Below so many bytes a second thread costs more than it brings.
+LARGE_BYTES = 1 << 20
 
 
 # Blocks of rows that are touched once need not stay in cache: fewer calls, fewer handings over.
@@ -60,7 +60,7 @@ def over_rows(rows: int, row_bytes: int, work: Callable[[slice], object],
         start = starts[number]
         work(slice(start, min(start + step, rows)))
 
-    if rows * row_bytes >= _ALONE_BYTES:
+    if rows * row_bytes >= LARGE_BYTES:
         threads.pool().run(block, len(starts))
     else:
         for number in range(len(starts)):
@@ -71,7 +71,7 @@ def in_blocks(run: Callable) -> Callable:
     """An element-wise function ``run(a, b, out=None)`` of arrays, large ones block by block."""
 
     def blocked(a: Any, b: Any, out: Any = None) -> Any:
-        if getattr(a, "nbytes", 0) < _ALONE_BYTES or not _lie_alike(a, b):
+        if getattr(a, "nbytes", 0) < LARGE_BYTES or not _lie_alike(a, b):
             return run(a, b, out=out)
         result = np.empty(a.shape, a.dtype) if out is None else out
         if not result.flags.c_contiguous:

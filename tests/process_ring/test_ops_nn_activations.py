@@ -255,3 +255,13 @@ def test_batch_normalization(offset, scale):
     close(lambda v, m, s: hf.nn.batch_norm_with_global_normalization(
         v, m, s, np.zeros(3, np.float32), gamma, 1e-3, scale is not None),
           (x - mean) / np.sqrt(variance + 1e-3) * (scale or 1), x, mean, variance)
+
+
+@pytest.mark.parametrize("target", [hf.float64, hf.int32, hf.float16, hf.complex64])
+def test_large_casts_go_by_blocks(graph, target):
+    values = np.random.RandomState(0).standard_normal((700, 701)).astype(np.float32) * 100
+    values[3, :2] = np.nan, np.inf
+    with hf.Session() as session:
+        found = session.run(hf.cast(hf.identity(hf.constant(values)), target))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found, values.astype(target.np))
