@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcflow.compiler.explain import node_error
 from hpcflow.compiler.frames import FrameInfo, assign_frames, frame_after, same_everywhere
-from hpcflow.compiler.ir import RECV, SEND, Node, StepGraph, is_barrier, new_node
+from hpcflow.compiler.ir import FEED, RECV, SEND, Node, StepGraph, is_barrier, new_node
 from hpcflow.errors import InvalidArgumentError
 
 
@@ -98,8 +98,10 @@ class _Partitioner:
     def _connect(self, send: Node, recv: Node, source: Node) -> Node:
         send.op = recv.op = source.op
         send.site = recv.site = source.site
-        # A Send leaves the moment its value exists: in the region of its source, if it has one.
-        send.region = ("send", attrs_key(send)) if is_barrier(source) else source.region
+        # A Send leaves the moment its value exists: in the region of its source, if it has one, and
+        # if that does not wait for another feed.
+        alone = is_barrier(source) or self.graph.incremental and source.type == FEED
+        send.region = ("send", attrs_key(send)) if alone else source.region
         recv.region = ("edge", attrs_key(recv))
         if task_of(send.device) == task_of(recv.device):
             if send.type == SEND:

@@ -137,3 +137,17 @@ def test_composite_feeds(session):
     handle = session.partial_run_setup(total, [slices])
     value = IndexedSlicesValue(np.array([1.0, 2.0]), np.array([3, 4]), None)
     assert session.partial_run(handle, total, {slices: value}) == 10
+
+
+def test_feeds_leave_for_other_tasks_one_by_one(session):
+    """The first value needs one feed only, and both feeds are read elsewhere."""
+    a, b = (hf.placeholder(hf.float32, []) for _ in "ab")
+    with hf.device(getattr(session, "far", "")):
+        first = a + 1.0
+        second = first * b
+    options = hf.ConfigProto(operation_timeout_in_ms=20_000)
+    with hf.Session(session._target if hasattr(session, "far") else "", config=options) as s:
+        for _ in range(2):
+            handle = s.partial_run_setup([first, second], [a, b])
+            assert s.partial_run(handle, first, {a: 1.0}) == 2.0
+            assert s.partial_run(handle, second, {b: 4.0}) == 8.0
