@@ -18,6 +18,7 @@ from hpcflow.tools.bench import (
     child,
     command,
     contestants,
+    control_flow,
     convnets,
     kernels,
     plain_numpy,
@@ -49,6 +50,14 @@ def test_cases_are_chosen_by_their_titles():
     assert len(kernels.chosen_cases(Options())) == 40
     with pytest.raises(cli.CommandError, match="no case has 'nothing' in its title"):
         kernels.chosen_cases(Options(case="nothing"))
+
+
+def test_cases_of_control_flow_are_chosen_by_their_titles(monkeypatch):
+    monkeypatch.setattr(control_flow, "measure_case", lambda case, *_: [{"case": case}])
+    rows = control_flow.run(Options(case="products"))
+    assert rows and all("products" in row["case"] for row in rows)
+    with pytest.raises(cli.CommandError, match="no case has 'nothing' in its title"):
+        control_flow.run(Options(case="nothing"))
 
 
 def test_networks_are_chosen_by_name_and_by_what_is_measured(monkeypatch):

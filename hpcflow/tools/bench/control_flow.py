@@ -21,12 +21,16 @@ from hpcflow.tools.bench.programs import control_flow as program
 from hpcflow.tools.bench.programs import dispatch as small_steps
 from hpcflow.tools.bench.registry import Options, Row
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
+from hpcflow.tools.cli import CommandError
 
 PEAK = f"peak memory, {program.STACK}"
 
 
 def run(options: Options) -> list[Row]:
-    """Measure every case with hpcflow, its floor and the peers in alternation."""
+    """Measure every case with hpcflow, its floor and the peers in alternation.
+
+    Raises CommandError if no case has the text that `options` ask for in its title.
+    """
     plan = plan_of(options)
     rows: list[Row] = []
     with contextlib.ExitStack() as stack:
@@ -35,9 +39,13 @@ def run(options: Options) -> list[Row]:
             peers = [stack.enter_context(Peer(peer, python, name))
                      for peer, python in options.peers.items()]
             for case in cases:
-                if case not in (program.ONE_THREAD, program.STACK):
+                if case not in (program.ONE_THREAD, program.STACK) and options.case in case:
                     rows += measure(case, peers, plan)
-    return rows + peak_rows(options)
+    if options.case in PEAK:
+        rows += peak_rows(options)
+    if not rows:
+        raise CommandError(f"no case has '{options.case}' in its title")
+    return rows
 
 
 def measure_case(case: str, peers: list[Peer], plan: Plan) -> list[Row]:
