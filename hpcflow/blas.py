@@ -14,11 +14,14 @@ import ctypes
 import functools
 import os
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from hpcflow import config, threads
 
 # Multiplications up to which OpenBLAS uses one thread itself; and up to which it is made to.
 _ALONE = 1 << 18
@@ -71,6 +74,20 @@ class _Threads:
             if not self._inside and self._usual > 1:
                 self._write(self._usual)
 
+    def same_bits(self, compute: Callable[[], Any]) -> bool | None:
+        """True if ``compute()`` gives the same bits with one thread and with all; None if that
+        cannot be told now, as somebody is inside."""
+        with self._lock:
+            usual = self._read()
+            if self._inside or usual < 2:
+                return None if self._inside else False
+            with_all = compute()
+            self._write(1)
+            try:
+                return bool(with_all.tobytes() == compute().tobytes())
+            finally:
+                self._write(usual)
+
     def after_fork(self) -> None:
         """The threads that were inside do not exist in the child."""
         self._lock = threading.Lock()
@@ -96,6 +113,134 @@ def _threads() -> _Threads | None:
     return None
 
 
+# ---------------------------------------------------------------- all threads, where they pay
+
+_DENSE = 32  # products, one soon after the other, before all threads are tried
+_GAIN = 0.9  # of the time that one thread takes: what all must be faster than
+_FAULTS = 3.0  # slow products, less some for every fast one, that end a trial
+_FORGIVEN = 0.25
+_STUCK = 10  # times what one thread takes: the machine has other work
+_WAIT, _LONGEST_WAIT = 0.005, 2.0  # seconds between trials; doubled by each that fails
+_KEPT = 200  # fast products after which the next wait is a short one again
+_NEVER = float("inf")
+
+
+class _Shape:
+    """How the products of one shape are computed.
+
+    Threads that have been used wait busily for more, and are in the way of whatever else a step
+    computes at the same time. So all are used only while little else is done: as long as no more
+    time passes between two products than one of them takes.
+
+    Attributes:
+        same_bits: whether one thread and all give the same bits; None if not known yet.
+        all: whether all threads compute them now.
+    """
+
+    __slots__ = ("same_bits", "all", "_key", "_dense", "_alone", "_ended", "_faults", "_good",
+                 "_wait", "_retry")
+
+    busy_until = 0.0  # on the clock of time.perf_counter; for all shapes
+
+    def __init__(self, key: tuple) -> None:
+        self.same_bits: bool | None = None
+        self.all = False
+        self._key = key
+        self._dense = self._good = 0
+        self._alone = _NEVER  # the least that one thread took, in seconds
+        self._ended = self._faults = self._retry = 0.0
+        self._wait = _WAIT
+
+    def dot(self, a: Any, b: Any, out: Any, setting: _Threads) -> Any:
+        """``np.dot``, by one thread or by all."""
+        began = time.perf_counter()
+        is_late = began - self._ended > self._alone
+        if (self.all or (self._dense >= _DENSE and began >= self._retry and not is_late
+                         and began >= _Shape.busy_until and self._begin(setting))) and (
+                not np.may_share_memory(a, b)):  # of a matrix with itself, half is computed
+            began = time.perf_counter()
+            result = np.dot(a, b, out=out)
+            self._ended = time.perf_counter()
+            self._judge(self._ended - began, is_late)
+            return result
+        with setting:
+            result = np.dot(a, b, out=out)
+        self._ended = time.perf_counter()
+        self._alone = min(self._alone, self._ended - began)
+        self._dense = 0 if is_late else self._dense + 1
+        return result
+
+    def _begin(self, setting: _Threads) -> bool:
+        """Begin a trial, if the bits are the same."""
+        if self.same_bits is None:
+            self.same_bits = setting.same_bits(_sample(self._key))
+            if self.same_bits is False:
+                self._retry = _NEVER
+        self._faults, self._good, self._dense = 0.0, 0, 0
+        self.all = self.same_bits is True
+        return self.all
+
+    def _judge(self, seconds: float, is_late: bool) -> None:
+        """All threads took so long, for a product that came late or not."""
+        if seconds < _GAIN * self._alone and not is_late:
+            self._faults = max(0.0, self._faults - _FORGIVEN)
+            self._good += 1
+            if self._good == _KEPT:
+                self._wait = _WAIT
+            return
+        stuck = seconds > _STUCK * self._alone
+        self._faults += 2.0 if stuck else 1.0
+        if self._faults > _FAULTS:
+            self.all = False
+            self._retry = self._ended + self._wait
+            if stuck:
+                _Shape.busy_until = self._retry
+            self._wait = min(2 * self._wait, _LONGEST_WAIT)
+
+
+def _sample(key: tuple) -> Callable[[], Any]:
+    """A function that computes a product of random matrices as those of `key`."""
+    (m, k), n, flip_a, flip_b, kind = key
+    random, dtype = np.random.default_rng(0), np.dtype(kind).type
+    a = random.standard_normal((k, m) if flip_a else (m, k), dtype)
+    b = random.standard_normal((n, k) if flip_b else (k, n), dtype)
+    return lambda: np.dot(a.T if flip_a else a, b.T if flip_b else b)
+
+
+_shapes: dict[tuple, _Shape] = {}
+_MOST_SHAPES = 1024
+_TYPES = ("f", "d")
+_IS_RANK = threads.is_rank()  # asked once: the environment is slow to read
+
+
+def _may_try() -> bool:
+    return not (_IS_RANK or config.flags.deterministic or threads.limited_to_one())
+
+
+def _shape_of(a: Any, b: Any) -> _Shape | None:
+    """What is known of products like that of `a` and `b`; None if all threads are not tried."""
+    if not _may_try():
+        return None
+    shape, columns, kind = a.shape, b.shape[1], a.dtype.char
+    if (shape[0] == 1 or columns == 1 or shape[1] != b.shape[0] or kind not in _TYPES
+            or kind != b.dtype.char):
+        return None
+    flags_a, flags_b = a.flags, b.flags
+    flip_a, flip_b = not flags_a.c_contiguous, not flags_b.c_contiguous
+    if (flip_a and not flags_a.f_contiguous) or (flip_b and not flags_b.f_contiguous):
+        return None
+    key = (shape, columns, flip_a, flip_b, kind)
+    found = _shapes.get(key)
+    if found is None:
+        if len(_shapes) >= _MOST_SHAPES:
+            _shapes.clear()
+        found = _shapes.setdefault(key, _Shape(key))
+    return found
+
+
+# ---------------------------------------------------------------- products
+
+
 def is_small(multiplications: int) -> bool:
     """True for products that one thread computes best."""
     return multiplications <= _SMALL
@@ -112,12 +257,18 @@ def alone() -> contextlib.AbstractContextManager[None]:
 
 
 def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """``np.dot`` of two matrices, with one thread if they are small.
+    """``np.dot`` of two matrices; see the module for how many threads small ones have.
 
     Raises ValueError as ``np.dot`` does.
     """
     size = a.size * b.shape[1]
     if size <= _ALONE or size > _SMALL:
         return np.dot(a, b, out=out)
-    with alone():
+    setting = _threads()
+    if setting is None:
+        return np.dot(a, b, out=out)
+    shape = _shape_of(a, b)
+    if shape is not None:
+        return shape.dot(a, b, out, setting)
+    with setting:
         return np.dot(a, b, out=out)

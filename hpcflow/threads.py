@@ -114,6 +114,16 @@ def thread_count() -> int:
     return min(_cores(), int(text)) if text.isdecimal() and int(text) else _cores()
 
 
+def is_rank() -> bool:
+    """True in a job of several processes, as far as launchers tell."""
+    return any([name in os.environ for name in _RANKS])
+
+
+def limited_to_one() -> bool:
+    """True if a session or HPCFLOW_THREADS gave this process one thread."""
+    return config.flags.threads == 1 or (_pool is not None and _pool.size == 1)
+
+
 def at_once() -> int:
     """How many kernels with threads of their own (of BLAS, of oneDNN) fill the cores.
 
@@ -121,7 +131,7 @@ def at_once() -> int:
     ranks, which share the cores; or if HPCFLOW_THREADS or a session says so.
     """
     text = os.environ.get("OMP_NUM_THREADS", "").split(",")[0]
-    if not text.isdecimal() or not int(text) or any(name in os.environ for name in _RANKS):
+    if not text.isdecimal() or not int(text) or is_rank():
         return 1
     limits = [limit for limit in (config.flags.threads, _most_at_once) if limit]
     return max(1, min([_cores() // int(text), *limits]))

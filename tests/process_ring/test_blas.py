@@ -1,11 +1,13 @@
 """The threads of BLAS: one for a small product, and afterwards as many as before."""
 
+import itertools
 import threading
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from hpcflow import blas
+from hpcflow import blas, config
 from hpcflow.blas import _Threads
 from hpcflow.kernels.reductions import ColumnSums
 
@@ -16,6 +18,8 @@ def setting(monkeypatch):
     numbers = [4]
     threads = _Threads(lambda: numbers[-1], numbers.append)
     monkeypatch.setattr(blas, "_threads", lambda: threads)
+    monkeypatch.setattr(blas, "_shapes", {})
+    monkeypatch.setattr(blas._Shape, "busy_until", 0.0)
     return numbers
 
 
@@ -70,6 +74,108 @@ def test_a_child_gets_the_usual_number(setting):
         alone.after_fork()
         assert setting == [4, 1, 4]
         alone._inside += 1  # for the end of this block
+
+
+class Clock:
+    """A clock that products move on: by 1 with one thread, else by the seconds that are next."""
+
+    def __init__(self, setting, monkeypatch):
+        self.now = 100.0
+        self.with_all = 0.5
+        self.used = []  # the threads of each product
+        self.setting = setting
+        monkeypatch.setattr(blas, "time", SimpleNamespace(perf_counter=lambda: self.now))
+        monkeypatch.setattr(blas, "_may_try", lambda: True)
+        monkeypatch.setattr(blas, "_WAIT", 50.0)
+        monkeypatch.setattr(blas, "_LONGEST_WAIT", 400.0)
+        monkeypatch.setattr(blas, "np", self)
+
+    def __getattr__(self, name):
+        return getattr(np, name)
+
+    def dot(self, a, b, out=None):
+        """A product that takes its time."""
+        self.used.append(self.setting[-1])
+        self.now += 1.0 if self.setting[-1] == 1 else self.with_all
+        return np.dot(a, b, out=out)
+
+    def products(self, count, gap=0.0):
+        """The threads of so many products with a pause after each."""
+        a, b = np.ones((128, 128), np.float32), np.ones((128, 128), np.float32)
+        del self.used[:]
+        for _ in range(count):
+            blas.dot(a, b)
+            self.now += gap
+        return self.used
+
+
+@pytest.fixture
+def clock(setting, monkeypatch):
+    """What products of 128x128 take is up to the test."""
+    return Clock(setting, monkeypatch)
+
+
+def test_products_that_follow_each_other_get_all_threads_where_they_are_faster(clock):
+    used = clock.products(200)
+    # One more with each for the comparison of the bits.
+    assert used == [1] * blas._DENSE + [4, 1] + [4] * (200 - blas._DENSE)
+
+
+def test_products_between_other_work_stay_with_one_thread(clock):
+    assert set(clock.products(200, gap=1.5)) == {1}
+
+
+def test_all_threads_are_left_when_they_are_slow_and_tried_again_later_and_later(clock):
+    clock.products(60)
+    clock.with_all = 1.0
+    assert clock.products(20) == [4] * 4 + [1] * 16
+    tries = []
+    for _ in range(1500):
+        tries.append(clock.products(1)[0])
+    starts = [i for i, n in enumerate(tries) if n == 4 and tries[i - 1] == 1]
+    waits = np.diff(starts)
+    assert len(starts) >= 4
+    assert all(b >= a for a, b in itertools.pairwise(waits))
+    assert tries.count(4) == 4 * len(starts)
+
+
+def test_a_busy_machine_holds_up_few_products(clock):
+    clock.with_all = 100.0
+    assert clock.products(70).count(4) == 1 + 2  # for the bits, and until it was clear
+
+
+def test_all_threads_are_left_when_other_work_comes_between(clock):
+    clock.products(60)
+    assert clock.products(20, gap=5.0)[-15:] == [1] * 15
+
+
+def test_other_bits_are_no_choice(clock, monkeypatch):
+    monkeypatch.setattr(blas._Threads, "same_bits", lambda self, compute: False)
+    assert set(clock.products(200)) == {1}
+
+
+@pytest.mark.parametrize("flag", ["deterministic", "threads"])
+def test_where_one_thread_is_asked_for_nothing_is_tried(setting, monkeypatch, flag):
+    monkeypatch.setattr(blas, "_IS_RANK", False)
+    monkeypatch.setattr(config.flags, flag, 1)
+    for _ in range(100):
+        product(128, 128, 128)
+    assert setting == [4, *[1, 4] * 100]
+
+
+def test_the_bits_of_one_thread_and_all():
+    """What is found out of the library that is here holds for other numbers."""
+    setting = blas._threads()
+    if setting is None:
+        pytest.skip("no threads whose number can be set")
+    random = np.random.default_rng(1)
+    for m, k, n in ((128, 128, 128), (64, 784, 70), (200, 30, 90)):
+        shape = blas._Shape(((m, k), n, False, False, "f"))
+        shape._begin(setting)
+        a = random.standard_normal((m, k), np.float32)
+        b = random.standard_normal((k, n), np.float32)
+        if shape.same_bits:
+            assert setting.same_bits(lambda a=a, b=b: np.dot(a, b)) in (True, None)
 
 
 @pytest.mark.parametrize("rows", [3, 5000])
