@@ -88,8 +88,8 @@ def test_swapping_bounds_the_memory_of_the_device(parallel):
 
     (kept, more), (_, less) = most(False, 40), most(False, 10)
     assert less >= 10 and more >= less + 29
-    (swapped, bound), (_, short) = most(True, 40), most(True, 10)
-    assert bound <= short + 1 <= parallel + 6
+    swapped, bound = most(True, 40)
+    assert bound <= parallel + 10 < more
     np.testing.assert_array_equal(swapped, kept)
 
 
