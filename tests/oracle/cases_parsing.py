@@ -42,6 +42,14 @@ def separated_values(table: Table) -> None:
         table.add("DecodeCSV", {"records": records, "record_defaults": defaults}, attrs)
     table.add("DecodeCSV", {"records": strings([b"1;2.5;3;x,y"]), "record_defaults": none},
               {**attrs, "field_delim": ";"})
+    for more in ({"na_value": "NA"}, {"use_quote_delim": False}, {"select_cols": [0, 2, 3, 5]},
+                 {"na_value": "NA", "use_quote_delim": False, "select_cols": [0, 1, 2, 4]}):
+        columns = b"1,NA,3,x" if "select_cols" not in more else b"1,2.5,3,x,NA,z"
+        table.add("DecodeCSV", {"records": strings([columns, columns.replace(b"x", b'a"')])
+                                if "use_quote_delim" in more else strings([columns]),
+                                "record_defaults": defaults}, {**attrs, **more})
+    table.bad("DecodeCSV", {"records": strings([lines[0]]), "record_defaults": defaults},
+              {**attrs, "select_cols": [0, 1, 2, 9]}, label="select_cols")
     for bad in (b"", b"1,2,3", b"1,2,3,4,5", b"x,2,3,4", b"1.5,2,3,4", b"2147483648,2,3,4",
                 b"1,x,3,4", b'1,2,3,a"b', b'1,2,3,"a"b', b'1,2,3,"ab', b"1,2,3,4\n", lines[3],
                 b"1,2,3,a\rb", b'1,2,3,"a"\n', b"1_0,2,3,4", b"1,2_0,3,4"):

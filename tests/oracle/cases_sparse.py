@@ -123,9 +123,11 @@ def sparse_arithmetic(table: Table) -> None:
                         **_parts(table, dtype, shape, count, "input_", values=values),
                         "reduction_axes": ints(*axes)}, {"keep_dims": keep},
                         gradient=int(dtype in FLOATS and count > 0 and not keep))
-                    table.add("SparseReduceSumSparse", {
-                        **_parts(table, dtype, shape, count, "input_", values=values),
-                        "reduction_axes": ints(*axes)}, {"keep_dims": keep})
+                    for op in ("SumSparse", "Max", "MaxSparse") if dtype in REALS else (
+                            "SumSparse",):
+                        table.add(f"SparseReduce{op}", {
+                            **_parts(table, dtype, shape, count, "input_", values=values),
+                            "reduction_axes": ints(*axes)}, {"keep_dims": keep})
     for dtype in ("float32", "float64", "int32"):
         every = _places(table, (6, 7), 20)
         table.add("SparseAddGrad", {"backprop_val_grad": table.normal(dtype, (18,)), "a_indices":
