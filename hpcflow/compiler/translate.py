@@ -319,12 +319,30 @@ class Translation:
                     self.names[(line.node, 0)] = name
                     wanted.append(name)
                     continue
+                copied = line.bound.function
+                if copied is not None and self._is_part_of_own(name) and name not in wanted:
+                    line.function = self._global("f", _copied_if_view(copied))
+                    wanted.append(name)
             kept.append(line)
         self.lines = kept
 
     def is_own(self, name: str) -> bool:
         """True if nothing else refers to the memory of a value."""
         return name not in self.shared and len(self.fresh.get(name, ())) == 1
+
+    def _is_part_of_own(self, name: str) -> bool:
+        """True for one of several results of a call, if nothing else refers to it."""
+        return name not in self.shared and len(self.fresh.get(name, ())) > 1
+
+
+def _copied_if_view(copied: Callable) -> Callable:
+    """A result for the client: ``copied(value)`` of a view, of what other results may be too."""
+
+    def give(value: Any) -> Any:
+        is_whole = type(value) is np.ndarray and value.ndim and value.base is None
+        return value if is_whole else copied(value)
+
+    return give
 
 
 def _is_scalar_operator(b: Bound) -> bool:

@@ -62,7 +62,7 @@ def _results(node: KernelNode, *values: Any) -> tuple:
     return tuple(v.astype(node.np_dtype(i), copy=False) for i, v in enumerate(values))
 
 
-@kernel("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", types=_FLOATS)
+@kernel("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3", types=_FLOATS, fresh=True)
 def fused_batch_norm(node: KernelNode) -> Callable:
     """(y, mean, variance to average, mean, variance); the third is free of bias in training."""
     xp, epsilon, layout = node.xp, node.attr("epsilon"), _Layout(node.attr("data_format"))
@@ -86,7 +86,10 @@ def fused_batch_norm(node: KernelNode) -> Callable:
         else:
             y = rows.normalized(flat, mean, slope, offset).reshape(x.shape)
         more = (xp.zeros(0, scale.dtype),) if extra else ()
-        return _results(node, y, mean, unbiased, mean, variance, *more)
+        kept = mean.copy(), variance.copy()
+        if not training:  # what came in does not go out
+            mean, unbiased = mean.copy(), variance.copy()
+        return _results(node, y, mean, unbiased, *kept, *more)
 
     return run
 

@@ -72,6 +72,30 @@ def test_fetched_values_belong_to_the_client(form, x, v, session):
     assert session.run(v).tolist() == START
 
 
+def test_results_of_one_operation_are_not_copied_for_the_client(graph, session):
+    x, channels = hf.random_normal([2, 4, 4, 8]), hf.ones([8])
+    results = hf.nn.fused_batch_norm(x, channels, channels)
+    top = hf.nn.top_k(hf.reshape(x, [-1, 8]), 3)
+    for _ in range(2):
+        got = session.run([*results, *top])
+        assert all(g.base is None and g.flags.writeable for g in got)
+        assert not any(np.shares_memory(a, b) for i, a in enumerate(got) for b in got[:i])
+        spoil(got)
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_statistics_of_a_normalization_are_not_those_that_came_in(graph, session, training):
+    given = [] if training else hf.Variable(hf.ones([8]))
+    results = raw_ops.FusedBatchNorm(
+        x=hf.ones([2, 4, 4, 8]), scale=hf.ones([8]), offset=hf.zeros([8]), mean=given,
+        variance=given, is_training=training)
+    session.run(hf.global_variables_initializer())
+    first = session.run(list(results))
+    spoil(session.run(list(results)))
+    for a, b in zip(first, session.run(list(results))):
+        np.testing.assert_array_equal(a, b)
+
+
 def test_feeds_are_not_written(form, x, v, session):
     session.run(v.initializer)
     feed = np.array(START, np.float32)

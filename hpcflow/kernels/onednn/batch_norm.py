@@ -73,8 +73,8 @@ def _addresses(*arrays: Any) -> list[int]:
     return [a.ctypes.data for a in arrays]
 
 
-@kernel("FusedBatchNorm", types=_ONE, **_OPTIONS)
-@kernel("FusedBatchNormV2", "FusedBatchNormV3", types=_TWO, **_OPTIONS)
+@kernel("FusedBatchNorm", types=_ONE, fresh=True, **_OPTIONS)
+@kernel("FusedBatchNormV2", "FusedBatchNormV3", types=_TWO, fresh=True, **_OPTIONS)
 def _forward(node: KernelNode) -> Callable:
     lib, fallback = load(), numpy_kernel(node)
     if lib is None:
@@ -96,9 +96,10 @@ def _forward(node: KernelNode) -> Callable:
             mean, variance = np.empty_like(scale), np.empty_like(scale)
         run_all(*_addresses(x, scale, offset, mean, variance, y))
         count = x.size // scale.size
-        unbiased = variance * np.float32(count / max(count - 1, 1)) if training else variance
+        unbiased = variance * np.float32(count / max(count - 1, 1) if training else 1)
         more = (np.zeros(0, np.float32),) if extra else ()
-        return (y, mean, unbiased, mean, variance, *more)
+        kept = (mean, variance) if training else (mean.copy(), variance.copy())
+        return (y, mean.copy(), unbiased, *kept, *more)
 
     return run
 
