@@ -120,8 +120,9 @@ class SyncReplicasOptimizer(Optimizer):
             handed_in, averages = self._accumulate(pairs)
             with device(here):
                 update = self._opt.apply_gradients(averages, self._global_step)
-                if self._group is not None:
-                    update = group(update, state.assign_add(global_step, 1))
+                if self._group is not None:  # an update that waits for gradients does not count yet
+                    with control_dependencies([update]):
+                        update = state.assign_add(global_step, 1).op
                 self._token_queue = self._make_queue("sync_token_q", -1, global_step.dtype)
                 # The runner gets a queue of its own: it would close that of the tokens for all.
                 dummy = self._make_queue("dummy_queue", 1, dtypes.int32)
