@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -78,8 +79,8 @@ NETWORKS = (
     ]),
 )  # fmt: skip
 
-# A step of a third of a second or more is a turn of its own: a case is measured within 45 seconds.
-_PLAN = Plan(rounds=5, block_seconds=0.5, min_samples=1)
+# A step of a third of a second or more is a turn of its own.
+_PLAN = Plan(rounds=4, block_seconds=0.5, min_samples=1)
 
 
 class Case(NamedTuple):
@@ -113,8 +114,8 @@ def measure(case: Case, options: Options, plan: Plan) -> list[Row]:
     with contextlib.ExitStack() as stack:
         programs = [stack.enter_context(Peer(name, python, PROGRAMS[name]))
                     for name, python in pythons.items()]
-        for program in programs:
-            program.open(network.name, details)
+        with ThreadPoolExecutor() as starters:  # most of a case is the making of weights
+            list(starters.map(lambda program: program.open(network.name, details), programs))
         return rows_of(case.title, programs, alternate(programs, plan))
 
 
