@@ -43,6 +43,12 @@ def test_normalized_speedup(figures):
     assert rows[1]["speedup"] == 1.5 and rows[1]["normalized"] == pytest.approx(1.2)
 
 
+def test_every_figure_has_a_job_script(figures):
+    for name in figures.FIGURES:
+        script = (ROOT / "slurm" / f"sweep_{name}.sbatch").read_text()
+        assert f"benchmarks/figures.py {name} " in script
+
+
 def test_job_scripts_are_scripts():
     for path in (ROOT / "slurm").glob("*.sbatch"):
         subprocess.run(["bash", "-n", str(path)], check=True)
