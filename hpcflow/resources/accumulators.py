@@ -105,10 +105,10 @@ class DenseAccumulator(Accumulator):
 
     def _check(self, gradient: Any) -> None:
         dims = np.shape(gradient)
-        expected = self.shape
-        if self.count:
-            expected = TensorShape(self._sum.shape)
-        if not expected.is_compatible_with(dims):
+        if dims == (self._sum.shape if self.count else self.shape.dims_tuple):
+            return
+        expected = TensorShape(self._sum.shape) if self.count else self.shape
+        if self.count or not expected.is_compatible_with(dims):
             raise InvalidArgumentError(
                 None, None, f"Shape mismatch: expected {format_shape(expected)}, got "
                 f"{format_shape(dims)}")

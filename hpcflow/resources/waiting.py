@@ -40,6 +40,8 @@ class WaitingLine:
 
     def serve(self) -> None:
         """Let the first attempts go on until one has to wait."""
+        if not self._waiting:  # whoever joins the line serves it afterwards
+            return
         over: list[tuple[Attempt, Any]] = []
         with self.lock:
             while self._waiting:

@@ -6,6 +6,7 @@ and often: entering must be cheap.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,19 +14,14 @@ import numpy as np
 try:  # NumPy 2: one context variable
     from numpy._core.umath import _extobj_contextvar, _make_extobj
 
-    _QUIET = _make_extobj(all="ignore")
-
-    def silence() -> Any:
-        """Ignore floating-point exceptions in this thread; returns what ``restore`` takes."""
-        return _extobj_contextvar.set(_QUIET)
-
-    def restore(token: Any) -> None:
-        """Go back to what held before."""
-        _extobj_contextvar.reset(token)
+    #: Ignore floating-point exceptions in this thread; returns what ``restore`` takes.
+    silence = partial(_extobj_contextvar.set, _make_extobj(all="ignore"))
+    #: Go back to what held before.
+    restore = _extobj_contextvar.reset
 
 except ImportError:
 
-    def silence() -> Any:
+    def silence() -> Any:  # type: ignore[misc]
         """Ignore floating-point exceptions in this thread; returns what ``restore`` takes."""
         return np.seterr(all="ignore")
 

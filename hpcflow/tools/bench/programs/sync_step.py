@@ -38,7 +38,9 @@ def build(tf, index):
         optimizer = tf.train.SyncReplicasOptimizer(
             tf.train.GradientDescentOptimizer(RATE), WORKERS, WORKERS)
         train = optimizer.minimize(loss, global_step=global_step)
-        hook = optimizer.make_session_run_hook(index == 0)
+        # Without tokens in advance, every step takes one gradient of each worker: with them a
+        # worker may be ahead, a stale gradient be dropped, and the last step wait for another.
+        hook = optimizer.make_session_run_hook(index == 0, num_tokens=0)
     random = np.random.RandomState(index)
     feeds = {x: random.standard_normal((BATCH, INPUTS)).astype(np.float32),
              labels: random.randint(0, CLASSES, BATCH)}
