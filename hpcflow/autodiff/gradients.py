@@ -235,7 +235,7 @@ class Walk:
     def _sum(self, op: Operation, slot: list) -> Any:
         """Replace the gradients in `slot` by their sum, and return it."""
         if len(slot) > 1:
-            with self._place(op):
+            with self._place(_summed_beside(op, slot)):
                 slot[:] = [aggregate(slot, self._options.method)]
         return slot[0]
 
@@ -364,6 +364,14 @@ def _gated(grads: list) -> list:
             gate = raw_ops.NoOp(name="group_deps")
         with graph.control_dependencies([gate]):
             return [None if g is None else _identity(g) for g in grads]
+
+
+def _summed_beside(op: Operation, grads: list) -> Operation:
+    """Where gradients of an output of `op` are summed: beside it; but where all of them are made
+    on one other device, there, so that only the sum travels."""
+    makers = [(g.values if isinstance(g, IndexedSlices) else g).op for g in grads]
+    places = {maker.device for maker in makers}
+    return makers[0] if len(places) == 1 and places != {op.device} and "" not in places else op
 
 
 def _identity(grad: Any) -> Any:

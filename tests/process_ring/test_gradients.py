@@ -326,3 +326,16 @@ def test_raw_gradient_ops_are_reached():
     x = hf.constant([-1.0, 2.0])
     grad = hf.gradients(raw_ops.Relu(x), x)[0]
     assert grad.op.type == "ReluGrad"
+
+
+def test_gradients_made_elsewhere_are_summed_there():
+    with hf.device("/job:ps/task:0"):
+        w = hf.Variable(hf.ones([3, 3])).value()
+    with hf.device("/job:worker/task:1"):
+        y = hf.matmul(hf.matmul(hf.ones([2, 3]), w), w)
+    grad = hf.gradients(y, w, colocate_gradients_with_ops=True)[0]
+    assert grad.op.type == "AddN" and grad.device == "/job:worker/task:1"
+    with hf.device("/job:worker/task:0"):
+        y += hf.reduce_sum(w)
+    grad = hf.gradients(y, w, colocate_gradients_with_ops=True)[0]
+    assert grad.op.type == "AddN" and grad.device == "/job:ps/task:0"
