@@ -209,6 +209,7 @@ def _sample(key: tuple) -> Callable[[], Any]:
 
 _shapes: dict[tuple, _Shape] = {}
 _MOST_SHAPES = 1024
+_PUT_OFF = 0.002  # seconds in which a core has products that were put off, about
 _TYPES = ("f", "d")
 _IS_RANK = threads.is_rank()  # asked once: the environment is slow to read
 
@@ -239,6 +240,21 @@ def _shape_of(a: Any, b: Any) -> _Shape | None:
 
 
 # ---------------------------------------------------------------- products
+
+
+def idle_pool(multiplications: int) -> threads.Pool | None:
+    """Threads for products that can be put off, while the caller goes on with others; or None.
+
+    Each of these has one thread meanwhile: where that leaves cores idle, the products must be so
+    small (`multiplications` of one of them) that they would have no more anyway.
+    """
+    if not threads.has_idle_cores():
+        return None
+    pool = threads.pool()
+    if pool.size > 2 and not is_small(multiplications):
+        return None
+    _Shape.busy_until = max(_Shape.busy_until, time.perf_counter() + _PUT_OFF)
+    return pool
 
 
 def is_small(multiplications: int) -> bool:

@@ -18,7 +18,7 @@ import numpy as np
 from hpcflow import config
 
 
-class _Job:
+class Job:
     """The parts of one piece of work; whoever is free takes the next."""
 
     def __init__(self, function: Callable[[int], None], count: int) -> None:
@@ -42,6 +42,22 @@ class _Job:
                 if not self.left:
                     self._done.set()
 
+    def finish(self) -> None:
+        """Do what is left, and wait for what others do; raises what a part raised."""
+        self.work()
+        self.wait()
+
+    def cancel(self) -> None:
+        """Begin no more parts, and wait for those that are begun; what they raise is dropped."""
+        dropped = 0
+        while next(self._numbers) < self.count:
+            dropped += 1
+        with self._lock:
+            self.left -= dropped
+            is_done = not self.left
+        if not is_done:
+            self._done.wait()
+
     def wait(self) -> None:
         """Until every part is done; raises what one of them raised."""
         self._done.wait()
@@ -56,7 +72,7 @@ class Pool:
     def __init__(self, size: int) -> None:
         self.size = size
         self._busy = threading.Lock()
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
         for number in range(size - 1):
             threading.Thread(target=self._serve, daemon=True,
                              name=f"hpcflow-worker-{number}").start()
@@ -73,13 +89,21 @@ class Pool:
                 function(number)
             return
         try:
-            job = _Job(function, count)
+            job = Job(function, count)
             for _ in range(min(self.size, count) - 1):
                 self._jobs.put(job)
             job.work()
             job.wait()
         finally:
             self._busy.release()
+
+    def start(self, function: Callable[[int], None], count: int) -> Job:
+        """Let free threads call ``function(0)`` to ``function(count - 1)``, in any order, while the
+        caller goes on. It must ``finish()`` the job, or ``cancel()`` it."""
+        job = Job(function, count)
+        for _ in range(min(self.size - 1, count)):
+            self._jobs.put(job)
+        return job
 
     def close(self) -> None:
         """End the threads; what is run later is done by its caller."""
@@ -119,6 +143,9 @@ def is_rank() -> bool:
     return any([name in os.environ for name in _RANKS])
 
 
+_IS_RANK = is_rank()  # asked once: the environment is slow to read
+
+
 def limited_to_one() -> bool:
     """True if a session or HPCFLOW_THREADS gave this process one thread."""
     return config.flags.threads == 1 or (_pool is not None and _pool.size == 1)
@@ -135,6 +162,14 @@ def at_once() -> int:
         return 1
     limits = [limit for limit in (config.flags.threads, _most_at_once) if limit]
     return max(1, min([_cores() // int(text), *limits]))
+
+
+def has_idle_cores() -> bool:
+    """True if there are threads beside the one that runs a step, for work that can be put off.
+
+    In a job of several ranks the cores are theirs, unless HPCFLOW_THREADS says otherwise.
+    """
+    return (bool(config.flags.threads) or not _IS_RANK) and pool().size > 1
 
 
 def limit_at_once(count: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.compiler.fusion import fuse
 from hpcflow.compiler.ir import Node, Port
+from hpcflow.compiler.over_time import compute_over_time
 from hpcflow.compiler.together import join
 from hpcflow.compiler.translate import LOOP, Bound, Translation
 from hpcflow.compiler.writer import write
@@ -86,6 +87,7 @@ def generate(nodes: list[Bound], known: dict[Port, Any],
     Raises ``structure.Unstructured`` if control flow is absorbed that has no form as a program.
     """
     program = Translation(nodes, known, wanted)
+    compute_over_time(program)
     join(program)
     fuse(program)
     return RegionFunction(program)

@@ -161,7 +161,7 @@ def scatter(node: KernelNode) -> Callable:
         last = max(places, default=-1)
         if last >= handle.size() and not handle.dynamic:
             raise invalid(f"Max scatter index must be < array size ({last} vs. {handle.size()})")
-        _write_rows(handle, places, value)
+        handle.write_rows(places, value)
         return flow
 
     return run
@@ -180,7 +180,7 @@ def unpack(node: KernelNode) -> Callable:
             raise invalid("TensorArray's size is not equal to the size of the unpacked value "
                           f"({handle.size()} vs. {count}), and the TensorArray is not marked as "
                           "dynamically resizeable")
-        _write_rows(handle, list(range(count or 0)), value)
+        handle.write_rows(list(range(count or 0)), value)
         return flow
 
     return run
@@ -192,11 +192,6 @@ def _check_rows(value: Any, count: int | None) -> None:
         raise invalid("Input value for unpack must be at least a vector but received shape: []")
     if shape[0] != count:
         raise invalid(f"Expected len(indices) == values.shape[0], but saw: {count} vs. {shape[0]}")
-
-
-def _write_rows(handle: TensorArray, places: list[int], value: Any) -> None:
-    for place, row in zip(places, value, strict=True):
-        handle.write(place, row)
 
 
 @kernel(*_versions("Concat"), fresh=True, host_outputs=(1,))

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError, UnimplementedError
 from hpcflow.resources.step_state import Handle
@@ -35,7 +37,7 @@ class TensorArray(Handle):
 
     __slots__ = ("name", "element_type", "dims", "zeros", "dynamic", "clear_after_read",
                  "identical", "is_gradient", "values", "shapes", "states", "closed", "gradients",
-                 "__weakref__")  # fmt: skip
+                 "whole", "__weakref__")  # fmt: skip
 
     def __init__(self, name: str, dtype: DType, size: int, dims: Dims,
                  zeros: Callable[[tuple], Any], dynamic: bool = False,
@@ -56,6 +58,7 @@ class TensorArray(Handle):
         self.states = bytearray(size)
         self.closed = False
         self.gradients: dict[str, TensorArray] = {}
+        self.whole: Any = None  # if its rows are the elements, an array
 
     # ------------------------------------------------------------ whole array
 
@@ -76,6 +79,7 @@ class TensorArray(Handle):
         """Drop the elements; the array cannot be used any more."""
         self.closed = True
         self.values.clear()
+        self.whole = None
         for array in self.gradients.values():
             array.close()
 
@@ -109,6 +113,7 @@ class TensorArray(Handle):
     def write(self, index: int, value: Any) -> None:
         """Set element `index`; in an array of gradients add to it."""
         self._check_open()
+        self.whole = None
         if not 0 <= index < len(self.values):
             if index < 0 or not self.dynamic:
                 raise _invalid(f"TensorArray {self.name}: Tried to write to index {index} but "
@@ -164,8 +169,25 @@ class TensorArray(Handle):
         if self.clear_after_read:
             self.values[index] = None
             state |= _CLEARED
+            if index + 1 == len(self.values):
+                self.whole = None
         self.states[index] = state | _READ
         return value
+
+    def peek(self, start: int, count: int) -> list[Any]:
+        """Up to `count` elements from `start` that could be read now; this is no reading."""
+        stop = min(start + count, len(self.values))
+        for index in range(start, stop):
+            if self.states[index] & (_WRITTEN | _CLEARED) != _WRITTEN:
+                stop = index
+        return self.values[start:stop]
+
+    def write_rows(self, places: list[int], value: Any) -> None:
+        """Set the elements `places` to the rows of `value`."""
+        for place, row in zip(places, value, strict=True):
+            self.write(place, row)
+        if type(value) is np.ndarray and not self.is_gradient and places == [*range(len(places))]:
+            self.whole = value
 
     def _unwritten(self, index: int) -> Any:
         shape = self.dims if self.shapes[index] is None else self.shapes[index]

@@ -7,7 +7,14 @@ import pytest
 from random_check import check_all, loopback
 
 from hpcflow import threads
-from hpcflow.compiler import fusion, late_receives, together
+from hpcflow.compiler import (
+    fusion,
+    late_receives,
+    over_time,
+    products_ahead,
+    running_sums,
+    together,
+)
 
 GRAPHS, CHUNK = 220, 20
 
@@ -20,7 +27,13 @@ def cluster():
 
 @pytest.mark.parametrize("chunk", range(GRAPHS // CHUNK))
 def test_random_graphs(cluster, chunk, monkeypatch):
-    if chunk % 2:  # whatever is element-wise is fused, products run at the same time, values late
+    # Whatever is element-wise is fused, products run at the same time, in loops by
+    # blocks, and values come late.
+    if chunk % 2:
+        for name in ("_LARGE", "_FEWEST_COLUMNS"):
+            monkeypatch.setattr(over_time, name, 1)
+        for module in (products_ahead, running_sums):
+            monkeypatch.setattr(module, "_BLOCK_FLOPS", 1.0)
         monkeypatch.setattr(together, "_LARGE", 1)
         monkeypatch.setattr(threads, "at_once", lambda: 2)
         for name in ("_FEWEST", "_PARALLEL", "_LARGE"):
