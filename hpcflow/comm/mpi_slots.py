@@ -120,10 +120,12 @@ class SendSlot(PersistentSlot):
     def _begin_now(self) -> None:
         self._start_request()
         # Short messages are gone at once, and then cost no poll.
-        if self.test():
-            self.finish(None)
-        else:
+        if not self.test():
             self._watch(self)
+        elif self.done is None:
+            self.busy = False
+        else:
+            self.finish(None)
 
     def finish(self, status: Any) -> None:
         """Queue the callback; the slot may be started again."""

@@ -475,8 +475,8 @@ def _sender(edge: Edge) -> Any:
             return lambda step: step.send_in_loop(index, None)
         return lambda step, value: step.send_in_loop(index, value)
     if edge.is_control:
-        return lambda step: step.send(index, None)
-    return lambda step, value: step.send(index, value)
+        return lambda step: step.lane.send(step, index, None)
+    return lambda step, value: step.lane.send(step, index, value)
 
 
 def _kind_of(b: Bound) -> int:

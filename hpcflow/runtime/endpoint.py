@@ -72,6 +72,8 @@ class Plan:
         self.context = context
         self.lanes: dict[int, Lane] = {}
         self.pace = Pace(endpoint.masters)
+        # What every message of a step needs, looked up once.
+        self._soon, self._run = endpoint.loop.soon, self.pace.run
         self._compiled = compiled_form() and not traced
         self.executable = self._build()
 
@@ -82,10 +84,7 @@ class Plan:
         return instrument(executable) if self.traced else executable
 
     def refresh(self) -> None:
-        """Build again if the resources that the kernels hold were cleared."""
-        version = self.endpoint.task.resources.version
-        if self.executable.resources_version == version:
-            return
+        """Build again: the resources that the kernels hold were cleared."""
         fresh = self._build()
         last = self.executable
         for edges, others in ((fresh.sends, last.sends), (fresh.recvs, last.recvs),
@@ -107,7 +106,7 @@ class Plan:
         return lane
 
     def _wake(self, step: Step) -> None:
-        self.endpoint.loop.soon(partial(self.pace.run, step.advance))
+        self._soon(partial(self._run, step.advance))
 
     def close(self) -> None:
         """Give back what the lanes own."""
@@ -306,7 +305,8 @@ class Endpoint:
     def _start(self, source: int, number: int, lane_number: int, step_id: int,
                deadline: float | None) -> None:
         plan = self.plans[(source, number)]
-        plan.refresh()
+        if plan.executable.resources_version != self.task.resources.version:
+            plan.refresh()
         lane = plan.lanes[lane_number]
         self.masters.came(source)
         step = lane.new_step(step_id, self.rank)

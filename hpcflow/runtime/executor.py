@@ -170,7 +170,8 @@ class Step:
             if not self._inbox:  # otherwise it may have been cancelled
                 self._run_ready()
         finally:
-            self._receive(self.executable.short_receives)
+            if self.executable.short_receives:
+                self._receive(self.executable.short_receives)
             self._outstanding -= 1
 
     def _receive(self, items: Iterable[Item]) -> None:
@@ -191,15 +192,17 @@ class Step:
         else:
             for index, item in executable.feeds.items():
                 self._pass_on(item, root, (feeds[index],))
-        self._receive(executable.long_receives)
+        if executable.long_receives:
+            self._receive(executable.long_receives)
         if self.loops is not None:
             self.loops.begin()
         for item in executable.root.sources:
             self._push(item, root)
 
     def _finish_step(self) -> None:
-        for hook in self.on_finish_hooks:
-            hook()
+        if self.on_finish_hooks:
+            for hook in self.on_finish_hooks:
+                hook()
         # Frames and iterations refer to each other; the values in them must not wait for the
         # collector of cycles.
         if self._frames or self._iterations:
@@ -301,7 +304,8 @@ class Step:
     def received(self, item: Item, value: Any) -> None:
         """A value (None over a control edge) or DEAD has arrived over an edge."""
         self._inbox.append((item, value))
-        self._wake_once()
+        if not self._woken:
+            self._wake_once()
 
     def _received(self, item: Item, value: Any) -> None:
         self._outstanding -= 1
@@ -326,10 +330,6 @@ class Step:
     def let_go(self) -> None:
         """What ``hold`` counted is complete."""
         self._outstanding -= 1
-
-    def send(self, index: int, value: Any) -> None:
-        """Send over edge `index`; generated code calls this."""
-        self.lane.send(self, index, value)
 
     def send_in_loop(self, index: int, value: Any) -> None:
         """Send over edge `index` of those inside loops; generated code calls this."""
@@ -724,14 +724,13 @@ def check_results(step: Step, names: list[str], values: list[Any] | None = None)
     """Raise what the step failed with, or that a fetched value (of some `values`) is dead."""
     if step.error is not None:
         raise step.error
-    results = step.results if values is None else values
-    for i, (value, name) in enumerate(zip(results, names, strict=True)):
+    for i, value in enumerate(step.results if values is None else values):
         if value is DEAD:
             raise op_error(InvalidArgumentError,
-                           f"Retval[{i}] does not have value: the fetched '{name}' is dead: it "
+                           f"Retval[{i}] does not have value: the fetched '{names[i]}' is dead: it "
                            "belongs to a branch that was not taken")
         if value is MISSING:
-            raise InternalError(None, None, f"The step ended before '{name}' was computed")
+            raise InternalError(None, None, f"The step ended before '{names[i]}' was computed")
 
 
 __all__ = ["DEAD", "Step", "check_results"]

@@ -99,6 +99,8 @@ class Lane:
         self._send_tags = [-1] * len(executable.sends)
         self._send_slots: list[Any] = [None] * len(executable.sends)
         self._send_buffers: list[Any] = [None] * len(executable.sends)
+        # (slot, buffer, dims) of the edges whose values only have to be copied into the buffer.
+        self._small: list[Any] = [None] * len(executable.sends)
         self._recv_slots: list[Any] = [None] * len(executable.recvs)
         self._wide: dict[int, np.ndarray] = {}  # what compressed values are put into
         # Now: a step that has begun could not say that there is no memory for them. What is
@@ -149,6 +151,7 @@ class Lane:
                 slot.close()
             self._tags.release(rank, tag)
         self._send_slots, self._recv_slots, self._recv_ranks, self.recv_tags = [], [], [], []
+        self._small = [None] * len(self._small)
 
     def rebind(self, executable: Executable) -> None:
         """Use this lane for an executable that was built again, with the same edges."""
@@ -230,16 +233,28 @@ class Lane:
 
     def _make_recv_slot(self, index: int, item: Item) -> Any:
         edge: Edge = self.executable.recvs[index]
-        if edge.nbytes:
-            is_number = edge.dims == () and edge.dtype.np.kind in "biufc" and not (
-                edge.compressed or self._recv_devices[index])
-            arrived = self._number_arrived if is_number else self._static_arrived
-        else:
-            arrived = self._control_arrived if edge.is_control else self._header_arrived
         buffer = self._recv_buffers[index]
+        if not edge.nbytes:
+            arrived = self._control_arrived if edge.is_control else self._header_arrived
+        else:
+            arrived = self._static_arrived
         slot = self.transport.recv_slot(buffer.reshape(-1).view(np.uint8), self._recv_ranks[index],
                                         self.recv_tags[index])
+        if edge.nbytes and edge.dims == () and edge.dtype.np.kind in "biufc" and not (
+                edge.compressed or self._recv_devices[index]):
+            return _Slot(slot, self._number_taker(index, item, buffer))
         return _Slot(slot, partial(arrived, index, item))
+
+    def _number_taker(self, index: int, item: Item, buffer: np.ndarray) -> Any:
+        """What takes a number as a NumPy scalar, with which kernels are several times faster than
+        with a 0-d array."""
+        log, name = self._recv_logs[index], self._recv_names[index]
+
+        def arrived(nbytes: int) -> None:
+            log((clock(), name, nbytes))
+            self.step.received(item, buffer[()] if nbytes else DEAD)
+
+        return arrived
 
     def _buffer_for(self, edge: Edge) -> np.ndarray:
         """What the messages of `edge` are received into."""
@@ -267,11 +282,6 @@ class Lane:
             self._deliver(index, item, self._wide[index])
         else:
             self._deliver(index, item, self._recv_buffers[index])
-
-    def _number_arrived(self, index: int, item: Item, nbytes: int) -> None:
-        self._recv_logs[index]((clock(), self._recv_names[index], nbytes))
-        # As a NumPy scalar, with which kernels are several times faster than with a 0-d array.
-        self.step.received(item, self._recv_buffers[index][()] if nbytes else DEAD)
 
     def _control_arrived(self, index: int, item: Item, nbytes: int) -> None:
         self._recv_logs[index]((clock(), self._recv_names[index], nbytes))
@@ -310,6 +320,15 @@ class Lane:
 
     def send(self, step: Step, index: int, value: Any) -> None:
         """Send `value` (None over a control edge) over edge `index`."""
+        small = self._small[index]
+        if small is not None:
+            slot, buffer, dims = small
+            if not slot.busy and value.shape == dims:
+                self._sent[index] = True
+                buffer[...] = value
+                slot.start()
+                self._send_logs[index]((clock(), self._send_names[index], buffer.nbytes))
+                return
         edge = self.executable.sends[index]
         if edge.is_control:
             self._sent[index] = True
@@ -336,16 +355,22 @@ class Lane:
             return
         slot = self._send_slots[index]
         if slot is None:
-            buffer = self._send_buffers[index] = np.empty(
-                edge.dims, np.uint16 if edge.compressed else edge.dtype.np)
-            slot = self._send_slots[index] = self.transport.send_slot(
-                buffer.reshape(-1).view(np.uint8), self._send_ranks[index], self._send_tags[index])
+            slot = self._make_send_slot(index, edge)
         if slot.busy:  # the last step's message has left, but nobody has polled since
             self._post(step, index, np.ascontiguousarray(value))
             return
         self._send_buffers[index][...] = value
         slot.start()
         self._send_logs[index]((clock(), self._send_names[index], edge.nbytes))
+
+    def _make_send_slot(self, index: int, edge: Edge) -> Any:
+        buffer = self._send_buffers[index] = np.empty(
+            edge.dims, np.uint16 if edge.compressed else edge.dtype.np)
+        slot = self._send_slots[index] = self.transport.send_slot(
+            buffer.reshape(-1).view(np.uint8), self._send_ranks[index], self._send_tags[index])
+        if not (edge.compressed or self._send_devices[index]):
+            self._small[index] = (slot, buffer, edge.dims)
+        return slot
 
     def _send_dynamic(self, step: Step, index: int, edge: Edge, value: Any) -> None:
         payload, dims = encode(value, edge)

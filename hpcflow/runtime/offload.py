@@ -11,9 +11,11 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
+from time import perf_counter as _now
 
-#: Pieces that take longer are long: handing one over takes some tens of microseconds.
-LONG_SECONDS = 100e-6
+#: Pieces that take longer are long. Handing one over takes some tens of microseconds, and then two
+#: threads want the interpreter.
+LONG_SECONDS = 400e-6
 #: For how long a master counts after its last step, if another one has run steps since.
 _MASTER_SECONDS = 1.0
 _THREADS = 4
@@ -59,11 +61,12 @@ class Pace:
             self._run_timed(action)
 
     def _run_timed(self, action: Action) -> None:
-        start = time.perf_counter()
+        start = _now()
         action()
-        seconds = time.perf_counter() - start
+        seconds = _now() - start
         # One long piece makes the plan long; it takes some short ones to forget it.
-        self._seconds = max(seconds, 0.9 * self._seconds)
+        last = 0.9 * self._seconds
+        self._seconds = seconds if seconds > last else last
 
 
 _queue: SimpleQueue[Action] = SimpleQueue()
