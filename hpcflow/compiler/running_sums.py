@@ -110,6 +110,7 @@ class _Block:
 
     def close(self) -> None:
         """What is there is all."""
+        self.copies.clear()
         self.products: list[Any] = [None] * len(self.wide)
         self.row_sums: dict[int, Any] = {}
         self.job: threads.Job | None = None
@@ -121,13 +122,22 @@ class _Block:
                 self.row_sums[term.right] = np.dot(np.ones(len(tall), tall.dtype), tall)
 
     def compute(self, k: int) -> None:
-        """The products with right factor `k`."""
-        self.products[k] = np.dot(self.wide[k].T, self.tall[k])
+        """The products with right factor `k`, which is not needed any more."""
+        wide, tall = self.wide[k], self.tall[k]
+        self.wide[k] = self.tall[k] = None
+        self.products[k] = np.dot(wide.T, tall)
 
     def compute_alone(self, k: int) -> None:
         """The same by one thread."""
         with blas.alone():
             self.compute(k)
+
+    def add_block(self, other: _Block) -> None:
+        """Add what another block has computed."""
+        for total, part in zip(self.products, other.products):
+            np.add(total, part, out=total)
+        for right, sums in other.row_sums.items():
+            self.row_sums[right] += sums
 
     def part(self, term: Term) -> Any:
         """What the block adds to one sum."""
@@ -144,15 +154,16 @@ class _Block:
 
 
 class Sums:
-    """The sums of one execution of a loop."""
+    """The sums of one execution of the loop: blocks are added when they are computed, in their
+    order, so that no more than a few are in memory."""
 
-    __slots__ = ("plan", "current", "blocks", "worked")
+    __slots__ = ("plan", "current", "blocks", "sum")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.current: _Block | None = None
-        self.blocks: list[_Block] = []
-        self.worked = 0  # blocks that this thread need not look at any more
+        self.blocks: list[_Block] = []  # those that may not be computed yet
+        self.sum: _Block | None = None  # of the blocks before
 
     def add(self, *operands: Any) -> None:
         """Take the operands of an iteration; what is given may change afterwards.
@@ -188,34 +199,27 @@ class Sums:
             compute = block.compute_alone if blas.is_small(block.largest) else block.compute
             for k in range(len(block.wide)):
                 compute(k)
-        if len(self.blocks) - self.worked > _MOST_BLOCKS:
-            self._work()
+        while len(self.blocks) > (_MOST_BLOCKS if block.job is not None else 0):
+            self._add_oldest()
 
-    def _work(self) -> None:
-        """Do what is left of the oldest block that may not be done."""
-        job = self.blocks[self.worked].job
-        if job is not None:
-            job.work()
-        self.worked += 1
+    def _add_oldest(self) -> None:
+        """Add the oldest block to the sum; what is left of it to compute is done here."""
+        block = self.blocks.pop(0)
+        if block.job is not None:
+            block.job.finish()
+            block.job = None
+        if self.sum is None:
+            self.sum = block
+        else:
+            self.sum.add_block(block)
 
     def total(self, *initial: Any) -> Any:
         """The sums, of `initial` and what was added; a tuple if there are several."""
         if self.current is not None:
             self._close()
-        while self.worked < len(self.blocks):
-            self._work()
-        for block in self.blocks:
-            if block.job is not None:
-                block.job.wait()
-        totals = [_total(first, [block.part(term) for block in self.blocks])
-                  for first, term in zip(initial, self.plan.terms)]
-        return totals[0] if len(totals) == 1 else tuple(totals)
-
-
-def _total(first: Any, parts: list[Any]) -> Any:
-    if not parts:
-        return first
-    total = first + parts[0]
-    for part in parts[1:]:
-        np.add(total, part, out=total)
-    return total
+        while self.blocks:
+            self._add_oldest()
+        found = self.sum
+        totals = initial if found is None else tuple(
+            [first + found.part(term) for first, term in zip(initial, self.plan.terms)])
+        return totals[0] if len(totals) == 1 else totals

@@ -180,6 +180,7 @@ class TensorArray(Handle):
         for index in range(start, stop):
             if self.states[index] & (_WRITTEN | _CLEARED) != _WRITTEN:
                 stop = index
+                break
         return self.values[start:stop]
 
     def write_rows(self, places: list[int], value: Any) -> None:
