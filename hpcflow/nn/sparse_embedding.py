@@ -74,7 +74,8 @@ def _weighted(table: Tensor, places: Tensor, rows: Tensor, weights: Tensor, comb
     total = raw_ops.SegmentSum(raw_ops.Mul(values, weights), rows)
     if combiner == "sum":
         return raw_ops.Identity(total, name=name)
+    # Rows without entries are zeros, whatever the combination.
     if combiner == "mean":
-        return raw_ops.RealDiv(total, raw_ops.SegmentSum(weights, rows), name=name)
+        return raw_ops.DivNoNan(total, raw_ops.SegmentSum(weights, rows), name=name)
     squares = raw_ops.SegmentSum(raw_ops.Square(weights), rows)
-    return raw_ops.RealDiv(total, raw_ops.Sqrt(squares), name=name)
+    return raw_ops.DivNoNan(total, raw_ops.Sqrt(squares), name=name)

@@ -41,6 +41,17 @@ def test_combinations(session, combiner, weighted, parts):
     np.testing.assert_allclose(session.run(found), expected, rtol=1e-5)
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn"])
+def test_rows_without_entries_are_zeros(session, combiner, weighted):
+    indices = INDICES[[0, 1, 3]]  # nothing in row 1
+    found = session.run(hf.nn.embedding_lookup_sparse(
+        hf.constant(TABLE), Sparse(indices, IDS[:3]),
+        Sparse(indices, WEIGHTS[:3]) if weighted else None, combiner=combiner))
+    np.testing.assert_array_equal(found[1], np.zeros(3))
+    assert np.isfinite(found).all()
+
+
 def test_gradient_reaches_the_table(session):
     table = hf.constant(TABLE)
     sums = hf.nn.embedding_lookup_sparse(table, Sparse(INDICES, IDS), Sparse(INDICES, WEIGHTS),
