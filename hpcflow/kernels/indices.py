@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -69,7 +69,8 @@ _MOST_ROUNDS = 16
 _WIDE = 8  # columns from which whole rows are worth the looking up
 
 
-def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:
+def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any,
+                 otherwise: Callable[..., None] | None = None) -> None:
     """``target[rows[i]] = ufunc(target[rows[i]], updates[i])`` for every i, in that order.
 
     Args:
@@ -77,16 +78,18 @@ def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> Non
         target: a matrix that is written, in C order.
         rows: row numbers, in range; they may be repeated.
         updates: a matrix with one row for each.
+        otherwise: does the same of the same arguments, where there is no compiled loop.
     """
+    otherwise = otherwise or _combine_in_rounds
     found = _row_loop(ufunc, target, rows, updates)
     if found is None:
-        _combine_in_rounds(ufunc, target, rows, updates)
+        otherwise(ufunc, target, rows, updates)
     elif (loop := found.function) is not None:
         parts = threads.pool().size if updates.nbytes >= _LARGE else 1
         threads.pool().run(lambda part: loop(target, rows, updates, part, parts), parts)
     else:
         began = time.perf_counter()
-        _combine_in_rounds(ufunc, target, rows, updates)
+        otherwise(ufunc, target, rows, updates)
         found.spent(time.perf_counter() - began)
 
 

@@ -49,7 +49,22 @@ def _sorted_segments(name: str, default: int) -> Callable:
     return run
 
 
-_segment_sums = _sorted_segments("add", 0)
+_LARGE = 1 << 18  # bytes of data from which on a loop over rows is worth it
+_reduced_sums = _sorted_segments("add", 0)
+
+
+def _segment_sums(data: Any, ids: Any) -> Any:
+    if data.ndim < 2 or data.nbytes < _LARGE:
+        return _reduced_sums(data, ids)
+    _check_sorted(ids, data.shape[0])
+    out = np.zeros((int(ids[-1]) + 1, *data.shape[1:]), data.dtype)
+    width = data.size // data.shape[0]
+
+    def reduce(_: Any, target: np.ndarray, segments: Any, rows: Any) -> None:
+        target[:] = _reduced_sums(rows, segments)
+
+    combine_rows(np.add, out.reshape(-1, width), ids, data.reshape(-1, width), reduce)
+    return out
 
 
 def _row_counts(ids: Any, like: Any, dtype: Any) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import jit, threads
-from hpcflow.kernels import indices
+from hpcflow.kernels import indices, segments
 
 NUMBA = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
 
@@ -88,3 +88,19 @@ def test_rows_that_are_no_whole_words_are_left_to_numpy(eager):
     params = np.arange(15, dtype=np.int8).reshape(5, 3)
     np.testing.assert_array_equal(indices.take_rows(params, np.array([4, 1, 4])), params[[4, 1, 4]])
     assert not jit._programs
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
+def test_large_sorted_segments_are_added_up(eager, monkeypatch, dtype):
+    """With and without the loop, which float16 has none of: gaps are zeros, ids are checked."""
+    monkeypatch.setattr(segments, "_LARGE", 1)
+    data = np.arange(24).reshape(4, 2, 3).astype(dtype)
+    expected = np.stack([data[0] + data[1], 0 * data[0], data[2], data[3]])
+    for _ in range(2):
+        for row_dtype in (np.int32, np.int64):
+            found = segments._segment_sums(data, np.array([0, 0, 2, 3], row_dtype))
+            assert found.dtype == dtype
+            np.testing.assert_array_equal(found, expected)
+        jit.wait()
+    with pytest.raises(hf.errors.InvalidArgumentError, match="not increasing"):
+        segments._segment_sums(data, np.array([0, 2, 1, 3]))
