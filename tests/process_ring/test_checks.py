@@ -190,7 +190,7 @@ def test_group_by_device():
     assert not hf.group().control_inputs
     with pytest.raises(TypeError, match="Expected an operation"):
         hf.group(3)
-    with pytest.raises(TypeError, match="unexpected"):
+    with pytest.raises(ValueError, match="Unknown keyword arguments: colour"):
         hf.group(a, colour="red")
 
 

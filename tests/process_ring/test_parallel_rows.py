@@ -18,7 +18,7 @@ RNG = np.random.default_rng(67)
 def several_threads(monkeypatch):
     """Small blocks, shared from the first byte on, by three threads whatever the machine has."""
     monkeypatch.setattr(parallel, "_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(parallel, "_ALONE_BYTES", 0)
+    monkeypatch.setattr(parallel, "LARGE_BYTES", 0)
     monkeypatch.setattr(config.flags, "onednn", "0")
     pool = threads.Pool(3)
     monkeypatch.setattr(threads, "_pool", pool)
