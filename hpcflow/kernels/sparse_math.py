@@ -68,6 +68,10 @@ def _add_grad(node: KernelNode) -> Callable:
             raise invalid(f"backprop_val_grad of shape {shown(grad)} does not fit "
                           f"{len(total)} sums")
         tables = [a, b, total]
+        # Negative indices are of no element of the sum; their keys are not to be those of others.
+        lowest = np.min([t.min(axis=0, initial=0) for t in tables], axis=0)
+        if lowest.any():
+            tables = [t - lowest for t in tables]
         top = np.max([t.max(axis=0, initial=0) for t in tables], axis=0) + 1
         a_keys, b_keys, keys = joint_keys(tables, top)
         order = order_of(keys)

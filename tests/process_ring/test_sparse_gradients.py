@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from gradcheck import check_gradient
 
+import hpcflow as hf
 from hpcflow import raw_ops
 
 RNG = np.random.default_rng(5)
@@ -91,3 +92,12 @@ def test_softmax():
 def test_reduce_sum(axes, keep):
     check_gradient(lambda v: raw_ops.SparseReduceSum(
         PLACES, v, SHAPE, np.array(axes, np.int32), keep_dims=keep), values())
+
+
+def test_a_negative_index_has_no_part_in_the_sum():
+    mine, others = [[0, 0], [1, 2], [2, -1]], [[1, 2], [2, 0]]
+    with hf.Graph().as_default(), hf.Session() as session:
+        found = session.run(raw_ops.SparseAddGrad(
+            np.array([1.0, 2.0, 3.0]), np.array(mine), np.array(others),
+            np.array([[0, 0], [1, 2], [2, 0]])))
+    assert [part.tolist() for part in found] == [[1, 2, 0], [2, 3]]
