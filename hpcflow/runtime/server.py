@@ -178,6 +178,7 @@ class MpiNetwork:
         self._endpoint: Endpoint | None = None
         self._asked: dict[str, Any] = {}
         abort.install_abort_hook(world.world().rank)
+        atexit.register(self._end_without_task)
 
     def collectives(self) -> Any:
         """The collective operations of this rank, also where it serves no task of a cluster."""
@@ -186,6 +187,11 @@ class MpiNetwork:
                 self._endpoint = Endpoint(Task(), self.transport, self.oversubscribed)
                 self.at_exit(self._endpoint)
             return self._endpoint.collectives
+
+    def _end_without_task(self) -> None:
+        """A rank that was refused its task, and went on, tells the others when it ends."""
+        if self._endpoint is None:
+            _finish_quietly(Endpoint(Task(), self.transport, self.oversubscribed))
 
     def attach(self, address: str, addresses: dict) -> Any:
         """The transport of this rank, for the task at `address`."""

@@ -188,6 +188,23 @@ except hf.errors.InvalidArgumentError as e:
     assert output.count("caught: 'mpi://7' is not an address of a rank") == 2
 
 
+def test_a_rank_that_was_refused_its_task_keeps_nobody_waiting(tmp_path):
+    status, output, seconds = finish(start(tmp_path, "", ranks=3, prelude="""
+import hpcflow as hf
+cluster = {"ps": ["mpi://0"], "worker": ["mpi://1", "mpi://2"]}
+rank = hf.mpi.rank()
+try:
+    server = hf.train.Server(cluster, "worker" if rank else "ps", 0)  # on ranks 1 and 2
+    server.join()
+    print("joined", flush=True)
+except hf.errors.InvalidArgumentError as e:
+    print(f"caught: {e}", flush=True)
+"""))
+    assert status == 0 and "Traceback" not in output, output
+    assert output.count("joined") == 2 and output.count("caught: mpi://1 is not this rank") == 1
+    assert seconds < 30
+
+
 @pytest.mark.parametrize("steps", [(2, 7), (7, 2)])
 def test_workers_with_more_and_less_data_train_synchronously(tmp_path, steps):
     """Who has data goes on after the other has none: nobody waits for ever."""
