@@ -211,11 +211,10 @@ _shapes: dict[tuple, _Shape] = {}
 _MOST_SHAPES = 1024
 _PUT_OFF = 0.002  # seconds in which a core has products that were put off, about
 _TYPES = ("f", "d")
-_IS_RANK = threads.is_rank()  # asked once: the environment is slow to read
 
 
 def _may_try() -> bool:
-    return not (_IS_RANK or config.flags.deterministic or threads.limited_to_one())
+    return not (threads.is_rank() or config.flags.deterministic or threads.limited_to_one())
 
 
 def _shape_of(a: Any, b: Any) -> _Shape | None:

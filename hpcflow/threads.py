@@ -113,6 +113,7 @@ class Pool:
 
 # What launchers tell each rank of a job.
 _RANKS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID")
+_IS_RANK = any([name in os.environ for name in _RANKS])  # once: the environment is slow to read
 
 _pool: Pool | None = None
 _wide_pool: Pool | None = None
@@ -140,10 +141,7 @@ def thread_count() -> int:
 
 def is_rank() -> bool:
     """True in a job of several processes, as far as launchers tell."""
-    return any([name in os.environ for name in _RANKS])
-
-
-_IS_RANK = is_rank()  # asked once: the environment is slow to read
+    return _IS_RANK
 
 
 def limited_to_one() -> bool:
@@ -169,7 +167,7 @@ def has_idle_cores() -> bool:
 
     In a job of several ranks the cores are theirs, unless HPCFLOW_THREADS says otherwise.
     """
-    return (bool(config.flags.threads) or not _IS_RANK) and pool().size > 1
+    return (bool(config.flags.threads) or not is_rank()) and pool().size > 1
 
 
 def limit_at_once(count: int) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.graph.traversal import reachable
 
 # Types of the ops that a gradient check has gone through, in this process.
 CHECKED: set[str] = set()
@@ -44,19 +45,9 @@ def check_gradient(build: Callable, *arrays: Any, delta: float = 1e-5, tolerance
 
 def note(ys: Iterable, xs: Iterable) -> None:
     """Note the types of the ops between `xs` and `ys`: their gradients are about to be checked."""
-    below = _closure([x.op for x in xs], lambda op: (c for t in op.outputs for c in t.consumers()))
-    above = _closure([y.op for y in ys], lambda op: (t.op for t in op.inputs))
+    below = reachable([x.op for x in xs], lambda op: (c for t in op.outputs for c in t.consumers()))
+    above = reachable([y.op for y in ys], lambda op: (t.op for t in op.inputs))
     CHECKED.update(op.type for op in below & above)
-
-
-def _closure(start: list, following: Callable) -> set:
-    seen, stack = set(start), list(start)
-    while stack:
-        for op in following(stack.pop()):
-            if op not in seen:
-                seen.add(op)
-                stack.append(op)
-    return seen
 
 
 def _flat(nest: Any) -> list:

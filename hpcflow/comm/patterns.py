@@ -164,7 +164,6 @@ def _reduce_and_share(
     )
 
 
-
 def broadcast(members: int, me: int, root: int, value: Any) -> Pattern:
     """Down a binomial tree; the value is in `value` at the root, and comes there elsewhere."""
     place = (me - root) % members

@@ -26,7 +26,6 @@ __all__ = [
 
 
 @also_called(axis="dim")
-@also_called(axis="dim")
 def l2_normalize(x: Any, dim: Any, epsilon: float = 1e-12, name: str | None = None) -> Tensor:
     """Return x / √max(Σ x², epsilon), the sum taken along `dim` (an axis or a list)."""
     with name_scope(name, "l2_normalize", [x]) as scope:

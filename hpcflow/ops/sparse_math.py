@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -363,6 +364,13 @@ def _axes(sp: SparseTensor, axis: Any, reduction_axes: Any) -> Any:
     return axis if isinstance(axis, Tensor) else np.asarray(axis, np.int32)
 
 
+def _of_parts(reduce: Callable, sp_input: Any, axis: Any, keep_dims: bool,
+              reduction_axes: Any) -> Any:
+    sparse = to_sparse(sp_input)
+    return reduce(sparse.indices, sparse.values, sparse.dense_shape,
+                  _axes(sparse, axis, reduction_axes), keep_dims=keep_dims)
+
+
 def sparse_reduce_sum(sp_input: Any, axis: Any = None, keep_dims: bool = False,
                       reduction_axes: Any = None) -> Tensor:
     """Return the dense sum over `axis` (a number or several, negative from the end; None: all).
@@ -373,9 +381,7 @@ def sparse_reduce_sum(sp_input: Any, axis: Any = None, keep_dims: bool = False,
         keep_dims: keep them, with size 1.
         reduction_axes: older name of `axis`.
     """
-    sparse = to_sparse(sp_input)
-    return raw_ops.SparseReduceSum(sparse.indices, sparse.values, sparse.dense_shape,
-                                   _axes(sparse, axis, reduction_axes), keep_dims=keep_dims)
+    return _of_parts(raw_ops.SparseReduceSum, sp_input, axis, keep_dims, reduction_axes)
 
 
 def sparse_reduce_max(sp_input: Any, axis: Any = None, keep_dims: bool = False,
@@ -384,24 +390,18 @@ def sparse_reduce_max(sp_input: Any, axis: Any = None, keep_dims: bool = False,
 
     Arguments as of :func:`sparse_reduce_sum`.
     """
-    sparse = to_sparse(sp_input)
-    return raw_ops.SparseReduceMax(sparse.indices, sparse.values, sparse.dense_shape,
-                                   _axes(sparse, axis, reduction_axes), keep_dims=keep_dims)
+    return _of_parts(raw_ops.SparseReduceMax, sp_input, axis, keep_dims, reduction_axes)
 
 
 def sparse_reduce_max_sparse(sp_input: Any, axis: Any = None, keep_dims: bool = False,
                              reduction_axes: Any = None) -> SparseTensor:
     """Return the maximum over `axis` as a sparse tensor; see :func:`sparse_reduce_max`."""
-    sparse = to_sparse(sp_input)
-    return SparseTensor(*raw_ops.SparseReduceMaxSparse(
-        sparse.indices, sparse.values, sparse.dense_shape, _axes(sparse, axis, reduction_axes),
-        keep_dims=keep_dims))
+    return SparseTensor(*_of_parts(raw_ops.SparseReduceMaxSparse, sp_input, axis, keep_dims,
+                                   reduction_axes))
 
 
 def sparse_reduce_sum_sparse(sp_input: Any, axis: Any = None, keep_dims: bool = False,
                              reduction_axes: Any = None) -> SparseTensor:
     """Return the sum over `axis` as a sparse tensor; see :func:`sparse_reduce_sum`."""
-    sparse = to_sparse(sp_input)
-    return SparseTensor(*raw_ops.SparseReduceSumSparse(
-        sparse.indices, sparse.values, sparse.dense_shape, _axes(sparse, axis, reduction_axes),
-        keep_dims=keep_dims))
+    return SparseTensor(*_of_parts(raw_ops.SparseReduceSumSparse, sp_input, axis, keep_dims,
+                                   reduction_axes))

@@ -221,33 +221,47 @@ class Lane:
         slot[0].start(slot[1])
 
     def _receive_late(self, index: int, item: Item) -> None:
-        buffer = self._buffer_for(self.executable.recvs[index])
-        self._late.add(index)
+        self._late.add(index)  # before the memory for it: the message comes in any case
+        try:
+            buffer = self._buffer_for(self.executable.recvs[index])
+        except ResourceExhaustedError as e:
+            self._cannot_drain(e)
+            return
 
         def arrived(nbytes: int) -> None:
             self._late.discard(index)
+            self._recv_logs[index]((clock(), self._recv_names[index], nbytes))
             self._deliver(index, item, buffer if nbytes else DEAD)
 
         self.transport.post_recv(buffer.reshape(-1).view(np.uint8), self._recv_ranks[index],
                                  self.recv_tags[index], arrived)
 
+    def _cannot_drain(self, error: OpError) -> None:
+        """An edge has no memory for the value that is on its way: the step fails, once what runs
+        now has returned."""
+        self.step.post(partial(self.step.fail, error))
+
     def _make_recv_slot(self, index: int, item: Item) -> Any:
-        edge: Edge = self.executable.recvs[index]
         buffer = self._recv_buffers[index]
-        if not edge.nbytes:
-            arrived = self._control_arrived if edge.is_control else self._header_arrived
-        else:
-            arrived = self._static_arrived
         slot = self.transport.recv_slot(buffer.reshape(-1).view(np.uint8), self._recv_ranks[index],
                                         self.recv_tags[index])
-        if edge.nbytes and edge.dims == () and edge.dtype.np.kind in "biufc" and not (
+        return _Slot(slot, self._taker(index, item, buffer))
+
+    def _taker(self, index: int, item: Item, buffer: np.ndarray) -> Any:
+        """What a message of edge `index` is given to."""
+        edge: Edge = self.executable.recvs[index]
+        if edge.is_control:
+            return partial(self._control_arrived, index, item)
+        if not edge.nbytes:
+            return partial(self._header_arrived, index, item)
+        if edge.dims == () and edge.dtype.np.kind in "biufc" and not (
                 edge.compressed or self._recv_devices[index]):
-            return _Slot(slot, self._number_taker(index, item, buffer))
-        return _Slot(slot, partial(arrived, index, item))
+            return self._number_taker(index, item, buffer)
+        return partial(self._static_arrived, index, item)
 
     def _number_taker(self, index: int, item: Item, buffer: np.ndarray) -> Any:
-        """What takes a number as a NumPy scalar, with which kernels are several times faster than
-        with a 0-d array."""
+        """Takes a number as a NumPy scalar, with which kernels are several times faster than with
+        a 0-d array."""
         log, name = self._recv_logs[index], self._recv_names[index]
 
         def arrived(nbytes: int) -> None:
@@ -305,9 +319,8 @@ class Lane:
             return
         try:
             data = np.empty(size, np.uint8)
-        except MemoryError as e:  # this edge cannot drain
-            error = _no_memory(self.executable.recvs[index], e)
-            self.step.post(partial(self.step.fail, error))
+        except MemoryError as e:
+            self._cannot_drain(_no_memory(self.executable.recvs[index], e))
             return
 
         def arrived(nbytes: int) -> None:

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hpcflow import blas, config
+from hpcflow import blas, config, threads
 from hpcflow.blas import _Threads
 from hpcflow.kernels.reductions import ColumnSums
 
@@ -156,7 +156,7 @@ def test_other_bits_are_no_choice(clock, monkeypatch):
 
 @pytest.mark.parametrize("flag", ["deterministic", "threads"])
 def test_where_one_thread_is_asked_for_nothing_is_tried(setting, monkeypatch, flag):
-    monkeypatch.setattr(blas, "_IS_RANK", False)
+    monkeypatch.setattr(threads, "_IS_RANK", False)
     monkeypatch.setattr(config.flags, flag, 1)
     for _ in range(100):
         product(128, 128, 128)

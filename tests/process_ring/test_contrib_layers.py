@@ -199,6 +199,19 @@ def test_optimize_loss(session, optimizer):
     assert len(hf.get_collection(hf.GraphKeys.SUMMARIES)) == 3
 
 
+def test_optimize_loss_summarizes_gradients(session):
+    v, step = hf.Variable(3.0, name="v"), hf.train.get_or_create_global_step()
+    layers.optimize_loss(v * v, step, 0.5, "SGD", clip_gradients=2.0,
+                         summaries=["gradients", "gradient_norm"])
+    session.run(hf.global_variables_initializer())
+    written = hf.Summary.FromString(session.run(hf.summary.merge_all()))
+    values = {value.tag.removeprefix("OptimizeLoss/"): value for value in written.value}
+    assert {*values} == {"global_norm/gradient_norm", "gradients/v_0", "gradient_norm/v_0"}
+    assert values["global_norm/gradient_norm"].simple_value == 6
+    assert values["gradient_norm/v_0"].simple_value == 2
+    assert values["gradients/v_0"].histo.num == 1
+
+
 def test_optimize_loss_refuses(session):
     loss, step = hf.Variable(3.0) * 2, hf.train.get_or_create_global_step()
     for rate, optimizer in ((None, "SGD"), (-1.0, "SGD"), (0.1, "Newton"), (0.1, 3),

@@ -10,6 +10,7 @@ from async_ops import later
 import hpcflow as hf
 from hpcflow import config
 from hpcflow.compiler import late_receives
+from hpcflow.errors import ResourceExhaustedError
 from hpcflow.runtime.lane import Lane
 
 pytestmark = pytest.mark.usefixtures("form")
@@ -140,3 +141,23 @@ def test_gradients_through_parameters_elsewhere(session, monkeypatch):
     monkeypatch.setattr(config.flags, "late_receives", False)
     with hf.Session(session._target, graph=session.graph) as other:
         np.testing.assert_array_equal(other.run(gradient, {x: value}, OPTIONS), late)
+
+
+def test_no_memory_when_a_value_is_received(session, monkeypatch):
+    """The step fails, with the reason; another session is not harmed."""
+    x, a = layers()
+    value = np.full([20, SIZE], 0.5, np.float32)
+    wanted = session.run(a, {x: value}, OPTIONS)
+    make = Lane._buffer_for
+
+    def none_left(self, edge):
+        if edge.index in self.executable.late_edges:
+            raise ResourceExhaustedError(None, None, "Out of memory for a value")
+        return make(self, edge)
+
+    monkeypatch.setattr(Lane, "_buffer_for", none_left)
+    with pytest.raises(ResourceExhaustedError, match="Out of memory for a value"):
+        session.run(a, {x: value}, OPTIONS)
+    monkeypatch.undo()
+    with hf.Session(session._target, graph=session.graph) as other:
+        np.testing.assert_array_equal(other.run(a, {x: value}, OPTIONS), wanted)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.contrib.framework.variables import get_variable_full_name
+from hpcflow.contrib.framework.variables import get_unique_variable, get_variable_full_name
 from hpcflow.ops.constants import placeholder
 from hpcflow.ops.grouping import group
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
@@ -35,15 +35,14 @@ def assign_from_values(var_names_to_values: dict) -> tuple[Any, dict]:
 
     `var_names_to_values`: full name of a variable -> its value.
     """
-    from hpcflow.contrib.framework.variables import get_unique_variable
-
     return _assignment([(get_unique_variable(name), np.asarray(value))
                         for name, value in var_names_to_values.items()])
 
 
 def assign_from_values_fn(var_names_to_values: dict) -> Callable:
     """Return a function of a session that sets variables, as an ``init_fn``."""
-    return _caller(*assign_from_values(var_names_to_values))
+    op, feeds = assign_from_values(var_names_to_values)
+    return lambda session: session.run(op, feeds)
 
 
 def assign_from_checkpoint(model_path: str, var_list: Any,
@@ -101,7 +100,3 @@ def _assignment(pairs: list) -> tuple[Any, dict]:
         assigns.append(var.assign(fed))
         feeds[fed] = value
     return group(*assigns), feeds
-
-
-def _caller(op: Any, feeds: dict) -> Callable:
-    return lambda session: session.run(op, feeds)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -111,8 +112,6 @@ def filter_variables(var_list: list, include_patterns: list[str] | None = None,
 
     With `reg_search` a pattern may match anywhere in a name, else at its beginning.
     """
-    import re
-
     match = re.search if reg_search else re.match
 
     def matches(patterns: list[str], var: Any) -> bool:

@@ -77,11 +77,12 @@ def optimize_loss(loss: Any, global_step: Any, learning_rate: Any, optimizer: An
             pairs = _with_noise(pairs, gradient_noise_scale)
         if gradient_multipliers is not None:
             pairs = multiply_gradients(pairs, gradient_multipliers)
+        if "loss" in wanted:
+            summary.scalar("loss", loss)
         if "gradient_norm" in wanted or "global_gradient_norm" in wanted:
             summary.scalar("global_norm/gradient_norm", global_norm([g for g, _ in pairs]))
         pairs = _clipped(pairs, clip_gradients)
-        if "loss" in wanted:
-            summary.scalar("loss", loss)
+        _summarize_gradients(pairs, wanted)
         applied = trainer.apply_gradients(
             pairs, global_step=global_step if increment_global_step else None, name="train")
         with control_dependencies([applied]):
@@ -111,6 +112,18 @@ def _summaries(given: list | None) -> list:
             raise ValueError(f"Summaries should be one of [{', '.join(OPTIMIZER_SUMMARIES)}], "
                              f"you provided {name}.")
     return given
+
+
+def _summarize_gradients(pairs: list, wanted: list) -> None:
+    for gradient, var in pairs:
+        if gradient is None:
+            continue
+        values = gradient.values if isinstance(gradient, IndexedSlices) else gradient
+        name = var.name.replace(":", "_")
+        if "gradients" in wanted:
+            summary.histogram(f"gradients/{name}", values)
+        if "gradient_norm" in wanted:
+            summary.scalar(f"gradient_norm/{name}", global_norm([values]))
 
 
 def _optimizer(given: Any, rate: Any) -> Any:

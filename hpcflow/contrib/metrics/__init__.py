@@ -7,6 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import metrics
+from hpcflow.graph.graph import name_scope
+from hpcflow.ops.casting import to_float
+from hpcflow.ops.comparison import equal
+from hpcflow.ops.reductions import reduce_mean, reduce_sum
 
 _ALONE = ("mean", "mean_tensor", "percentage_below")  # of values, not of predictions and labels
 _PAIRS = (
@@ -37,14 +41,12 @@ streaming_sparse_recall_at_k = globals()["streaming_recall_at_k"]
 
 def accuracy(predictions: Any, labels: Any, weights: Any = None, name: str | None = None) -> Any:
     """Return the fraction of predictions that equal their labels, of this step alone."""
-    import hpcflow as hf
-
-    with hf.name_scope(name, "accuracy", [predictions, labels]):
-        right = hf.to_float(hf.equal(predictions, labels))
+    with name_scope(name, "accuracy", [predictions, labels]):
+        right = to_float(equal(predictions, labels))
         if weights is None:
-            return hf.reduce_mean(right)
-        weights = hf.to_float(weights)
-        return hf.reduce_sum(right * weights) / hf.reduce_sum(weights)
+            return reduce_mean(right)
+        weights = to_float(weights)
+        return reduce_sum(right * weights) / reduce_sum(weights)
 
 
 def aggregate_metrics(*value_update_tuples: tuple) -> tuple[list, list]:

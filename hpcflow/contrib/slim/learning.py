@@ -100,10 +100,7 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
     if train_op is None:
         raise ValueError("train_op cannot be None.")
     if logdir is None:
-        if summary_op != _USE_DEFAULT and summary_op is not None:
-            raise ValueError("Cannot provide summary_op because logdir=None")
-        if saver is not None:
-            raise ValueError("Cannot provide saver because logdir=None")
+        _check_nothing_is_written(summary_op, saver)
         summary_op = None
     if sync_optimizer is not None and startup_delay_steps > 0:
         raise ValueError("startup_delay_steps must be zero when sync_optimizer is supplied.")
@@ -124,7 +121,6 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
         local_init_op=local_init_op, logdir=logdir, summary_op=summary_op, global_step=step,
         save_summaries_secs=save_summaries_secs, save_model_secs=save_interval_secs,
         summary_writer=summary_writer if logdir is not None else None, init_fn=init_fn, **options)
-    loss = None
     with supervisor.managed_session(master, session_config, start_standard_services=False) as sess:
         session = session_wrapper(sess) if session_wrapper else sess
         if is_chief and logdir is not None:
@@ -135,18 +131,33 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
         if chief_queues:
             supervisor.start_queue_runners(session, chief_queues)
             session.run(init_tokens)
-        try:
-            while not supervisor.should_stop():
-                loss, stop = train_step_fn(session, train_op, step, arguments)
-                if stop:
-                    logging.info("Stopping Training.")
-                    supervisor.request_stop()
-                    break
-        except errors.OutOfRangeError as error:
-            logging.info("Caught OutOfRangeError. Stopping Training. %s", error)
+        loss = _train_until_stopped(
+            supervisor, lambda: train_step_fn(session, train_op, step, arguments))
         if logdir and supervisor.is_chief:
             logging.info("Finished training! Saving model to disk.")
             supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
+    return loss
+
+
+def _check_nothing_is_written(summary_op: Any, saver: Any) -> None:
+    if summary_op != _USE_DEFAULT and summary_op is not None:
+        raise ValueError("Cannot provide summary_op because logdir=None")
+    if saver is not None:
+        raise ValueError("Cannot provide saver because logdir=None")
+
+
+def _train_until_stopped(supervisor: Supervisor, run_step: Callable) -> Any:
+    """Run steps until one says that it was the last, or the input ends; returns the last loss."""
+    loss = None
+    try:
+        while not supervisor.should_stop():
+            loss, stop = run_step()
+            if stop:
+                logging.info("Stopping Training.")
+                supervisor.request_stop()
+                break
+    except errors.OutOfRangeError as error:
+        logging.info("Caught OutOfRangeError. Stopping Training. %s", error)
     return loss
 
 
