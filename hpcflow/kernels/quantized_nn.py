@@ -6,7 +6,7 @@ integers and a sum of 2**37 of them have no rounding, and then taken as 32-bit i
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from hpcflow.kernels.quantized_numbers import (
 )
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import check_rank, window_of
-from hpcflow.windows import spans, taps
+from hpcflow.windows import Span, spans, taps
 
 _EVERY = slice(None)
 
@@ -39,8 +39,26 @@ def _wrapped(values: Any, dtype: Any) -> Any:
 # ---------------------------------------------------------------- products
 
 
-@kernel("QuantizedMatMul", device="CPU", fresh=True)
-def _matmul(node: KernelNode) -> Callable:
+def exact_product(a: Any, b: Any, zeros: tuple[int, int], out: Any) -> Any:
+    """``(a - zeros[0]) @ (b - zeros[1])`` of matrices of integers, as the low bits of `out`."""
+    return _wrapped(_shifted(a, zeros[0]) @ _shifted(b, zeros[1]), out)
+
+
+def exact_convolution(x: Any, w: Any, zeros: tuple[int, int], over: Sequence[Span],
+                      out: Any) -> Any:
+    """The convolution of ``x - zeros[0]`` with ``w - zeros[1]``, as the low bits of `out`.
+
+    What the padding stands for is 0, so it adds nothing.
+    """
+    return _wrapped(convolve(np, _shifted(x, zeros[0]), _shifted(w, zeros[1]), over), out)
+
+
+def _shifted(values: Any, zero: int) -> Any:
+    return values.astype(np.float64) - zero
+
+
+def matmul_by(node: KernelNode, product: Callable) -> Callable:
+    """The kernel of QuantizedMatMul with the function that multiplies, as `exact_product`."""
     out = node.output_dtypes[0].np
     turn_a, turn_b = node.attr("transpose_a"), node.attr("transpose_b")
 
@@ -48,32 +66,39 @@ def _matmul(node: KernelNode) -> Callable:
         if a.ndim != 2 or b.ndim != 2:
             raise invalid(f"the inputs must be matrices: {shown(a)}, {shown(b)}")
         range_a, range_b = _range(low_a, high_a, "a"), _range(low_b, high_b, "b")
-        x = a.astype(np.float64) - zero_point(*range_a, a.dtype)
-        y = b.astype(np.float64) - zero_point(*range_b, b.dtype)
-        x, y = x.T if turn_a else x, y.T if turn_b else y
+        zeros = zero_point(*range_a, a.dtype), zero_point(*range_b, b.dtype)
+        x, y = a.T if turn_a else a, b.T if turn_b else b
         if x.shape[1] != y.shape[0]:
             raise invalid(f"Matrix size-incompatible: {shown(a)} x {shown(b)}")
-        return (_wrapped(x @ y, out),
+        return (product(x, y, zeros, out),
                 *product_range((a.dtype, *range_a), (b.dtype, *range_b), out))
 
     return run
 
 
-@kernel("QuantizedConv2D", device="CPU", fresh=True)
-def _conv2d(node: KernelNode) -> Callable:
+def conv2d_by(node: KernelNode, convolution: Callable) -> Callable:
+    """The kernel of QuantizedConv2D with the function that computes, as `exact_convolution`."""
     out, window = node.output_dtypes[0].np, window_of(node, "")
 
     def run(x: Any, w: Any, low_x: Any, high_x: Any, low_w: Any, high_w: Any) -> tuple:
         check_rank("input", x, 4)
         check_rank("filter", w, 4)
         range_x, range_w = _range(low_x, high_x, "input"), _range(low_w, high_w, "filter")
-        # What the padding stands for is 0, so it adds nothing.
-        shifted = x.astype(np.float64) - zero_point(*range_x, x.dtype)
-        weights = w.astype(np.float64) - zero_point(*range_w, w.dtype)
-        y = convolve(np, shifted, weights, checked_spans(window, x.shape, w.shape))
-        return (_wrapped(y, out), *product_range((x.dtype, *range_x), (w.dtype, *range_w), out))
+        zeros = zero_point(*range_x, x.dtype), zero_point(*range_w, w.dtype)
+        y = convolution(x, w, zeros, checked_spans(window, x.shape, w.shape), out)
+        return (y, *product_range((x.dtype, *range_x), (w.dtype, *range_w), out))
 
     return run
+
+
+@kernel("QuantizedMatMul", device="CPU", fresh=True)
+def _matmul(node: KernelNode) -> Callable:
+    return matmul_by(node, exact_product)
+
+
+@kernel("QuantizedConv2D", device="CPU", fresh=True)
+def _conv2d(node: KernelNode) -> Callable:
+    return conv2d_by(node, exact_convolution)
 
 
 @kernel("QuantizedBiasAdd", device="CPU", fresh=True)

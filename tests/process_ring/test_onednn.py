@@ -230,11 +230,27 @@ def test_halves(monkeypatch):
 
 
 @needs_library
+@pytest.mark.parametrize("kinds", [("bfloat16", "bfloat16"), ("float32", "bfloat16"),
+                                   ("bfloat16", "float32"), ("float32", "float32")])
+@pytest.mark.parametrize("flips", [(False, False), (False, True), (True, False), (True, True)])
+def test_products_of_short_floats(flips, kinds, monkeypatch):
+    a, b = (normal(*(dims[::-1] if flip else dims)).astype(hf.as_dtype(kind).np)
+            for dims, flip, kind in zip([(210, 160), (160, 140)], flips, kinds))
+
+    def build(x, y):
+        return raw_ops.SparseMatMul(x, y, transpose_a=flips[0], transpose_b=flips[1])
+
+    alike(build, a, b, monkeypatch=monkeypatch)
+
+
+@needs_library
 def test_bad_factors():
     with pytest.raises(hf.errors.InvalidArgumentError, match="inner dimensions differ"):
         run(hf.matmul, normal(200, 150), normal(140, 200))
     with pytest.raises(hf.errors.InvalidArgumentError, match="must be matrices"):
         run(hf.raw_ops.MatMul, normal(2, 200, 150), normal(150, 200))
+    with pytest.raises(hf.errors.InvalidArgumentError, match="inner dimensions differ"):
+        run(hf.raw_ops.SparseMatMul, normal(200, 150), normal(140, 200))
 
 
 @needs_library

@@ -3,4 +3,12 @@
 Nothing is loaded before the first kernel is made.
 """
 
-from hpcflow.kernels.onednn import batch_norm, convolution, fused, pooling, products, response
+from hpcflow.kernels.onednn import (
+    batch_norm,
+    convolution,
+    fused,
+    integers,
+    pooling,
+    products,
+    response,
+)

@@ -84,7 +84,7 @@ class Forward:
 
     def __call__(self, x: Any, w: Any, *rest: Any) -> None:
         """Compute y, the last of the arrays."""
-        self.run(x.ctypes.data, _ordered(self.order, w, self.bytes),
+        self.run(x.ctypes.data, ordered(self.order, w, self.bytes),
                  *[a.ctypes.data for a in rest])
 
 
@@ -100,7 +100,7 @@ class WithRelu(WithBias):
     relu = True
 
 
-def _ordered(order: p.Primitive | None, array: Any, size: int, name: str = "filter") -> int:
+def ordered(order: p.Primitive | None, array: Any, size: int, name: str = "filter") -> int:
     """The address of an array in the order that a primitive wants."""
     if order is None:
         return array.ctypes.data
@@ -123,7 +123,7 @@ class _ByInput:
         self.run = p.Primitive(lib, desc, [(p.DIFF_DST, g.y), (p.WEIGHTS, w), (p.DIFF_SRC, g.x)])
 
     def __call__(self, dy: Any, w: Any, dx: Any) -> None:
-        self.run(dy.ctypes.data, _ordered(self.order, w, self.bytes), dx.ctypes.data)
+        self.run(dy.ctypes.data, ordered(self.order, w, self.bytes), dx.ctypes.data)
 
 
 class _ByFilter:
@@ -148,8 +148,8 @@ class _ByFilter:
 
     def __call__(self, x: Any, dy: Any, dw: Any) -> None:
         """Compute dw."""
-        image = _ordered(self.image_order, x, self.bytes["image"], "image")
-        gradient = _ordered(self.gradient_order, dy, self.bytes["gradient"], "gradient")
+        image = ordered(self.image_order, x, self.bytes["image"], "image")
+        gradient = ordered(self.gradient_order, dy, self.bytes["gradient"], "gradient")
         if self.order is None:
             self.run(image, gradient, dw.ctypes.data)
             return

@@ -17,7 +17,9 @@ import numpy as np
 
 from hpcflow.kernels.onednn.library import Library, OneDNNError
 
-_F32, _ANY, _STREAM_IN_ORDER = 3, 1, 1
+_ANY, _STREAM_IN_ORDER = 1, 1
+# The library's numbers of element types.
+_TYPES = {"bfloat16": 2, "float32": 3, "int32": 4, "int8": 5, "uint8": 6}
 _ALIGNMENT = 64
 
 SRC, DST, WEIGHTS, WORKSPACE, SCRATCHPAD = 1, 17, 33, 64, 80
@@ -45,17 +47,18 @@ def image_strides(dims: Sequence[int], channels_first: bool) -> tuple[int, ...]:
 
 
 class Description:
-    """How an array lies in memory (or, without strides, may lie)."""
+    """How an array of a type lies in memory (or, without strides, may lie)."""
 
-    def __init__(self, lib: Library, dims: Sequence[int],
-                 strides: Sequence[int] | None = None) -> None:
+    def __init__(self, lib: Library, dims: Sequence[int], strides: Sequence[int] | None = None,
+                 dtype: str = "float32") -> None:
         self.lib = lib
+        number = _TYPES[dtype]
         if strides is None:
-            self.handle = lib.create("memory_desc_create_with_tag", len(dims), vector(dims), _F32,
+            self.handle = lib.create("memory_desc_create_with_tag", len(dims), vector(dims), number,
                                      _ANY)
         else:
             self.handle = lib.create("memory_desc_create_with_strides", len(dims), vector(dims),
-                                     _F32, vector(strides))
+                                     number, vector(strides))
 
     @classmethod
     def chosen(cls, primitive_desc: Any, lib: Library, query: int) -> Description:

@@ -56,15 +56,17 @@ def multiply(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
 
 
 @functools.lru_cache(maxsize=1024)
-def _product(lib: Library, batch: int, m: int, k: int, n: int, flip_a: bool,
-             flip_b: bool) -> p.Primitive | None:
-    """``out = a @ b`` in every matrix of a batch, factors transposed as asked; None without one."""
+def _product(lib: Library, batch: int, m: int, k: int, n: int, flip_a: bool, flip_b: bool,
+             dtype: str = "float32") -> p.Primitive | None:
+    """``out = a @ b`` in every matrix of a batch, factors of `dtype` transposed as asked, and the
+    products in float32; None without one."""
 
-    def matrices(rows: int, columns: int, flip: bool) -> p.Description:
+    def matrices(rows: int, columns: int, flip: bool, dtype: str = dtype) -> p.Description:
         steps = (1, rows) if flip else (columns, 1)
-        return p.Description(lib, (batch, rows, columns), (rows * columns, *steps))
+        return p.Description(lib, (batch, rows, columns), (rows * columns, *steps), dtype)
 
-    a, b, out = matrices(m, k, flip_a), matrices(k, n, flip_b), matrices(m, n, False)
+    a, b = matrices(m, k, flip_a), matrices(k, n, flip_b)
+    out = matrices(m, n, False, "float32")
     try:
         desc = lib.create("matmul_primitive_desc_create", lib.engine, a.handle, b.handle, None,
                           out.handle, lib.attr)
@@ -126,6 +128,34 @@ def _batch_matmul(node: KernelNode) -> Callable:
         return out
 
     return in_float32(node, run)
+
+
+@kernel("SparseMatMul", device="CPU", priority=10, fresh=True)
+def _sparse_matmul(node: KernelNode) -> Callable:
+    """Factors of bfloat16 are multiplied as they are: their products are exact in float32."""
+    lib, plain = load(), numpy_kernel(node)
+    if lib is None:
+        return plain
+    flip_a, flip_b = node.attr("transpose_a"), node.attr("transpose_b")
+
+    def run(a: Any, b: Any) -> Any:
+        if a.ndim != 2 or b.ndim != 2:
+            return plain(a, b)
+        k, m = a.shape if flip_a else a.shape[::-1]
+        n, inner = b.shape if flip_b else b.shape[::-1]
+        if k != inner or not is_large(m, k, n):
+            return plain(a, b)
+        dtype = "bfloat16" if a.dtype == b.dtype != np.float32 else "float32"
+        if dtype == "float32":
+            a, b = a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)
+        product = _product(lib, 1, m, k, n, flip_a, flip_b, dtype)
+        if product is None:
+            return plain(a, b)
+        out = np.empty((m, n), np.float32)
+        _run_product(product, a, b, out)
+        return out
+
+    return run
 
 
 def _is_small(node: KernelNode, flip_a: bool, flip_b: bool) -> bool:
