@@ -106,6 +106,7 @@ _LAZY_MODULES = {
     "python": "hpcflow.python",
     "python_io": "hpcflow.platform.python_io",
     "resource_loader": "hpcflow.platform.resource_loader",
+    "saved_model": "hpcflow.saved_model",
     "train": "hpcflow.train",
     "summary": "hpcflow.summary",
     "nn": "hpcflow.nn",

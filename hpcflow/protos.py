@@ -1,8 +1,9 @@
 """Messages of the 1.x formats that ``tensorboard.compat.proto`` lacks, made when first used.
 
-Example and its parts, SequenceExample, CheckpointState, QueueRunnerDef, ServerDef, the contexts of
-control flow, and what is in checkpoints of other runtimes: field numbers and types are those of the
-published formats, so the bytes are the same, and but for the checkpoints' the names are too.
+Example and its parts, SequenceExample, CheckpointState, QueueRunnerDef, SavedModel, ServerDef, the
+contexts of control flow, and what is in checkpoints of other runtimes: field numbers and types are
+those of the published formats, so the bytes are the same, and the names too (not those of the parts
+of checkpoints).
 """
 
 from __future__ import annotations
@@ -140,6 +141,10 @@ _MESSAGES: dict[str, list[_Field]] = {
         _Field("meta", 1, "SavedTensorSliceMeta"),
         _Field("data", 2, "SavedSlice"),
     ],
+    "SavedModel": [
+        _Field("saved_model_schema_version", 1, "int64"),
+        _Field("meta_graphs", 2, _BORROWED + "MetaGraphDef", repeated=True),
+    ],
     "ServerDef": [
         _Field("cluster", 1, _BORROWED + "ClusterDef"),
         _Field("job_name", 2, "string"),
@@ -148,7 +153,7 @@ _MESSAGES: dict[str, list[_Field]] = {
         _Field("protocol", 5, "string"),
     ],
 }
-_FILES_BORROWED = ("cluster", "config", "tensor", "tensor_shape", "versions")
+_FILES_BORROWED = ("cluster", "config", "meta_graph", "tensor", "tensor_shape", "versions")
 _classes: dict[str, Any] = {}
 
 

@@ -28,7 +28,7 @@ GRADIENTS = {"autodiff", "nn", "framework"}
 USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "spectral", "image"}
 BELOW_RUNTIME = {"comm", "storage", "resources", "kernels", "compiler"}
 TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "user_ops",
-       "placement", "python", "core", "extending", "compat", "contrib",
+       "placement", "python", "core", "saved_model", "extending", "compat", "contrib",
        "__init__", "__main__"}
 
 # Part of hpcflow -> the parts (besides level 0 and itself) that it may import.

@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hpcflow import device_spec
+from hpcflow import device_spec, dtypes
 from hpcflow.graph import shape_inference
 from hpcflow.graph.attr_values import node_attrs
 from hpcflow.graph.graph import Graph, get_default_graph
@@ -234,7 +234,8 @@ class Importer:
             attrs["frame_name"] = self._frame(attrs["frame_name"])
         op = self.graph._add_op(op_def, inputs, attrs, name + "/", compute_device=False)
         for tensor, shape in zip(op._outputs, shapes, strict=False):
-            tensor._dims = shape_inference.merge_dims(tensor._dims, shape._dims)
+            if not _is_handle(tensor):  # writers do not agree on the shapes of these
+                tensor._dims = shape_inference.merge_dims(tensor._dims, shape._dims)
         return op
 
     def _name(self, scope: str, node: Any) -> str:
@@ -349,6 +350,12 @@ class Importer:
                 raise ValueError(f"Requested return_element {name!r} not found in graph_def.")
             found.append(op.outputs[index] if ":" in name else op)
         return found
+
+
+def _is_handle(tensor: Tensor) -> bool:
+    """Whether a tensor stands for a resource: by a handle, or by the older pair of strings."""
+    return tensor.dtype.base_dtype is dtypes.resource or (
+        tensor.dtype._is_ref_dtype and tensor.dtype.base_dtype is dtypes.string)
 
 
 def _check_input_type(node: Any, i: int, tensor: Tensor, dtype: Any) -> None:

@@ -52,6 +52,11 @@ def _read(node: KernelNode) -> Callable:
     return VariableState.read
 
 
+@kernel("DisableCopyOnRead")
+def _disable_copy_on_read(node: KernelNode) -> Callable:
+    return lambda state: None  # readers have snapshots that are copied only where a write needs it
+
+
 @kernel("VariableShape", host_outputs=(0,), fresh=True)
 def _variable_shape(node: KernelNode) -> Callable:
     dtype = node.np_dtype()

@@ -65,6 +65,7 @@ register_op("VarIsInitializedOp", "resource: resource", "is_initialized: bool", 
             shape=scalar)
 register_op("DestroyResourceOp", "resource: resource", "", "ignore_lookup_error: bool = true",
             stateful=True, shape=no_outputs)
+register_op("DisableCopyOnRead", "resource: resource", "", stateful=True, shape=no_outputs)
 register_op("VariableShape", "input: resource", "output: out_type",
             "out_type: {int32, int64} = int32", stateful=True, shape=_shape_of_shape)
 register_op("ResourceGather", "resource: resource; indices: Tindices", "output: dtype",
@@ -77,7 +78,8 @@ for _op_type in ("Add", "Sub", "Mul", "Div"):
 register_op("ResourceScatterUpdate", "resource: resource; indices: Tindices; updates: dtype", "",
             "dtype: type; Tindices: {int32, int64}", stateful=True, shape=no_outputs)
 not_differentiable("VarHandleOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
-                   "VarIsInitializedOp", "VariableShape", "ResourceScatterUpdate",
+                   "VarIsInitializedOp", "VariableShape", "DisableCopyOnRead",
+                   "ResourceScatterUpdate",
                    *(f"ResourceScatter{n}" for n in ("Add", "Sub", "Mul", "Div")))
 
 

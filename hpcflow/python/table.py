@@ -117,6 +117,9 @@ _OPS = {
 
 _LAYERS = ("base", "convolutional", "core", "layers", "normalization", "pooling")
 
+_SAVED_MODEL = ("builder", "constants", "loader", "main_op", "signature_constants",
+                "signature_def_utils", "simple_save", "tag_constants", "utils")
+
 _PLATFORM = {
     "app": Entry(("hpcflow.platform.app",), {"flags": "hpcflow.platform.flags"}),
     "benchmark": Entry(("hpcflow.test_util.benchmark",)),
@@ -160,6 +163,10 @@ _PYTHON = {
     "lib.io.file_io": Entry(("hpcflow.platform.file_io",)),
     "lib.io.python_io": Entry(("hpcflow.platform.python_io",)),
     "lib.io.tf_record": Entry(("hpcflow.platform.python_io",)),
+    **{f"saved_model.{name}": Entry(("hpcflow.saved_model." + name,)) for name in _SAVED_MODEL},
+    "saved_model.builder_impl": Entry(("hpcflow.saved_model.builder",)),
+    "saved_model.loader_impl": Entry(("hpcflow.saved_model.loader",)),
+    "saved_model.saved_model": Entry(("hpcflow.saved_model",)),
     "summary.summary": Entry(("hpcflow.summary", _API)),
     "summary.summary_iterator": Entry((_TRAIN,)),
     "summary.writer.writer": Entry(("hpcflow.summary",)),
@@ -184,6 +191,7 @@ _CORE = {
     "framework.summary_pb2": Entry((f"{_PROTO}summary_pb2", f"{_PROTO}histogram_pb2")),
     "protobuf.cluster_pb2": Entry((f"{_PROTO}cluster_pb2",)),
     "protobuf.tensorflow_server_pb2": Entry((f"{_PROTO}cluster_pb2", _MORE_PROTOS)),
+    "protobuf.saved_model_pb2": Entry((_MORE_PROTOS,)),
     "protobuf.queue_runner_pb2": Entry((_MORE_PROTOS,)),
     "protobuf.control_flow_pb2": Entry((_MORE_PROTOS,)),
     "example.example_pb2": Entry((_MORE_PROTOS,)),

@@ -10,6 +10,7 @@ from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.importer import import_graph_def
 from hpcflow.graph.operation import COLOCATION_ATTR, Operation, Tensor
 from hpcflow.ops.slice_info import prepend_scope, strip_scope
+from hpcflow.train import trimming
 from hpcflow.train.checkpoint_state import write_atomically
 from hpcflow.train.collection_protos import proto_functions
 from hpcflow.train.placement import replace_devices
@@ -27,7 +28,8 @@ def export_meta_graph(filename: str | None = None, meta_info_def: Any = None,
                       graph_def: Any = None, saver_def: Any = None, collection_list: Any = None,
                       as_text: bool = False, graph: Graph | None = None,
                       export_scope: str | None = None, clear_devices: bool = False,
-                      **kwargs: Any) -> Any:
+                      clear_extraneous_savers: bool = False, strip_default_attrs: bool = False,
+                      save_debug_info: bool = False, **kwargs: Any) -> Any:
     """Return the ``MetaGraphDef`` of a graph, and write it to `filename` if that is given.
 
     Args:
@@ -40,6 +42,9 @@ def export_meta_graph(filename: str | None = None, meta_info_def: Any = None,
         export_scope: only operations under this name scope, which is left out of their names.
             Inputs from outside become the collection "unbound_inputs", to be mapped on import.
         clear_devices: leave out the devices.
+        clear_extraneous_savers: leave out the operations of savers other than `saver_def`.
+        strip_default_attrs: leave out attributes that have their default values.
+        save_debug_info: accepted for the 1.x API.
 
     Items of collections that have no protobuf form are left out with a warning.
     """
@@ -63,6 +68,10 @@ def export_meta_graph(filename: str | None = None, meta_info_def: Any = None,
         meta.saver_def.MergeFrom(saver_def)
     for name in collection_list or graph.get_all_collection_keys():
         _add_collection(meta, name, graph.get_collection(name), scope)
+    if clear_extraneous_savers:
+        trimming.clear_extraneous_savers(meta)
+    if strip_default_attrs:
+        trimming.strip_default_attrs(meta)
     if filename is not None:
         _write(filename, meta, as_text)
     return meta

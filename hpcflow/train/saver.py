@@ -114,7 +114,8 @@ class Saver:
 
     def save(self, sess: Any, save_path: str, global_step: Any = None,
              latest_filename: str | None = None, meta_graph_suffix: str = "meta",
-             write_meta_graph: bool = True, write_state: bool = True) -> str | None:
+             write_meta_graph: bool = True, write_state: bool = True,
+             strip_default_attrs: bool = False, save_debug_info: bool = False) -> str | None:
         """Save the variables and return the path of the checkpoint, to be given to :meth:`restore`.
 
         Args:
@@ -125,6 +126,8 @@ class Saver:
             meta_graph_suffix: suffix of the MetaGraph's file.
             write_meta_graph: write the MetaGraph beside the checkpoint.
             write_state: update the file of the latest checkpoints, and delete old ones.
+            strip_default_attrs: leave attributes with default values out of the MetaGraph.
+            save_debug_info: accepted for the 1.x API.
 
         Raises ``TypeError`` if `sess` is no session, ``ValueError`` for a `latest_filename` with a
         directory or a directory that does not exist, and what the operations raise; then an
@@ -144,7 +147,8 @@ class Saver:
             self._delete_old(meta_graph_suffix)
         if write_meta_graph:
             with sess.graph.as_default():
-                self.export_meta_graph(_meta_graph_filename(saved, meta_graph_suffix))
+                self.export_meta_graph(_meta_graph_filename(saved, meta_graph_suffix),
+                                       strip_default_attrs=strip_default_attrs)
         return saved
 
     def _check_usable(self, sess: Any) -> None:
@@ -276,12 +280,17 @@ class Saver:
 
     def export_meta_graph(self, filename: str | None = None, collection_list: Any = None,
                           as_text: bool = False, export_scope: str | None = None,
-                          clear_devices: bool = False) -> Any:
-        """Write the default graph with this saver to a file (if given); return the MetaGraphDef."""
+                          clear_devices: bool = False, clear_extraneous_savers: bool = False,
+                          strip_default_attrs: bool = False, save_debug_info: bool = False) -> Any:
+        """Write the default graph with this saver to a file (if given); return the MetaGraphDef.
+
+        The arguments are those of :func:`hpcflow.train.export_meta_graph`.
+        """
         return meta_graph.export_meta_graph(
             filename=filename, graph_def=None, saver_def=self.saver_def,
             collection_list=collection_list, as_text=as_text, export_scope=export_scope,
-            clear_devices=clear_devices, graph=get_default_graph())
+            clear_devices=clear_devices, clear_extraneous_savers=clear_extraneous_savers,
+            strip_default_attrs=strip_default_attrs, graph=get_default_graph())
 
 
 def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False,

@@ -32,14 +32,14 @@ def build_saver_def(var_list: Any, name: str | None, reshape: bool, sharded: boo
     """
     from tensorboard.compat.proto.saver_pb2 import SaverDef
 
-    with name_scope(name, "save") as scope:
+    with name_scope(name, "save"):
         saveables = saveable_objects(var_list)
         if not saveables:
             return None
         with device(_HOST):
             filename = constant("model")
             saved = _add_save(filename, saveables)
-            restored = _add_restore(filename, saveables, reshape, restore_sequentially, scope)
+            restored = _add_restore(filename, saveables, reshape, restore_sequentially)
     return SaverDef(
         filename_tensor_name=filename.name, save_tensor_name=saved.name,
         restore_op_name=restored.name, max_to_keep=max_to_keep, sharded=sharded,
@@ -96,7 +96,7 @@ def _run_time_shape(spec: SaveSpec) -> Tensor:
 
 
 def _add_restore(filename: Tensor, saveables: list[SaveableObject], reshape: bool,
-                 sequentially: bool, scope: str) -> Operation:
+                 sequentially: bool) -> Operation:
     """The operation that restores everything."""
     values, reads = _add_reads(filename, saveables, reshape, sequentially)
     with control_dependencies(reads):
@@ -108,7 +108,7 @@ def _add_restore(filename: Tensor, saveables: list[SaveableObject], reshape: boo
                 shapes = [s.tensor.shape for s in saveable.specs] if reshape else None
                 assignments.append(saveable.restore(values[saveable], shapes))
     with control_dependencies(assignments):
-        return raw_ops.NoOp(name=f"{scope}restore_all/")
+        return raw_ops.NoOp(name="restore_all")
 
 
 def _add_reads(filename: Tensor, saveables: list[SaveableObject], reshape: bool,

@@ -1,0 +1,104 @@
+"""Loading SavedModels."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import Any
+
+from hpcflow.graph.graph import Graph, get_collection
+from hpcflow.ops.slice_info import prepend_scope
+from hpcflow.saved_model import constants, files
+from hpcflow.saved_model.assets import asset_feeds
+from hpcflow.saved_model.files import maybe_saved_model_directory
+from hpcflow.train.saver import Saver, import_meta_graph
+
+__all__ = ["SavedModelLoader", "load", "maybe_saved_model_directory"]
+
+
+def load(sess: Any, tags: Iterable[str], export_dir: str, import_scope: str | None = None,
+         **saver_kwargs: Any) -> Any:
+    """Load a MetaGraph of a SavedModel into a session's graph, and its variables into the session.
+
+    Afterwards the operation that the model names for that (its main op) has run, with the paths of
+    the assets. SavedModels that other 1.x runtimes wrote are loaded too.
+
+    Args:
+        sess: the session; its graph gets the operations.
+        tags: exactly the tags of the MetaGraph.
+        export_dir: the directory of the SavedModel.
+        import_scope: name scope for the operations.
+        saver_kwargs: further arguments of :func:`hpcflow.train.import_meta_graph`.
+
+    Returns the ``MetaGraphDef`` as it is in the file. Raises ``IOError`` if there is no SavedModel
+    or it is damaged, ``RuntimeError`` if it has no MetaGraph of these tags, and what importing and
+    restoring raise.
+    """
+    return SavedModelLoader(export_dir).load(sess, tags, import_scope, **saver_kwargs)
+
+
+class SavedModelLoader:
+    """Does what :func:`load` does in three steps; the arguments and errors are the same."""
+
+    def __init__(self, export_dir: str) -> None:
+        self.export_dir = os.fspath(export_dir)
+        self.saved_model = files.read_saved_model(self.export_dir)
+
+    @property
+    def variables_path(self) -> str:
+        """The prefix of the checkpoint of the variables."""
+        return files.variables_path(self.export_dir)
+
+    def get_meta_graph_def_from_tags(self, tags: Iterable[str]) -> Any:
+        """Return the MetaGraph that has exactly these tags. Raises ``RuntimeError``."""
+        wanted = set(tags)
+        available = [set(meta.meta_info_def.tags) for meta in self.saved_model.meta_graphs]
+        if wanted not in available:
+            raise RuntimeError(
+                f"MetaGraphDef associated with tags {sorted(wanted)} could not be found in "
+                f"SavedModel, with available tags {[sorted(tags) for tags in available]}")
+        return self.saved_model.meta_graphs[available.index(wanted)]
+
+    def load_graph(self, graph: Graph, tags: Iterable[str], import_scope: str | None = None,
+                   **saver_kwargs: Any) -> Saver | None:
+        """Add the MetaGraph to a graph; returns its saver, None if there are no variables."""
+        meta = self.get_meta_graph_def_from_tags(tags)
+        with graph.as_default():
+            return import_meta_graph(meta, import_scope=import_scope, **saver_kwargs)
+
+    def restore_variables(self, sess: Any, saver: Saver | None) -> None:
+        """Restore the variables by the saver that :meth:`load_graph` returned."""
+        if saver is not None:
+            saver.restore(sess, self.variables_path)
+
+    def run_init_ops(self, sess: Any, tags: Iterable[str], import_scope: str | None = None) -> None:
+        """Run the main op of the MetaGraph, if it has one. Raises ``RuntimeError`` if several."""
+        meta = self.get_meta_graph_def_from_tags(tags)
+        with sess.graph.as_default():
+            main_op = _main_op(meta, sess.graph, import_scope)
+            if main_op is not None:
+                sess.run(main_op, asset_feeds(meta, self.export_dir, import_scope))
+
+    def load(self, sess: Any, tags: Iterable[str], import_scope: str | None = None,
+             **saver_kwargs: Any) -> Any:
+        """Do all three; returns the ``MetaGraphDef``."""
+        tags = list(tags)
+        saver = self.load_graph(sess.graph, tags, import_scope, **saver_kwargs)
+        self.restore_variables(sess, saver)
+        self.run_init_ops(sess, tags, import_scope)
+        return self.get_meta_graph_def_from_tags(tags)
+
+
+def _main_op(meta: Any, graph: Graph, import_scope: str | None) -> Any:
+    """What is to run once the variables are restored, or None."""
+    if constants.INIT_OP_SIGNATURE_KEY in meta.signature_def:
+        outputs = meta.signature_def[constants.INIT_OP_SIGNATURE_KEY].outputs
+        name = outputs[constants.INIT_OP_SIGNATURE_KEY].name
+        return graph.as_graph_element(prepend_scope(name, import_scope))
+    for key in (constants.MAIN_OP_KEY, constants.LEGACY_INIT_OP_KEY):
+        if key in meta.collection_def:
+            names = meta.collection_def[key].node_list.value
+            if len(names) != 1:
+                raise RuntimeError(f"Expected exactly one SavedModel main op. Found: {names}")
+            return get_collection(key, import_scope)[0]
+    return None

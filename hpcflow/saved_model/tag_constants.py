@@ -1,0 +1,6 @@
+"""Common tags of the MetaGraphs of a SavedModel."""
+
+SERVING = "serve"
+TRAINING = "train"
+GPU = "gpu"
+TPU = "tpu"

@@ -1,0 +1,52 @@
+"""Tensors as ``TensorInfo``, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.graph.sparse_tensor import SparseTensor
+from hpcflow.ops.slice_info import prepend_scope
+
+
+def build_tensor_info(tensor: Any) -> Any:
+    """Return the ``TensorInfo`` of a tensor, a variable or a SparseTensor: names, dtype, shape."""
+    from tensorboard.compat.proto.meta_graph_pb2 import TensorInfo
+
+    info = TensorInfo(dtype=dtypes.as_dtype(tensor.dtype).as_datatype_enum,
+                      tensor_shape=tensor.get_shape().as_proto())
+    if isinstance(tensor, SparseTensor):
+        info.coo_sparse.values_tensor_name = tensor.values.name
+        info.coo_sparse.indices_tensor_name = tensor.indices.name
+        info.coo_sparse.dense_shape_tensor_name = tensor.dense_shape.name
+    else:
+        info.name = tensor.name
+    return info
+
+
+def get_tensor_from_tensor_info(tensor_info: Any, graph: Graph | None = None,
+                                import_scope: str | None = None) -> Any:
+    """Return the Tensor or SparseTensor that a ``TensorInfo`` names.
+
+    Args:
+        tensor_info: the ``TensorInfo``.
+        graph: where it is looked up; the default graph by default.
+        import_scope: name scope to put before its names.
+
+    Raises ``KeyError`` if there is no such tensor, ``ValueError`` for a `tensor_info` that names
+    neither.
+    """
+    graph = graph or get_default_graph()
+
+    def named(name: str) -> Any:
+        return graph.get_tensor_by_name(prepend_scope(name, import_scope))
+
+    encoding = tensor_info.WhichOneof("encoding")
+    if encoding == "name":
+        return named(tensor_info.name)
+    if encoding == "coo_sparse":
+        parts = tensor_info.coo_sparse
+        return SparseTensor(named(parts.indices_tensor_name), named(parts.values_tensor_name),
+                            named(parts.dense_shape_tensor_name))
+    raise ValueError(f"Invalid TensorInfo.encoding: {encoding}; expected name or coo_sparse")
