@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.autodiff.aggregation import AggregationMethod, aggregate
 from hpcflow.autodiff.loops import Loops
 from hpcflow.autodiff.zeros import is_trainable, zeros_like
@@ -21,6 +22,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.traversal import reachable
 from hpcflow.ops.control_flow_context import SWITCH_TYPES
 from hpcflow.ops.stacks import PUSH_TYPES, stack_of
+from hpcflow.shapes import TensorShape
 
 __all__ = ["AggregationMethod", "gradients", "hessians"]
 
@@ -343,14 +345,22 @@ def _checked_one(op: Operation, index: int, tensor: Tensor, grad: Any) -> Any:
         return grad
     if not isinstance(grad, Tensor):
         grad = convert_to_tensor(grad)
-    if tensor._dims is not None and grad._dims != tensor._dims:
+    dims = _dims_of_gradient(tensor)
+    if dims is not None and grad._dims != dims:
         try:
-            grad.set_shape(tensor.shape)
+            grad.set_shape(TensorShape(dims))
         except ValueError:
             raise ValueError(f"The gradient function of {op.type} returned shape {grad.shape} for "
-                             f"input {index} of op '{op.name}', which has shape {tensor.shape}"
-                             ) from None
+                             f"input {index} of op '{op.name}', which has shape "
+                             f"{TensorShape(dims)}") from None
     return grad
+
+
+def _dims_of_gradient(tensor: Tensor) -> Any:
+    """What a gradient by `tensor` is like: by the handle of a variable, like its value."""
+    if tensor.dtype is dtypes.resource:
+        return (tensor._handle_data or (None, None))[1]
+    return tensor._dims
 
 
 def _gated(grads: list) -> list:

@@ -45,7 +45,8 @@ VIEWS = frozenset({"Identity", "Reshape", "ExpandDims", "Squeeze", "StopGradient
 _SENDS = frozenset({SEND, "_SendControl"})
 # Stateful op types that may come in any order among each other.
 _ORDERLESS = re.compile(
-    r"Variable|VariableV2|TemporaryVariable|VarHandleOp|ReadVariableOp|ResourceGather|Random\w*|"
+    r"Variable|VariableV2|TemporaryVariable|VarHandleOp|ReadVariableOp|ResourceGather(Nd)?|"
+    r"Random\w*|"
     r"Multinomial|TruncatedNormal|ParameterizedTruncatedNormal|Placeholder\w*|_\w+")
 
 

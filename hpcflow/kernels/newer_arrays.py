@@ -73,8 +73,8 @@ _SCATTERS: dict[str, Any] = {"Add": np.add, "Sub": np.subtract, "Max": np.maximu
                              "Min": np.minimum}
 
 
-def _scatter(name: str) -> None:
-    @kernel(f"TensorScatter{name}", device="CPU", fresh=True)
+def _scatter(name: str, *op_types: str) -> None:
+    @kernel(f"TensorScatter{name}", *op_types, device="CPU", fresh=True)
     def factory(node: KernelNode) -> Any:
         combine = _SCATTERS.get(name)
 
@@ -95,7 +95,9 @@ def _scatter(name: str) -> None:
         return run
 
 
-for _name in ("Update", *_SCATTERS):
+_scatter("Update")
+_scatter("Add", "ScatterNdNonAliasingAdd")
+for _name in ("Sub", "Max", "Min"):
     _scatter(_name)
 
 

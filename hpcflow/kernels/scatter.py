@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -51,7 +52,8 @@ def _divide(xp: Any, target: Any, where: Any, updates: Any) -> None:
 
 
 _COMBINE = {"Update": _set, "Add": _combining("add"), "Sub": _combining("subtract"),
-            "Mul": _combining("multiply"), "Div": _divide}
+            "Mul": _combining("multiply"), "Div": _divide, "Max": _combining("maximum"),
+            "Min": _combining("minimum")}
 
 # ---------------------------------------------------------------- rows
 
@@ -103,16 +105,16 @@ def _register_coordinates(suffix: str) -> None:
     combine = _COMBINE[suffix]
 
     def factory(node: KernelNode) -> Callable:
-        xp = node.xp
+        xp, returns_state = node.xp, bool(node.output_dtypes)
 
-        def scatter(state: VariableState, indices: Any, updates: Any) -> VariableState:
+        def scatter(state: VariableState, indices: Any, updates: Any) -> VariableState | None:
             with state.lock:
                 _scatter_coordinates(xp, combine, state, indices, updates)
-            return state
+            return state if returns_state else None
 
         return scatter
 
-    kernel(f"ScatterNd{suffix}")(factory)
+    kernel(f"ScatterNd{suffix}", f"ResourceScatterNd{suffix}")(factory)
 
 
 def _scatter_coordinates(xp: Any, combine: Callable, state: VariableState, indices: Any,
@@ -151,13 +153,13 @@ def flat_positions(xp: Any, coordinates: Any, dims: tuple[int, ...]) -> Any:
     return coordinates.astype(np.int64) @ xp.asarray(np.ascontiguousarray(strides))
 
 
-for _suffix in ("Update", "Add", "Sub", "Mul", "Div"):
+for _suffix in _COMBINE:
     _register_rows(_suffix)
-for _suffix in ("Update", "Add", "Sub"):
+for _suffix in ("Update", "Add", "Sub", "Max", "Min"):
     _register_coordinates(_suffix)
 
 
-# ---------------------------------------------------------------- reading rows
+# ---------------------------------------------------------------- reading
 
 
 @kernel("ResourceGather", fresh=True)
@@ -176,5 +178,26 @@ def _resource_gather(node: KernelNode) -> Callable:
         tail = (1,) * (indices.ndim - batch_dims)
         position = (*(a.reshape(a.shape + tail) for a in leading), indices)
         return value[position]
+
+    return gather
+
+
+@kernel("ResourceGatherNd", fresh=True)
+def _resource_gather_nd(node: KernelNode) -> Callable:
+    xp = node.xp
+
+    def gather(state: VariableState, indices: Any) -> Any:
+        value, indices = xp.asarray(state.read()), xp.asarray(indices)
+        if not indices.ndim or indices.shape[-1] > value.ndim:
+            raise invalid(f"indices {TensorShape(indices.shape)} do not fit variable "
+                          f"'{state.name}' of shape {TensorShape(value.shape)}: the last dimension "
+                          "counts coordinates")
+        depth = indices.shape[-1]
+        rows = indices.reshape(-1, depth) if depth else xp.zeros(
+            (math.prod(indices.shape[:-1]), 0), indices.dtype)
+        flat = flat_positions(xp, rows, value.shape[:depth])
+        rest = value.shape[depth:]
+        return value.reshape(math.prod(value.shape[:depth]), *rest)[flat].reshape(
+            *indices.shape[:-1], *rest)
 
     return gather

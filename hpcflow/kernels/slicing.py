@@ -139,12 +139,14 @@ def _dims(value: Any) -> tuple:
     return getattr(value, "shape", ())  # bytes, a string scalar, have none
 
 
-@kernel("StridedSliceAssign", host_inputs=(1, 2, 3))
+@kernel("StridedSliceAssign", "ResourceStridedSliceAssign", host_inputs=(1, 2, 3))
 def strided_slice_assign(node: KernelNode) -> Callable:
-    """Assignment to a part of a variable; returns the variable."""
+    """Assignment to a part of a variable; returns the variable if it is a reference."""
     masks, make_index = Masks.of(node.attrs), _index_maker(node, 1)
+    returns_state = bool(node.output_dtypes)
 
-    def run(state: VariableState, begin: Any, end: Any, strides: Any, value: Any) -> VariableState:
+    def run(state: VariableState, begin: Any, end: Any, strides: Any,
+            value: Any) -> VariableState | None:
         index = make_index(begin, end, strides)
         with state.lock:
             if state.shape:
@@ -152,6 +154,20 @@ def strided_slice_assign(node: KernelNode) -> Callable:
             else:  # a scalar is replaced
                 _take(state.read(), index, masks)
                 state.assign(value, validate_shape=True)
-        return state
+        return state if returns_state else None
+
+    return run
+
+
+@kernel("TensorStridedSliceUpdate", fresh=True, host_inputs=(1, 2, 3))
+@also_strings("TensorStridedSliceUpdate")
+def tensor_strided_slice_update(node: KernelNode) -> Callable:
+    """A copy with another value in a part of it."""
+    masks, make_index = Masks.of(node.attrs), _index_maker(node, 1)
+
+    def run(x: Any, begin: Any, end: Any, strides: Any, value: Any) -> Any:
+        out = x.copy()
+        _put(out, make_index(begin, end, strides), value, masks, "value")
+        return out
 
     return run

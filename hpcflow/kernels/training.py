@@ -15,6 +15,7 @@ import numpy as np
 
 from hpcflow.deferred import Deferred
 from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels import newer_update_rules as newer
 from hpcflow.kernels import update_rules as rules
 from hpcflow.kernels.block_rules import run_rule
 from hpcflow.kernels.indices import check_rows, occurrence_rounds
@@ -35,6 +36,8 @@ class Update(NamedTuple):
         prepare: makes the rule's scalars from the scalar inputs, or None to pass these.
         on_host: the scalars are wanted as NumPy numbers on every device.
         types: the dtypes of T, empty for all that the op allows.
+        sparse_inputs: the sparse op's inputs in order, empty if there is none.
+        variant: (attribute, value, the rule for that value).
     """
 
     name: str
@@ -46,6 +49,13 @@ class Update(NamedTuple):
     on_host: bool = False
     types: tuple[str, ...] = ("half", "float", "double")
     sparse_inputs: str = ""
+    variant: tuple[str, bool, Callable] | None = None
+
+    def rule_of(self, node: KernelNode) -> Callable:
+        """The arithmetic that the attributes of `node` ask for."""
+        if self.variant is not None and bool(node.attr(self.variant[0])) is self.variant[1]:
+            return self.variant[2]
+        return self.rule
 
 
 GRADIENT_NAMES = ("grad", "delta")
@@ -112,7 +122,7 @@ def _register_form(update: Update, names: list[str], sparse: bool) -> None:
     scalars_at = [i for i in range(n, len(names)) if i not in (grad_at, indices_at)]
 
     def factory(node: KernelNode) -> Callable:
-        rule = rules.nesterov_momentum if node.attr("use_nesterov") else update.rule
+        rule = update.rule_of(node)
         prepare = _preparation(node, update, names, scalars_at)
         if sparse:
             apply = _sparse_function(node.xp, update, rule, prepare, grad_at, indices_at)
@@ -226,7 +236,8 @@ def _checked_ftrl(xp: Any, lr: Any, l1: Any, l2: Any, lr_power: Any) -> tuple:
 
 _register(Update("GradientDescent", "var alpha delta", 1, 1, rules.gradient_descent, types=()))
 _register(Update("Momentum", "var accum lr grad momentum", 2, 1, rules.momentum, types=(),
-                 sparse_inputs="var accum lr grad indices momentum"))
+                 sparse_inputs="var accum lr grad indices momentum",
+                 variant=("use_nesterov", True, rules.nesterov_momentum)))
 _register(Update("Adagrad", "var accum lr grad", 2, 1, rules.adagrad,
                  sparse_inputs="var accum lr grad indices"))
 _register(Update("AdagradDA", "var gradient_accumulator gradient_squared_accumulator grad lr l1 "
@@ -251,3 +262,22 @@ _register(Update("CenteredRMSProp", "var mg ms mom lr rho momentum epsilon grad"
                  sparse_inputs="var mg ms mom lr rho momentum epsilon grad indices"))
 _register(Update("Adadelta", "var accum accum_update lr rho epsilon grad", 3, 2, rules.adadelta,
                  sparse_inputs="var accum accum_update lr rho epsilon grad indices"))
+
+# ---------------------------------------------------------------- newer types
+
+_register(Update("KerasMomentum", "var accum lr grad momentum", 2, 1, newer.rate_in_momentum,
+                 types=(), sparse_inputs="var accum lr grad indices momentum",
+                 variant=("use_nesterov", True, newer.nesterov_rate_in_momentum)))
+_register(Update("AdagradV2", "var accum lr epsilon grad", 2, 1, newer.adagrad_v2,
+                 sparse_inputs="var accum lr epsilon grad indices",
+                 variant=("update_slots", False, newer.adagrad_step)))
+_register(Update("FtrlV2", "var accum linear grad lr l1 l2 l2_shrinkage lr_power", 3, 3,
+                 newer.ftrl_shrunk, newer.checked_ftrl_v2, on_host=True,
+                 sparse_inputs="var accum linear grad indices lr l1 l2 l2_shrinkage lr_power",
+                 variant=("multiply_linear_by_lr", True, newer.ftrl_scaled)))
+_register(Update("AdamWithAmsgrad", "var m v vhat beta1_power beta2_power lr beta1 beta2 epsilon "
+                 "grad", 4, 2, newer.amsgrad, rules.adam_scalars))
+_register(Update("AdaMax", "var m v beta1_power lr beta1 beta2 epsilon grad", 3, 2, newer.ada_max,
+                 newer.ada_max_scalars))
+_register(Update("AddSign", "var m lr alpha sign_decay beta grad", 2, 2, newer.add_sign))
+_register(Update("PowerSign", "var m lr logbase sign_decay beta grad", 2, 2, newer.power_sign))

@@ -124,10 +124,10 @@ def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """
     var, accum, linear, grad = arrays
     (lr, l1, l2, lr_power), (t, u) = scalars, scratch
-    _power(xp, accum, lr_power, t)
+    power(xp, accum, lr_power, t)
     xp.multiply(grad, grad, u)
     xp.add(accum, u, accum)
-    _power(xp, accum, lr_power, u)
+    power(xp, accum, lr_power, u)
     xp.subtract(u, t, t)
     xp.divide(t, lr, t)
     xp.multiply(t, var, t)
@@ -140,7 +140,7 @@ def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     xp.negative(var, var)
 
 
-def _power(xp: Any, accum: Any, lr_power: Any, out: Any) -> None:
+def power(xp: Any, accum: Any, lr_power: Any, out: Any) -> None:
     """``accum ** -lr_power``, by the square root where it is one."""
     if lr_power == -0.5:
         xp.sqrt(accum, out)

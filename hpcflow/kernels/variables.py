@@ -168,7 +168,7 @@ _register_in_place("Add", "add", operator.add)
 _register_in_place("Sub", "subtract", operator.sub)
 
 
-@kernel("CountUpTo", fresh=True, device="CPU")
+@kernel("CountUpTo", "ResourceCountUpTo", fresh=True, device="CPU")
 def _count_up_to(node: KernelNode) -> Callable:
     limit = node.attr("limit")
     one = node.np_dtype().type(1)

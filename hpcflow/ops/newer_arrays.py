@@ -83,6 +83,11 @@ def _scatter_update_grad(op: Operation, grad: Tensor) -> tuple:
     return kept, None, raw_ops.GatherNd(grad, indices)
 
 
+register_op("ScatterNdNonAliasingAdd", "input: T; indices: Tindices; updates: T", "output: T",
+            f'T: type; Tindices: {_INDEX}; bad_indices_policy: string = ""', shape=unchanged)
+
+
+@RegisterGradient("ScatterNdNonAliasingAdd")
 @RegisterGradient("TensorScatterAdd")
 def _scatter_add_grad(op: Operation, grad: Tensor) -> tuple:
     return grad, None, raw_ops.GatherNd(grad, op.inputs[1])

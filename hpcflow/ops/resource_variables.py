@@ -5,9 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.dtypes import DType
+from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
-from hpcflow.graph.shape_inference import merge_dims, no_outputs, scalar, with_rank_at_least
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import (
+    merge_dims,
+    no_outputs,
+    scalar,
+    show,
+    with_rank_at_least,
+)
 from hpcflow.ops.state import NUMBERS
 
 __all__: list[str] = []
@@ -71,7 +79,7 @@ register_op("VariableShape", "input: resource", "output: out_type",
 register_op("ResourceGather", "resource: resource; indices: Tindices", "output: dtype",
             "batch_dims: int = 0; validate_indices: bool = true; dtype: type; "
             "Tindices: {int32, int64}", stateful=True, shape=_gather_shape)
-for _op_type in ("Add", "Sub", "Mul", "Div"):
+for _op_type in ("Add", "Sub", "Mul", "Div", "Max", "Min"):
     register_op(f"ResourceScatter{_op_type}",
                 "resource: resource; indices: Tindices; updates: dtype", "",
                 f"dtype: {NUMBERS}; Tindices: {{int32, int64}}", stateful=True, shape=no_outputs)
@@ -80,7 +88,51 @@ register_op("ResourceScatterUpdate", "resource: resource; indices: Tindices; upd
 not_differentiable("VarHandleOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
                    "VarIsInitializedOp", "VariableShape", "DisableCopyOnRead",
                    "ResourceScatterUpdate",
-                   *(f"ResourceScatter{n}" for n in ("Add", "Sub", "Mul", "Div")))
+                   *(f"ResourceScatter{n}" for n in ("Add", "Sub", "Mul", "Div", "Max", "Min")))
+
+# ---------------------------------------------------------------- parts by coordinates
+
+
+def _gather_nd_shape(op: Operation) -> list[Dims]:
+    dims, indices = _handle_data(op)[1], op.input_dims(1)
+    if dims is None or not indices or indices[-1] is None:
+        return [None]
+    if indices[-1] > len(dims):
+        raise ValueError(f"indices of {indices[-1]} coordinates (the last dimension of "
+                         f"{show(indices)}) do not fit a variable of shape {show(dims)}")
+    return [(*indices[:-1], *dims[indices[-1]:])]
+
+
+register_op("ResourceGatherNd", "resource: resource; indices: Tindices", "output: dtype",
+            "dtype: type; Tindices: {int32, int64}", stateful=True, shape=_gather_nd_shape)
+register_op("ResourceCountUpTo", "resource: resource", "output: T",
+            "limit: int; T: {int32, int64}", stateful=True, shape=scalar)
+for _op_type in ("Update", "Add", "Sub", "Max", "Min"):
+    register_op(f"ResourceScatterNd{_op_type}",
+                "ref: resource; indices: Tindices; updates: T", "",
+                "T: type; Tindices: {int32, int64}; use_locking: bool = true; "
+                'bad_indices_policy: string = ""', stateful=True, shape=no_outputs)
+    not_differentiable(f"ResourceScatterNd{_op_type}")
+not_differentiable("ResourceCountUpTo")
+
+
+@RegisterGradient("ResourceGather")
+def _gather_grad(op: Operation, grad: Any) -> tuple:
+    """The rows of the gradient with their row numbers."""
+    if op.attr("batch_dims"):
+        raise ValueError("ResourceGather has no gradient with batch_dims")
+    handle, indices = op.inputs
+    shape = raw_ops.VariableShape(handle)
+    flat = raw_ops.Reshape(indices, [-1])
+    rows = raw_ops.ConcatV2([raw_ops.Shape(flat), raw_ops.Slice(shape, [1], [-1])], 0)
+    return IndexedSlices(raw_ops.Reshape(grad, rows), flat, shape), None
+
+
+@RegisterGradient("ResourceGatherNd")
+def _gather_nd_grad(op: Operation, grad: Any) -> tuple:
+    handle, indices = op.inputs
+    shape = raw_ops.VariableShape(handle, out_type=indices.dtype.base_dtype)
+    return raw_ops.ScatterNd(indices, grad, shape), None
 
 
 @RegisterGradient("ReadVariableOp")

@@ -18,8 +18,9 @@ from hpcflow.ops.while_context import WhileContext
 
 # Types that have state, but do nothing that anybody could see: they make handles, or read.
 _HARMLESS = re.compile(
-    "_Arg|Placeholder.*|Variable.*|VarHandleOp|ReadVariableOp|ResourceGather|VarIsInitializedOp|"
-    "VariableShape|DisableCopyOnRead|.*Queue(V2)?|.*Barrier|(Mutable)?HashTable.*|LookupTable(Find|Size)(V2)?|"
+    "_Arg|Placeholder.*|Variable.*|VarHandleOp|ReadVariableOp|ResourceGather(Nd)?|"
+    "VarIsInitializedOp|VariableShape|DisableCopyOnRead|.*Queue(V2)?|.*Barrier|"
+    "(Mutable)?HashTable.*|LookupTable(Find|Size)(V2)?|"
     "Random.*|Truncated.*|ParameterizedTruncatedNormal|Multinomial|.*Sampler|"
     "Stack(V2)?|StackPush(V2)?|StackPop(V2)?|TensorArray.*|.*Accumulator")
 _BY_REFERENCE = frozenset(("RefIdentity", "RefSelect", "RefSwitch", "RefMerge", "RefEnter",

@@ -9,16 +9,18 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
-from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     constant_value,
     constant_value_as_dims,
     merge_dim,
+    no_outputs,
     register_constant_shape,
     register_constant_value,
     show,
+    unchanged,
     with_rank,
 )
 from hpcflow.ops.indexing import boolean_mask
@@ -191,6 +193,22 @@ register_op("StridedSliceGrad",
 register_op("StridedSliceAssign",
             "ref: Ref(T); begin: Index; end: Index; strides: Index; value: T", "output_ref: Ref(T)",
             f"T: type; Index: {INDEX}; {_MASKS}", shape=_strided_slice_assign_shape)
+register_op("ResourceStridedSliceAssign",
+            "ref: resource; begin: Index; end: Index; strides: Index; value: T", "",
+            f"T: type; Index: {INDEX}; {_MASKS}", stateful=True, shape=no_outputs)
+register_op("TensorStridedSliceUpdate",
+            "input: T; begin: Index; end: Index; strides: Index; value: T", "output: T",
+            f"T: type; Index: {INDEX}; {_MASKS}", shape=unchanged)
+not_differentiable("ResourceStridedSliceAssign")
+
+
+@RegisterGradient("TensorStridedSliceUpdate")
+def _slice_update_grad(op: Operation, grad: Tensor) -> list:
+    begin, end, strides, value = op.inputs[1:]
+    part = raw_ops.StridedSlice(grad, begin, end, strides, **_masks(op))
+    zeros = raw_ops.ZerosLike(value)
+    kept = raw_ops.TensorStridedSliceUpdate(grad, begin, end, strides, zeros, **_masks(op))
+    return [kept, None, None, None, part]
 
 
 def _masks(op: Operation) -> dict[str, int]:

@@ -31,6 +31,13 @@ _DENSE = {
     "RMSProp": "*var *ms *mom lr rho momentum epsilon grad",
     "CenteredRMSProp": "*var *mg *ms *mom lr rho momentum epsilon grad",
     "Adadelta": "*var *accum *accum_update lr rho epsilon grad",
+    "AdagradV2": "*var *accum lr epsilon grad",
+    "FtrlV2": "*var *accum *linear grad lr l1 l2 l2_shrinkage lr_power",
+    "AdaMax": "*var *m *v beta1_power lr beta1 beta2 epsilon grad",
+    "AddSign": "*var *m lr alpha sign_decay beta grad",
+    "PowerSign": "*var *m lr logbase sign_decay beta grad",
+    "AdamWithAmsgrad": "*var *m *v *vhat beta1_power beta2_power lr beta1 beta2 epsilon grad",
+    "KerasMomentum": "*var *accum lr grad momentum",
 }
 _SPARSE = {
     "Momentum": "*var *accum lr grad indices momentum",
@@ -43,7 +50,15 @@ _SPARSE = {
     "RMSProp": "*var *ms *mom lr rho momentum epsilon grad indices",
     "CenteredRMSProp": "*var *mg *ms *mom lr rho momentum epsilon grad indices",
     "Adadelta": "*var *accum *accum_update lr rho epsilon grad indices",
+    "AdagradV2": "*var *accum lr epsilon grad indices",
+    "FtrlV2": "*var *accum *linear grad indices lr l1 l2 l2_shrinkage lr_power",
+    "KerasMomentum": "*var *accum lr grad indices momentum",
 }
+_NESTEROV = "use_nesterov: bool = false"
+_EXTRA_ATTRS = {"Momentum": _NESTEROV, "KerasMomentum": _NESTEROV,
+                "AdagradV2": "update_slots: bool = true",
+                "FtrlV2": "multiply_linear_by_lr: bool = false"}
+_ON_HANDLES_ONLY = ("AdamWithAmsgrad", "KerasMomentum")
 
 # ---------------------------------------------------------------- shapes
 
@@ -100,8 +115,8 @@ def _register(name: str, inputs: str, sparse: bool, resource: bool) -> None:
     if sparse:
         attrs.append("Tindices: {int32, int64}")
     attrs.append("use_locking: bool = false")
-    if name == "Momentum":
-        attrs.append("use_nesterov: bool = false")
+    if name in _EXTRA_ATTRS:
+        attrs.append(_EXTRA_ATTRS[name])
     register_op(op_type, "; ".join(_argument(n, resource) for n in names),
                 "" if resource else "out: Ref(T)", "; ".join(attrs), stateful=resource,
                 shape=_shape_function(names, sparse, resource))
@@ -116,7 +131,7 @@ def _argument(name: str, resource: bool) -> str:
 
 
 for _resource in (False, True):
-    for _name, _inputs in _DENSE.items():
-        _register(_name, _inputs, sparse=False, resource=_resource)
-    for _name, _inputs in _SPARSE.items():
-        _register(_name, _inputs, sparse=True, resource=_resource)
+    for _sparse, _types in ((False, _DENSE), (True, _SPARSE)):
+        for _name, _inputs in _types.items():
+            if _resource or _name not in _ON_HANDLES_ONLY:
+                _register(_name, _inputs, sparse=_sparse, resource=_resource)

@@ -249,6 +249,10 @@ def scattered(table: Table) -> None:
                 table.add(op, {"tensor": table.normal(dtype, (4,)),
                                "indices": np.zeros((0, 1), kind),
                                "updates": table.normal(dtype, (0,))}, gradient=1)
+                if op == "TensorScatterAdd":
+                    table.add("ScatterNdNonAliasingAdd", {
+                        "input": table.normal(dtype, (4, 3)), "indices": np.array([[2], [2]], kind),
+                        "updates": table.normal(dtype, (2, 3))}, gradient=1)
         x = table.normal("float32", (4, 3))
         for rows, dims, label in (([[4]], (1, 3), "range"), ([[-1]], (1, 3), "negative"),
                                   ([[0]], (1, 2), "updates")):

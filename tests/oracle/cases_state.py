@@ -27,8 +27,28 @@ UPDATES: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
                                 "grad": "G"}),
     "CenteredRMSProp": (("mg", "ms", "mom"), {"lr": 0.1, "rho": 0.9, "momentum": 0.5,
                                               "epsilon": 0.5, "grad": "G"}),
+    "AdagradV2": (("accum",), {"lr": 0.3, "epsilon": 1e-2, "grad": "G"}),
+    "FtrlV2": (("accum", "linear"), {"grad": "G", "lr": 0.3, "l1": 0.1, "l2": 0.2,
+                                     "l2_shrinkage": 0.05, "lr_power": -0.5}),
+    "AdaMax": (("m", "v"), {"beta1_power": 0.81, "lr": 0.1, "beta1": 0.9, "beta2": 0.995,
+                            "epsilon": 1e-3, "grad": "G"}),
+    "AddSign": (("m",), {"lr": 0.1, "alpha": 1.0, "sign_decay": 0.9, "beta": 0.9, "grad": "G"}),
+    "PowerSign": (("m",), {"lr": 0.1, "logbase": 1.0, "sign_decay": 0.9, "beta": 0.9,
+                           "grad": "G"}),
+    "AdamWithAmsgrad": (("m", "v", "vhat"), {
+        "beta1_power": 0.81, "beta2_power": 0.99, "lr": 0.1, "beta1": 0.9, "beta2": 0.995,
+        "epsilon": 1e-3, "grad": "G"}),
+    "KerasMomentum": (("accum",), {"lr": 0.3, "grad": "G", "momentum": 0.8}),
 }
-SPARSE = [name for name in UPDATES if name not in ("GradientDescent", "Adam")]
+SPARSE = [name for name in UPDATES if name not in ("GradientDescent", "Adam", "AdamWithAmsgrad",
+                                                   "AdaMax", "AddSign", "PowerSign")]
+ON_HANDLES_ONLY = ("AdamWithAmsgrad", "KerasMomentum")
+NESTEROV = [{"use_nesterov": False}, {"use_nesterov": True, "use_locking": True}]
+ATTRIBUTES = {
+    "Momentum": NESTEROV, "KerasMomentum": NESTEROV,
+    "AdagradV2": [{}, {"update_slots": False}],
+    "FtrlV2": [{}, {"multiply_linear_by_lr": True}],
+}
 UPDATE_TOLERANCE = 128
 
 
@@ -62,13 +82,17 @@ def assignments(table: Table) -> None:
     for kind in ("int32", "int64"):
         table.add("CountUpTo", {"ref": Variable(scalar(3, kind))}, {"limit": 5})
         table.bad("CountUpTo", {"ref": Variable(scalar(5, kind))}, {"limit": 5})
+        table.add("ResourceCountUpTo", {"resource": Variable(scalar(3, kind), True)}, {
+            "limit": 5, "T": Type(kind)})
+        table.bad("ResourceCountUpTo", {"resource": Variable(scalar(5, kind), True)}, {
+            "limit": 5, "T": Type(kind)})
     table.add("DestroyResourceOp", {"resource": Variable(x, True)}, label="gone afterwards")
 
 
 @family
 def scatters(table: Table) -> None:
-    for name in ("Update", "Add", "Sub", "Mul", "Div"):
-        for dtype in NUMBERS:
+    for name in ("Update", "Add", "Sub", "Mul", "Div", "Max", "Min"):
+        for dtype in table.dtypes("Scatter" + name):
             for kind in ("int32", "int64"):
                 for shape, dims in (((5,), (3,)), ((5, 2), (2, 2)), ((5, 2), ()), ((5, 2), (0,))):
                     # The order of repeated indices is free where they replace.
@@ -91,14 +115,20 @@ def scatters(table: Table) -> None:
 
 @family
 def nd_scatters(table: Table) -> None:
-    for name in ("Update", "Add", "Sub"):
+    for name in ("Update", "Add", "Sub", "Max", "Min"):
         op = "ScatterNd" + name
-        for dtype in NUMBERS:
+        for dtype in REALS if name in ("Max", "Min") else NUMBERS:
             for kind in ("int32", "int64"):
                 for shape, index, rest in (((5,), [[0], [3]], ()), ((3, 4), [[0, 1], [2, 3]], ()),
                                            ((3, 4), [[2], [0]], (4,))):
-                    table.add(op, {"ref": Variable(table.normal(dtype, shape)), "indices": np.array(
-                        index, kind), "updates": table.normal(dtype, (2, *rest))})
+                    value, places = table.normal(dtype, shape), np.array(index, kind)
+                    updates = table.normal(dtype, (2, *rest))
+                    for form in ("", "Resource"):
+                        table.add(form + op, {"ref": Variable(value, bool(form)),
+                                              "indices": places, "updates": updates})
+                    if name == "Update":
+                        table.add("ResourceGatherNd", {"resource": Variable(value, True),
+                                                       "indices": places}, {"dtype": Type(dtype)})
         x = table.normal("float32", (4, 2))
         for index, dims in (([[4]], (1, 2)), ([[-1]], (1, 2)), ([[0]], (2, 2)),
                             ([[0, 0, 0]], (1,))):
@@ -112,9 +142,21 @@ def nd_scatters(table: Table) -> None:
             table.add("StridedSliceAssign", {
                 "ref": Variable(table.normal(dtype, shape)), "begin": ints(*begin),
                 "end": ints(*end), "strides": ints(*strides), "value": table.normal(dtype, dims)})
-    table.bad("StridedSliceAssign", {
-        "ref": Variable(table.normal("float32", (5,))), "begin": ints(0), "end": ints(3),
-        "strides": ints(1), "value": table.normal("float32", (2,))})
+            place = {"begin": ints(*begin), "end": ints(*end), "strides": ints(*strides),
+                     "value": table.normal(dtype, dims)}
+            x = table.normal(dtype, shape)
+            table.add("ResourceStridedSliceAssign", {"ref": Variable(x, True), **place})
+            table.add("TensorStridedSliceUpdate", {"input": x, **place}, gradient=1)
+    x = table.normal("float32", (5,))
+    place = {"begin": ints(0), "end": ints(3), "strides": ints(1),
+             "value": table.normal("float32", (2,))}
+    table.bad("StridedSliceAssign", {"ref": Variable(x), **place})
+    table.bad("ResourceStridedSliceAssign", {"ref": Variable(x, True), **place})
+    table.bad("TensorStridedSliceUpdate", {"input": x, **place})
+    x = table.normal("float32", (4, 2))
+    for index in ([[4]], [[-1]], [[0, 0, 0]]):
+        table.bad("ResourceGatherNd", {"resource": Variable(x, True), "indices": np.array(
+            index, "int32")}, {"dtype": Type("float32")}, label=str(index))
 
 
 @family
@@ -122,9 +164,9 @@ def dense_updates(table: Table) -> None:
     for name in UPDATES:
         for dtype in FLOATS:
             for shape in ((), (0,), (7,), (3, 4), (300, 20)):
-                for attrs in _attributes(name):
+                for attrs in ATTRIBUTES.get(name, [{}]):
                     _add_updates(table, name, dtype, shape, attrs, None)
-        for resource in (False, True):
+        for resource in _kinds(name):
             inputs = _inputs(table, name, "float32", (3, 2), resource, None)
             gradient = "delta" if "delta" in inputs else "grad"
             op = ("Resource" if resource else "") + "Apply" + name
@@ -142,9 +184,9 @@ def sparse_updates(table: Table) -> None:
             for kind in ("int32", "int64"):
                 for shape, indices in (((5, 3), (4, 0)), ((6,), (1, 5, 2)), ((4, 2, 2), (3,)),
                                        ((4, 2), ())):
-                    for attrs in _attributes(name):
+                    for attrs in ATTRIBUTES.get(name, [{}]):
                         _add_updates(table, name, dtype, shape, attrs, np.array(indices, kind))
-        for resource in (False, True):
+        for resource in _kinds(name):
             op = ("Resource" if resource else "") + "SparseApply" + name
             for index in (4, -1):
                 inputs = _inputs(table, name, "float32", (4, 2), resource, ints(0, index))
@@ -153,15 +195,14 @@ def sparse_updates(table: Table) -> None:
             table.bad(op, {**inputs, "indices": ints(0)}, label="number of rows")
 
 
-def _attributes(name: str) -> list[dict]:
-    if name == "Momentum":
-        return [{"use_nesterov": False}, {"use_nesterov": True, "use_locking": True}]
-    return [{}]
+def _kinds(name: str) -> tuple[bool, ...]:
+    """Whether the variables are references (False), or handles (True)."""
+    return (True,) if name in ON_HANDLES_ONLY else (False, True)
 
 
 def _add_updates(table: Table, name: str, dtype: str, shape: tuple, attrs: dict,
                  indices: np.ndarray | None) -> None:
-    for resource in (False, True):
+    for resource in _kinds(name):
         op = ("Resource" if resource else "") + ("Sparse" if indices is not None else "") + \
             "Apply" + name
         inputs = _inputs(table, name, dtype, shape, resource, indices)

@@ -1,0 +1,71 @@
+"""Op types of graphs by later writers: their gradients by finite differences, and what they say.
+
+Their values are compared with the reference runtime in ``tests/oracle``.
+"""
+
+import gradcheck
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+raw = hf.raw_ops
+rng = np.random.default_rng(17)
+pytestmark = pytest.mark.usefixtures("form", "checked")
+
+
+@pytest.fixture(autouse=True)
+def _graph(graph):
+    """Every test builds in a graph of its own."""
+
+
+# ---------------------------------------------------------------- parts of variables
+
+
+def resource(value):
+    """A variable by handle, with the operation that gives it `value`."""
+    handle = raw.VarHandleOp(shape=value.shape, dtype=hf.as_dtype(value.dtype), shared_name="v")
+    return handle, raw.AssignVariableOp(resource=handle, value=value)
+
+
+@pytest.mark.parametrize(("gather", "indices"), [
+    (raw.ResourceGather, [[2, 0], [2, 1]]), (raw.ResourceGatherNd, [[[2], [0]], [[2], [1]]])])
+def test_gradient_of_rows_of_a_variable_by_handle(gather, indices):
+    value, weights = rng.normal(size=(4, 3)), rng.normal(size=(2, 2, 3))
+    handle, assign = resource(value)
+    rows = gather(resource=handle, indices=np.array(indices, np.int32), dtype=hf.float64)
+    grad = hf.convert_to_tensor(hf.gradients(rows, handle, weights)[0])
+    with hf.Session() as session:
+        session.run(assign)
+        got, found = session.run([rows, grad])
+    places = np.array([[2, 0], [2, 1]])
+    np.testing.assert_array_equal(got, value[places])
+    wanted = np.zeros_like(value)
+    np.add.at(wanted, places, weights)
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_gradient_of_a_variable_by_handle():
+    handle, assign = resource(np.array([1.0, 2.0, 3.0]))
+    value = raw.ReadVariableOp(resource=handle, dtype=hf.float64)
+    grad, = hf.gradients(value * value, handle)
+    assert grad.shape == [3]
+    with hf.Session() as session:
+        session.run(assign)
+        np.testing.assert_array_equal(session.run(grad), [2, 4, 6])
+
+
+def test_coordinates_outside_of_a_variable_by_handle():
+    handle, assign = resource(np.zeros((4, 3)))
+    element = raw.ResourceGatherNd(resource=handle, indices=[[1, 3]], dtype=hf.float64)
+    with hf.Session() as session:
+        session.run(assign)
+        with pytest.raises(hf.errors.InvalidArgumentError, match=r"\[1, 3\] does not index"):
+            session.run(element)
+
+
+def test_gradient_of_a_replaced_slice():
+    x, value = rng.normal(size=(4, 5)), rng.normal(size=(2, 2))
+    gradcheck.check_gradient(
+        lambda a, b: raw.TensorStridedSliceUpdate(
+            input=a, begin=[1, 0], end=[3, 4], strides=[1, 2], value=b), x, value)
