@@ -56,10 +56,7 @@ def forget_peak() -> None:
 
 
 def load_program(path: str) -> Any:
-    """The module in the file `path`: ``open_case(framework, case, options) -> (step, close)``.
-
-    A third result, where other processes take part, is told how many steps follow.
-    """
+    """The module in the file `path`: ``open_case(framework, case, options) -> (step, close)``."""
     if os.path.dirname(path) not in sys.path:  # programs use each other
         sys.path.insert(0, os.path.dirname(path))
     name = os.path.splitext(os.path.basename(path))[0]
@@ -78,10 +75,6 @@ def load_framework(name: str) -> Any:
     return module
 
 
-def _tell_nobody(steps: int) -> None:
-    pass
-
-
 class Server:
     """Answers commands until its input ends."""
 
@@ -91,8 +84,6 @@ class Server:
         self.answers = answers
         self.step: Step | None = None
         self.close: Callable[[], object] = lambda: None
-        # Told how many steps follow, where other processes take part in them.
-        self.tell: Callable[[int], object] = _tell_nobody
 
     def serve(self, commands: TextIO) -> None:
         """Answer one line after the other; close what is open at the end."""
@@ -111,13 +102,11 @@ class Server:
 
     def _answer(self, command: dict[str, Any]) -> dict[str, Any]:
         if "open" in command:
-            self.step, self.close, *more = self.program.open_case(
+            self.step, self.close = self.program.open_case(
                 self.framework, command["open"], command.get("options", {})
             )
-            self.tell = more[0] if more else _tell_nobody
         elif "samples" in command:
             assert self.step is not None, "no case is open"
-            self.tell(command["samples"] * command["batch"])
             return {"seconds": measure(self.step, command["samples"], command["batch"])}
         elif "peak" in command:
             return {"bytes": peak_bytes()}

@@ -2,9 +2,9 @@
 a peer.
 
 One parameter server, and workers that train the Figure-1 network with SyncReplicasOptimizer: a
-step of a worker computes gradients, and waits until those of all workers have been applied. Run by
-its path (``sync_step.py MODULE CLUSTER JOB INDEX``), this file is a task of a peer; a worker runs
-as many steps as each line of its standard input says.
+step of a worker computes gradients, and waits until those of all workers have been applied. The
+first worker measures; the others run steps all the time, and so wait wherever it does. Run by its
+path (``sync_step.py MODULE CLUSTER JOB INDEX``), this file is a task of a peer.
 """
 
 import importlib
@@ -12,6 +12,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 
 import numpy as np
 
@@ -38,8 +39,7 @@ def build(tf, index):
         optimizer = tf.train.SyncReplicasOptimizer(
             tf.train.GradientDescentOptimizer(RATE), WORKERS, WORKERS)
         train = optimizer.minimize(loss, global_step=global_step)
-        # Without tokens in advance, every step takes one gradient of each worker: with them a
-        # worker may be ahead, a stale gradient be dropped, and the last step wait for another.
+        # Without tokens in advance no worker gets ahead, so an update has a gradient of each.
         hook = optimizer.make_session_run_hook(index == 0, num_tokens=0)
     random = np.random.RandomState(index)
     feeds = {x: random.standard_normal((BATCH, INPUTS)).astype(np.float32),
@@ -58,8 +58,7 @@ def open_worker(tf, target, index):
 
 
 def open_case(tf, case, options):
-    """Start the other tasks as processes, and be the first worker: (step, close, tell), where
-    ``tell(steps)`` lets the others run steps too."""
+    """Start the other tasks as processes, and be the first worker: (step, close)."""
     from null_step import free_ports  # type: ignore[import-not-found]  # beside this file
 
     ps, *workers = [f"localhost:{port}" for port in free_ports(1 + WORKERS)]
@@ -71,19 +70,13 @@ def open_case(tf, case, options):
     server = tf.train.Server(tf.train.ClusterSpec(cluster), "worker", 0)
     step, _ = open_worker(tf, server.target, 0)
 
-    def tell(steps):
-        for child in children[1:]:
-            assert child.stdin is not None
-            child.stdin.write(b"%d\n" % steps)
-            child.stdin.flush()
-
     def close():
         for child in children:  # a worker may wait for gradients that do not come any more
             child.kill()
             child.wait()
         os._exit(0)  # a queue runner waits for the server that is gone
 
-    return step, close, tell
+    return step, close
 
 
 def serve(module, cluster, job, index):
@@ -94,10 +87,15 @@ def serve(module, cluster, job, index):
     server = tf.train.Server(tf.train.ClusterSpec(json.loads(cluster)), job, int(index))
     if job == "worker":
         step, _ = open_worker(tf, server.target, int(index))
-    for line in sys.stdin:  # nothing comes to a parameter server
-        for _ in range(int(line)):
-            step()
+        threading.Thread(target=keep_on, args=(step,), daemon=True).start()
+    sys.stdin.read()
     os._exit(0)
+
+
+def keep_on(step):
+    """Run steps for ever."""
+    while True:
+        step()
 
 
 if __name__ == "__main__":
