@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 
-@kernel("Cumsum", "Cumprod", fresh=True, host_inputs=(1,))
+@kernel("Cumsum", "Cumprod", "CumulativeLogsumexp", fresh=True, host_inputs=(1,))
 def _cumulative(node: KernelNode) -> Any:
     xp = node.xp
-    accumulate, start = {"Cumsum": (xp.cumsum, 0), "Cumprod": (xp.cumprod, 1)}[node.op_type]
+    accumulate, start = {
+        "Cumsum": (xp.cumsum, 0), "Cumprod": (xp.cumprod, 1),
+        "CumulativeLogsumexp": (xp.logaddexp.accumulate, -math.inf),
+    }[node.op_type]
     exclusive, reverse = node.attr("exclusive"), node.attr("reverse")
 
     def run(x: Any, axis: Any) -> Any:

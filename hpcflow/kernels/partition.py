@@ -18,7 +18,7 @@ from hpcflow.kernels.strings import also_strings
 @also_strings("Unique", "UniqueWithCounts")
 def unique(node: KernelNode) -> Callable:
     """Distinct elements in the order of their first occurrence."""
-    xp, dtype, counted = node.xp, node.np_dtype(1), node.op_type == "UniqueWithCounts"
+    xp, dtype, counted = node.xp, node.np_dtype(1), len(node.output_dtypes) == 3
 
     def run(x: Any) -> tuple:
         if x.ndim != 1:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
+from hpcflow.errors import OutOfRangeError
 from hpcflow.kernels.indices import check_rows, combine_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.kernels.text import string_array
 
 # ---------------------------------------------------------------- sorted ids
 
@@ -132,11 +136,53 @@ def _unsorted_segment_sum(node: KernelNode) -> Any:
     return _unsorted(node, "add", 0)
 
 
-@kernel("UnsortedSegmentMax", fresh=True, host_inputs=(2,))
-def _unsorted_segment_max(node: KernelNode) -> Any:
+@kernel("UnsortedSegmentProd", fresh=True, host_inputs=(2,))
+def _unsorted_segment_prod(node: KernelNode) -> Any:
+    return _unsorted(node, "multiply", 1)
+
+
+@kernel("UnsortedSegmentMax", "UnsortedSegmentMin", fresh=True, host_inputs=(2,))
+def _unsorted_segment_extremum(node: KernelNode) -> Any:
     dtype = node.np_dtype()
-    info = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    info = np.iinfo(dtype) if dtype.kind in "iu" else ml_dtypes.finfo(dtype)
+    if node.op_type == "UnsortedSegmentMin":
+        return _unsorted(node, "minimum", info.max)
     return _unsorted(node, "maximum", info.min)
+
+
+@kernel("UnsortedSegmentJoin", device="CPU", fresh=True)
+def _unsorted_segment_join(node: KernelNode) -> Any:
+    """The strings of each segment, in their order."""
+    separator = node.attr("separator")
+
+    def run(texts: Any, ids: Any, num_segments: Any) -> Any:
+        texts, ids = np.asarray(texts, object), np.asarray(ids)
+        count = int(num_segments)
+        if count < 0:
+            raise invalid(f"num_segments must be non-negative, got {count}")
+        if ids.ndim > texts.ndim:
+            raise OutOfRangeError(None, None, f"Invalid segment_id rank {ids.ndim} for input with "
+                                  f"{texts.ndim} dimension(s)")
+        if not ids.ndim or texts.shape[: ids.ndim] != ids.shape:
+            raise invalid(f"the shape of inputs {shown(texts)} must start with that of "
+                          f"segment_ids, {shown(ids)}")
+        rest = texts.shape[ids.ndim:]
+        rows, flat = texts.reshape(ids.size, -1), ids.reshape(-1)
+        check_rows(np, flat, count)
+        parts: list[list] = [[[] for _ in range(math.prod(rest))] for _ in range(count)]
+        for row, segment in zip(rows, flat.tolist()):
+            for into, text in zip(parts[segment], row):
+                into.append(text)
+        joined = [_joined(separator, found) for segment in parts for found in segment]
+        return string_array(joined, (count, *rest))
+
+    return run
+
+
+def _joined(separator: bytes, texts: list[bytes]) -> bytes:
+    """The texts with the separator between them, from the first that is not empty."""
+    start = next((i for i, text in enumerate(texts) if text), len(texts))
+    return separator.join(texts[start:])
 
 
 # ---------------------------------------------------------------- gathered rows
@@ -164,26 +210,50 @@ for _op_type, _run in (("SparseSegmentSum", _segment_sums),
     kernel(_op_type, device="CPU", fresh=True)(lambda node, run=_run: _gathered(run))
 
 
-def _spread(root: bool) -> Callable:
-    """The transpose of a mean (or sum over the root of the count) of gathered rows."""
+def _scaled_rows(kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> Any:
+    """For each index its row of `grad`, divided as the kind of sum says."""
+    if indices.shape != ids.shape:
+        raise invalid(f"segment_ids and indices must have the same size: {shown(ids)}, "
+                      f"{shown(indices)}")
+    check_rows(np, indices, rows)
+    check_rows(np, ids, grad.shape[0])
+    if kind != "Sum":
+        counts = _row_counts(ids, grad, grad.dtype)
+        grad = grad / (np.sqrt(counts) if kind == "SqrtN" else counts)
+    return grad.reshape(grad.shape[0], -1 if grad.size else math.prod(grad.shape[1:]))[ids]
+
+
+def _add_up(rows: Any, places: Any, count: int, rest: tuple) -> Any:
+    """`count` rows of shape `rest`, to which `rows` are added at `places`."""
+    out = np.zeros((count, math.prod(rest)), rows.dtype)
+    if rows.size:
+        add_rows(np, np.add, out, places, rows)
+    return out.reshape(count, *rest)
+
+
+def _spread(kind: str) -> Callable:
+    """The transpose of a sum, mean (or sum over the root of the count) of gathered rows."""
 
     def run(grad: Any, indices: Any, ids: Any, dim0: Any) -> Any:
-        rows = int(dim0)
-        if indices.shape != ids.shape:
-            raise invalid(f"segment_ids and indices must have the same size: {shown(ids)}, "
-                          f"{shown(indices)}")
-        check_rows(np, indices, rows)
-        check_rows(np, ids, grad.shape[0])
-        counts = _row_counts(ids, grad, grad.dtype)
-        scaled = grad / (np.sqrt(counts) if root else counts)
-        width = int(np.prod(grad.shape[1:], dtype=np.int64))
-        out = np.zeros((rows, width), grad.dtype)
-        if ids.size and width:
-            add_rows(np, np.add, out, indices, scaled.reshape(-1, width)[ids])
-        return out.reshape(rows, *grad.shape[1:])
+        rows = _scaled_rows(kind, grad, indices, ids, int(dim0))
+        return _add_up(rows, indices, int(dim0), grad.shape[1:])
 
     return run
 
 
-kernel("SparseSegmentMeanGrad", device="CPU", fresh=True)(lambda node: _spread(False))
-kernel("SparseSegmentSqrtNGrad", device="CPU", fresh=True)(lambda node: _spread(True))
+def _spread_to_unique(kind: str) -> Callable:
+    """The rows of the same that are not zero for sure, in order, and their numbers."""
+
+    def run(grad: Any, indices: Any, ids: Any, dim0: Any) -> tuple:
+        rows = _scaled_rows(kind, grad, indices, ids, int(dim0))
+        unique, places = np.unique(indices, return_inverse=True)
+        return _add_up(rows, places.reshape(-1), len(unique), grad.shape[1:]), unique
+
+    return run
+
+
+for _kind in ("Sum", "Mean", "SqrtN"):
+    kernel(f"SparseSegment{_kind}Grad", device="CPU", fresh=True)(
+        lambda node, kind=_kind: _spread(kind))
+    kernel(f"SparseSegment{_kind}GradV2", device="CPU", fresh=True)(
+        lambda node, kind=_kind: _spread_to_unique(kind))

@@ -39,6 +39,25 @@ def _cumprod_grad(op: Operation, grad: Any) -> tuple:
     return raw_ops.RealDiv(total, x), None
 
 
+register_op("CumulativeLogsumexp", "x: T; axis: Tidx", "out: T",
+            "exclusive: bool = false; reverse: bool = false; T: {bfloat16, half, float, double}; "
+            "Tidx: {int32, int64} = int32", shape=_cumulative_shape)
+
+
+@RegisterGradient("CumulativeLogsumexp")
+def _cumulative_logsumexp_grad(op: Operation, grad: Any) -> tuple:
+    """``exp(x) * cumsum(grad / exp(out))`` against the direction, by logarithms of both signs."""
+    x, axis = op.inputs
+
+    def of_sign(part: Any) -> Tensor:
+        total = raw_ops.CumulativeLogsumexp(
+            raw_ops.Sub(raw_ops.Log(raw_ops.Relu(part)), op.outputs[0]), axis,
+            exclusive=op.attr("exclusive"), reverse=not op.attr("reverse"))
+        return raw_ops.Exp(raw_ops.Add(total, x))
+
+    return raw_ops.Sub(of_sign(grad), of_sign(raw_ops.Neg(grad))), None
+
+
 def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False,
            name: str | None = None) -> Tensor:
     """Return the running sums along `axis`.

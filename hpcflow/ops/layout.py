@@ -28,7 +28,7 @@ __all__ = ["matrix_transpose", "pad", "reverse", "reverse_sequence", "reverse_v2
 # ---------------------------------------------------------------- Transpose
 
 
-def _transpose_shape(op: Operation) -> list[Dims]:
+def transpose_shape(op: Operation) -> list[Dims]:
     dims = op.input_dims(0)
     length = with_rank(op.input_dims(1), 1, "perm")[0]
     rank = len(dims) if dims is not None else length
@@ -43,7 +43,7 @@ def _transpose_shape(op: Operation) -> list[Dims]:
 
 
 register_op("Transpose", "x: T; perm: Tperm", "y: T", f"T: type; Tperm: {INDEX} = int32",
-            shape=_transpose_shape)
+            shape=transpose_shape)
 
 
 @RegisterGradient("Transpose")

@@ -92,6 +92,8 @@ _stands_for("ParallelDynamicStitch", "indices: N * int32; data: N * T", "merged:
 _stands_for("ClipByValue", "t: T; clip_value_min: T; clip_value_max: T", "output: T", "T: type",
             lambda attrs, inputs: raw_ops.Maximum(raw_ops.Minimum(inputs[0], inputs[2]),
                                                   inputs[1]))
+_stands_for("AccumulateNV2", "inputs: N * T", "sum: T", "N: int >= 1; T: type; shape: shape",
+            lambda attrs, inputs: raw_ops.AddN(inputs))
 _stands_for("Snapshot", "input: T", "output: T", "T: type",
             lambda attrs, inputs: raw_ops.Identity(inputs[0]))
 

@@ -10,7 +10,7 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
-from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
@@ -73,7 +73,8 @@ def _unsorted_shape(op: Operation) -> list[Dims]:
     return [(None if count is None else int(count), *data[len(ids) :])]
 
 
-for _op_type, _types in (("UnsortedSegmentSum", NUMBER), ("UnsortedSegmentMax", REAL)):
+for _op_type, _types in (("UnsortedSegmentSum", NUMBER), ("UnsortedSegmentMax", REAL),
+                         ("UnsortedSegmentMin", REAL), ("UnsortedSegmentProd", NUMBER)):
     register_op(_op_type, "data: T; segment_ids: Tindices; num_segments: Tnumsegments", "output: T",
                 f"T: {_types}; Tindices: {INDEX}; Tnumsegments: {INDEX} = int32",
                 shape=_unsorted_shape)
@@ -98,10 +99,27 @@ def _sparse_grad_shape(op: Operation) -> list[Dims]:
     return [None if grad is None else (None if count is None else int(count), *grad[1:])]
 
 
-for _op_type in ("SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad"):
+for _op_type in ("SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad", "SparseSegmentSumGrad"):
     register_op(_op_type, "grad: T; indices: Tidx; segment_ids: int32; output_dim0: int32",
                 "output: T", f"T: {{float, double}}; Tidx: {INDEX} = int32",
                 shape=_sparse_grad_shape)
+
+def _unique_grad_shape(op: Operation) -> list[Dims]:
+    grad = with_rank_at_least(op.input_dims(0), 1, "grad")
+    return [None if grad is None else (None, *grad[1:]), (None,)]
+
+
+for _op_type in ("SparseSegmentMeanGradV2", "SparseSegmentSqrtNGradV2", "SparseSegmentSumGradV2"):
+    register_op(_op_type, "grad: T; indices: Tidx; segment_ids: Tsegmentids; "
+                "dense_output_dim0: int32", "output: T; sorted_unique_indices: Tidx",
+                f"T: {{bfloat16, half, float, double}}; Tidx: {INDEX} = int32; "
+                f"Tsegmentids: {INDEX} = int32", shape=_unique_grad_shape)
+    not_differentiable(_op_type)
+register_op("UnsortedSegmentJoin", "inputs: string; segment_ids: Tindices; "
+            "num_segments: Tnumsegments", "output: string",
+            f"separator: string = ''; Tindices: {INDEX}; Tnumsegments: {INDEX} = int32",
+            shape=_unsorted_shape)
+not_differentiable("UnsortedSegmentJoin")
 
 # ---------------------------------------------------------------- gradients
 
@@ -167,14 +185,30 @@ def _segment_prod_grad(op: Operation, grad: Any) -> tuple:
     either; or zero if another element is.
     """
     data, ids = op.inputs
+    others = _product_of_others(data, lambda x: raw_ops.Gather(raw_ops.SegmentSum(x, ids), ids),
+                                lambda x: raw_ops.Gather(raw_ops.SegmentProd(x, ids), ids))
+    return raw_ops.Mul(raw_ops.Gather(grad, ids), others), None
+
+
+def _product_of_others(data: Tensor, sums: Any, products: Any) -> Tensor:
+    """For each element the product of the others of its segment; ``sums(x)`` and ``products(x)``
+    give each element that of its segment."""
     zero = raw_ops.Equal(data, np.zeros((), data.dtype.base_dtype.np))
     filled = raw_ops.Select(zero, raw_ops.OnesLike(data), data)
     is_zero = raw_ops.Cast(zero, DstT="int32")
-    others = raw_ops.Sub(raw_ops.Gather(raw_ops.SegmentSum(is_zero, ids), ids), is_zero)
-    product = raw_ops.RealDiv(raw_ops.Gather(raw_ops.SegmentProd(filled, ids), ids), filled)
-    product = raw_ops.Select(raw_ops.Greater(others, np.int32(0)), raw_ops.ZerosLike(product),
-                             product)
-    return raw_ops.Mul(raw_ops.Gather(grad, ids), product), None
+    others = raw_ops.Sub(sums(is_zero), is_zero)
+    product = raw_ops.RealDiv(products(filled), filled)
+    return raw_ops.Select(raw_ops.Greater(others, np.int32(0)), raw_ops.ZerosLike(product),
+                          product)
+
+
+@RegisterGradient("UnsortedSegmentProd")
+def _unsorted_segment_prod_grad(op: Operation, grad: Any) -> tuple:
+    data, ids, rows = op.inputs
+    others = _product_of_others(
+        data, lambda x: _gather_or_zero(raw_ops.UnsortedSegmentSum(x, ids, rows), ids, data),
+        lambda x: _gather_or_zero(raw_ops.UnsortedSegmentProd(x, ids, rows), ids, data))
+    return raw_ops.Mul(_gather_or_zero(grad, ids, data), others), None, None
 
 
 def _gather_or_zero(values: Any, ids: Tensor, like: Tensor) -> Tensor:
@@ -193,9 +227,10 @@ def _unsorted_segment_sum_grad(op: Operation, grad: Any) -> tuple:
     return _gather_or_zero(grad, op.inputs[1], op.inputs[0]), None, None
 
 
+@RegisterGradient("UnsortedSegmentMin")
 @RegisterGradient("UnsortedSegmentMax")
-def _unsorted_segment_max_grad(op: Operation, grad: Any) -> tuple:
-    """The elements equal to the maximum share the gradient."""
+def _unsorted_segment_extremum_grad(op: Operation, grad: Any) -> tuple:
+    """The elements equal to the extremum share the gradient."""
     data, ids, rows = op.inputs
     chosen = raw_ops.Equal(data, _gather_or_zero(op.outputs[0], ids, data))
     count = raw_ops.UnsortedSegmentSum(raw_ops.Cast(chosen, DstT=data.dtype.base_dtype), ids, rows)
@@ -235,6 +270,11 @@ def _sparse_segment_sqrt_n_grad(op: Operation, grad: Any) -> tuple:
 def _sparse_segment_mean_grad_grad(op: Operation, grad: Any) -> tuple:
     """The op is linear in the gradient it spreads; its transpose is the mean itself."""
     return raw_ops.SparseSegmentMean(grad, op.inputs[1], op.inputs[2]), None, None, None
+
+
+@RegisterGradient("SparseSegmentSumGrad")
+def _sparse_segment_sum_grad_grad(op: Operation, grad: Any) -> tuple:
+    return raw_ops.SparseSegmentSum(grad, op.inputs[1], op.inputs[2]), None, None, None
 
 
 @RegisterGradient("SparseSegmentSqrtNGrad")

@@ -27,6 +27,8 @@ EXEMPT: dict[str, str] = {
     **dict.fromkeys(("OptionalFromValue", "OptionalGetValue", "OptionalHasValue", "OptionalNone"),
                     "kept by gradients of later writers only; own tests in the process ring"),
     "DisableCopyOnRead": "a hint without a value; in a SavedModel that the process ring loads",
+    "Timestamp": "the time",
+    "FakeParam": "a value that nobody reads; own tests in the process ring",
     "VarHandleOp": "every case of a resource variable has one",
     "_SwitchN": "only the reference's own rewriting makes it; own tests in the process ring",
     "Abort": "ends the process; own tests in the process ring",

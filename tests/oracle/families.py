@@ -5,6 +5,7 @@ import cases_elementwise  # noqa: F401
 import cases_files  # noqa: F401
 import cases_image  # noqa: F401
 import cases_index  # noqa: F401
+import cases_later  # noqa: F401
 import cases_linalg  # noqa: F401
 import cases_math  # noqa: F401
 import cases_newer  # noqa: F401

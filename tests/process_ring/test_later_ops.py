@@ -69,3 +69,41 @@ def test_gradient_of_a_replaced_slice():
     gradcheck.check_gradient(
         lambda a, b: raw.TensorStridedSliceUpdate(
             input=a, begin=[1, 0], end=[3, 4], strides=[1, 2], value=b), x, value)
+
+
+# ---------------------------------------------------------------- arrays
+
+x34, positive = rng.normal(size=(3, 4)), rng.uniform(0.5, 2, size=(5, 2))
+IDS = np.array([2, 0, 2, 1, 2], np.int32)
+LATER = {
+    "ConjugateTranspose": (lambda x: raw.ConjugateTranspose(x=x, perm=[1, 0]), x34),
+    "ConjugateTranspose of complex numbers": (
+        lambda x: raw.ConjugateTranspose(x=x, perm=[1, 0]), x34 + 1j * x34[::-1]),
+    "NthElement": (lambda x: raw.NthElement(input=x, n=1), rng.permutation(12).reshape(3, 4) / 2),
+    "CumulativeLogsumexp": (lambda x: raw.CumulativeLogsumexp(x=x, axis=1), x34),
+    "CumulativeLogsumexp from the end": (
+        lambda x: raw.CumulativeLogsumexp(x=x, axis=0, reverse=True), x34),
+    "UnsortedSegmentProd": (
+        lambda x: raw.UnsortedSegmentProd(data=x, segment_ids=IDS, num_segments=3), positive),
+    "UnsortedSegmentMin": (
+        lambda x: raw.UnsortedSegmentMin(data=x, segment_ids=IDS, num_segments=3), positive),
+    "SparseSegmentSumGrad": (
+        lambda x: raw.SparseSegmentSumGrad(grad=x, indices=IDS, segment_ids=np.arange(5, dtype="i"),
+                                           output_dim0=4), positive),
+    "NextAfter": (lambda x: raw.NextAfter(x1=x, x2=np.ones((2, 1, 4))), x34),
+}
+
+
+@pytest.mark.parametrize("name", LATER)
+def test_gradient(name):
+    build, value = LATER[name]
+    # The logarithms of gradients of both signs have no second derivatives where these are zero.
+    gradcheck.check_gradient(build, value, second="Logsumexp" not in name)
+
+
+def test_a_value_that_no_branch_gives():
+    found = raw.FakeParam(dtype=hf.float32, shape=[2, 3])
+    assert found.shape == [2, 3]
+    with hf.Session() as session:
+        np.testing.assert_array_equal(session.run(found), np.zeros((2, 3), np.float32))
+        assert session.run(raw.Timestamp()) > 1.7e9

@@ -1,0 +1,141 @@
+"""Cases of array op types of later writers."""
+
+from __future__ import annotations
+
+import numpy as np
+from case import Shape, Type
+from table import ALL, COMPLEXES, FLOATS, NUMBERS, REALS, SHAPES, Table, family, ints, scalar
+
+
+@family
+def later_orders(table: Table) -> None:
+    for dtype in ALL:
+        x = table.normal(dtype, (2, 3, 4))
+        for perm in (ints(0, 2, 1), ints(2, 1, 0), ints(1, 2, 0, dtype="int64")):
+            table.add("ConjugateTranspose", {"x": x, "perm": perm}, gradient=1)
+    table.bad("ConjugateTranspose", {"x": x, "perm": ints(0, 1, 1)})
+    for kind in ("int32", "int64"):
+        for source, target in (("NHWC", "NCHW"), ("NCHW", "NHWC"), ("NHWC", "HWNC"),
+                               ("NDHWC", "NCDHW")):
+            formats = {"src_format": source, "dst_format": target}
+            rank = len(source)
+            for x in (scalar(1, kind), np.arange(-rank, rank, dtype=kind).reshape(2, rank)):
+                table.add("DataFormatDimMap", {"x": x}, formats)
+            for dims in ((rank,), (rank, 2), (rank - 2,), (rank - 2, 2)):
+                table.add("DataFormatVecPermute", {"x": table.integers(9, dims, kind)}, formats)
+    table.bad("DataFormatVecPermute", {"x": ints(1, 2, 3)})
+    for dtype in table.dtypes("NthElement"):
+        for dims, n in (((5,), 0), ((3, 6), 4), ((2, 2, 3), 2), ((0, 3), 1)):
+            for backwards in (False, True):
+                table.add("NthElement", {"input": table.normal(dtype, dims), "n": scalar(n)},
+                          {"reverse": backwards}, gradient=1)
+    for n in (3, -1):
+        table.bad("NthElement", {"input": table.normal("float32", (2, 3)), "n": scalar(n)})
+
+
+@family
+def later_distinct_rows(table: Table) -> None:
+    for dtype in ALL:
+        for dims, axis in (((9,), ()), ((9,), (0,)), ((6, 2), (0,)), ((2, 6), (1,)),
+                           ((3, 2, 2), (-2,)), ((0,), ())):
+            x = table.normal(dtype, dims)
+            x = np.round(x) + 0 if x.dtype.kind in "fc" else x
+            for op in ("UniqueV2", "UniqueWithCountsV2"):
+                for kind in ("int32", "int64"):
+                    table.add(op, {"x": x, "axis": np.array(axis, "int64")},
+                              {"out_idx": Type(kind)})
+    x = table.normal("float32", (2, 3))
+    for axis in ((), (2,), (0, 1)):
+        table.bad("UniqueV2", {"x": x, "axis": np.array(axis, "int64")})
+
+
+@family
+def later_rows(table: Table) -> None:
+    for op in ("InplaceUpdate", "InplaceAdd", "InplaceSub"):
+        for dtype in NUMBERS:
+            table.add(op, {"x": table.normal(dtype, (4, 3)), "i": ints(2, 0),
+                           "v": table.normal(dtype, (2, 3))})
+            table.add(op, {"x": table.normal(dtype, (4,)), "i": ints(-1),
+                           "v": table.normal(dtype, (1,))})
+    for dtype in ("uint16", "float16", "complex64"):
+        table.bad("ToBool", {"input": table.normal(dtype, ())}, label=dtype)
+    for dtype in ALL:
+        table.add("DeepCopy", {"x": table.normal(dtype, (2, 3))})
+        if dtype not in ("uint16", "float16", *COMPLEXES):
+            table.add("ToBool", {"input": table.normal(dtype, ())})
+        table.add("ToBool", {"input": table.normal(dtype, (0,))})
+        table.add("ToBool", {"input": table.normal(dtype, (3,))})
+
+
+@family
+def later_elementwise(table: Table) -> None:
+    for dtype in table.dtypes("ApproximateEqual", REALS):
+        for shape in SHAPES:
+            x = table.normal(dtype, shape)
+            y = (x + table.normal(dtype, shape, 1e-5)).astype(dtype)
+            table.add("ApproximateEqual", {"x": x, "y": y})
+            table.add("ApproximateEqual", {"x": x, "y": table.normal(dtype, shape)},
+                      {"tolerance": 1.5})
+    for dtype in ("float32", "float64"):
+        x = table.special(dtype)
+        table.add("NextAfter", {"x1": x, "x2": x[::-1].copy()})
+        table.add("NextAfter", {"x1": table.normal(dtype, (2, 1)), "x2": table.normal(
+            dtype, (3,))}, gradient=1)
+    for dtype in table.dtypes("PopulationCount"):
+        table.add("PopulationCount", {"x": table.special(dtype)})
+        table.add("PopulationCount", {"x": table.normal(dtype, ())})
+
+
+@family
+def later_running_sums(table: Table) -> None:
+    for dtype in FLOATS:
+        for dims, axis in (((5,), 0), ((3, 4), 1), ((2, 3, 2), -2)):
+            for exclusive in (False, True):
+                for reverse in (False, True):
+                    table.add("CumulativeLogsumexp", {
+                        "x": table.normal(dtype, dims), "axis": scalar(axis)}, {
+                        "exclusive": exclusive, "reverse": reverse},
+                        gradient=0 if exclusive else 1, tolerance=64)
+    table.bad("CumulativeLogsumexp", {"x": table.normal("float32", (2, 3)), "axis": scalar(2)})
+
+
+@family
+def later_segments(table: Table) -> None:
+    for op in ("UnsortedSegmentMin", "UnsortedSegmentProd"):
+        for dtype in table.dtypes(op):
+            for kind in ("int32", "int64"):
+                for dims, ids in (((5,), (1, 0, 1, 3, 1)), ((4, 2), (2, -1, 2, 0)),
+                                  ((2, 2, 3), ((0, 1), (1, 0))), ((0, 2), ())):
+                    table.add(op, {"data": table.normal(dtype, dims), "segment_ids": np.array(
+                        ids, kind), "num_segments": scalar(4)}, gradient=1, tolerance=16)
+        zeros = np.array([2, 0, 3, 0, 0, 5], "float64")
+        table.add(op, {"data": zeros, "segment_ids": ints(0, 0, 0, 1, 1, 2), "num_segments": scalar(
+            3)}, label="zeros", gradient=1)
+        table.bad(op, {"data": table.normal("float32", (2,)), "segment_ids": ints(0, 4),
+                       "num_segments": scalar(4)})
+    for dims, ids in (((5,), (1, 0, 1, 3, 1)), ((4, 2), (2, 0, 2, 0))):
+        table.add("UnsortedSegmentJoin", {
+            "inputs": table.normal("string", dims), "segment_ids": ints(*ids),
+            "num_segments": scalar(4)}, {"separator": "-"})
+    for kind in ("Sum", "Mean", "SqrtN"):
+        for dtype in ("float32", "float64"):
+            for index in ("int32", "int64"):
+                inputs = {"grad": table.normal(dtype, (4, 2)), "indices": ints(
+                    0, 3, 0, 5, 2, dtype=index), "segment_ids": ints(0, 0, 1, 1, 3)}
+                table.add(f"SparseSegment{kind}Grad", {**inputs, "output_dim0": scalar(6)},
+                          tolerance=8)
+                table.add(f"SparseSegment{kind}GradV2", {**inputs, "dense_output_dim0": scalar(6)},
+                          tolerance=8)
+
+
+@family
+def later_forms(table: Table) -> None:
+    for dtype in ("float32", "int32"):
+        values = [table.normal(dtype, (2, 3)) for _ in range(3)]
+        table.add("AccumulateNV2", {"inputs": values}, {"shape": Shape((2, 3))}, gradient=1)
+    for dtype in ("uint8", "int64", "float32", "string"):
+        for dims in ((3,), (2, 4)):
+            if dtype != "string" or len(dims) == 1:
+                table.add("Fingerprint", {"data": table.normal(dtype, dims),
+                                          "method": np.array(b"farmhash64", object)})
+    table.bad("Fingerprint", {"data": ints(1, 2), "method": np.array(b"other", object)})
