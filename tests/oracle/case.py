@@ -42,6 +42,7 @@ class Case:
         gradient: 0: outputs only; 1: also the gradient by every floating input; 2: its gradient.
         bad: the op must be refused, with one class of error on both sides.
         damaged: a valid case with one input changed; refused wherever the reference refuses it.
+        whole: it is not to be damaged: the reference ends its process where it should refuse.
         tolerance: largest error, in units of the dtype's epsilon (None: the op's default).
         reference: what the reference builds where it refuses `op`: (op, inputs, attributes).
         check: ``values``, ``moments`` (a random op), or ``shapes`` (values are unspecified).
@@ -55,6 +56,7 @@ class Case:
     gradient: int = 0
     bad: bool = False
     damaged: bool = False
+    whole: bool = False
     tolerance: float | None = None
     reference: tuple[str, dict[str, Any], dict[str, Any]] | None = None
     check: str = "values"

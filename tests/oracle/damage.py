@@ -19,7 +19,7 @@ def damaged(cases: list[Case], seed: int, bases: int) -> list[Case]:
     """That many valid cases of each op with each of their inputs damaged in each way."""
     chosen: dict[str, list[Case]] = {}
     for case in cases:
-        if case.bad or case.reference is not None or case.attrs.get("uniform_noise"):
+        if case.bad or case.whole or case.reference is not None or case.attrs.get("uniform_noise"):
             continue
         if case.check == "values" and _is_small(case):
             chosen.setdefault(case.op, []).append(case)

@@ -12,6 +12,7 @@ import cases_newer  # noqa: F401
 import cases_nn  # noqa: F401
 import cases_parsing  # noqa: F401
 import cases_random  # noqa: F401
+import cases_recurrent  # noqa: F401
 import cases_shape  # noqa: F401
 import cases_sparse  # noqa: F401
 import cases_state  # noqa: F401

@@ -10,5 +10,6 @@ from hpcflow.kernels.onednn import (
     integers,
     pooling,
     products,
+    recurrent,
     response,
 )

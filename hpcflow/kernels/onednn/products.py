@@ -80,6 +80,17 @@ def _run_product(product: p.Primitive, a: Any, b: Any, out: Any) -> None:
     product(a.ctypes.data, b.ctypes.data, out.ctypes.data)
 
 
+def multiply_transposed(lib: Library, a: Any, b: Any, out: Any) -> bool:
+    """``out = a @ b.T``, all in C order; False if the library has no primitive for it, or other
+    orders make `multiply` the better choice."""
+    if not (a.flags.c_contiguous and b.flags.c_contiguous):
+        return False
+    product = _product(lib, 1, a.shape[0], a.shape[1], b.shape[0], False, True)
+    if product is not None:
+        _run_product(product, a, b, out)
+    return product is not None
+
+
 @kernel("MatMul", device="CPU", types={"T": TYPES}, priority=10, fresh=True)
 def _matmul(node: KernelNode) -> Callable:
     lib, plain = load(), numpy_kernel(node)
