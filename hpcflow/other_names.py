@@ -62,6 +62,12 @@ NAMES: dict[str, dict[str, str]] = {
     "hpcflow.random": {
         "categorical": "hpcflow:multinomial", "set_random_seed": "hpcflow:set_random_seed",
     },
+    "hpcflow.strings": {
+        **{name: f"raw:{op_type}" for name, op_type in {
+            "length": "StringLength", "lower": "StringLower", "regex_full_match": "RegexFullMatch",
+            "strip": "StringStrip", "upper": "StringUpper",
+        }.items()},
+    },
     "hpcflow.train": {
         "SummaryWriter": "hpcflow.summary:FileWriter",
     },

@@ -50,6 +50,7 @@ def _sum(*logs: Any) -> Any:
 @kernel("CTCLoss", device="CPU", fresh=True)
 def _loss(node: KernelNode) -> Callable:
     collapse, merge = node.attr("preprocess_collapse_repeated"), node.attr("ctc_merge_repeated")
+    ignore_long = node.attr("ignore_longer_outputs_than_inputs")
 
     def run(inputs: Any, indices: Any, values: Any, lengths: Any) -> tuple:
         _check_inputs(inputs)
@@ -61,8 +62,10 @@ def _loss(node: KernelNode) -> Callable:
             raise invalid(f"sequence_length({wrong}) = {int(lengths[wrong])} is more than the "
                           f"{steps} time steps")
         labels, counts = _labels(indices, values, len(lengths), classes, collapse)
-        _check_room(counts, lengths)
+        _check_room(counts, lengths, ignore_long)
         loss, grad = _Paths(inputs, labels, counts, lengths, merge).loss_and_gradient()
+        if ignore_long:
+            loss, grad = _without(counts > lengths, loss, grad)
         return loss.astype(np.float32), grad.astype(np.float32)
 
     return run
@@ -98,11 +101,16 @@ def _labels(indices: Any, values: Any, batch: int, classes: int, collapse: bool)
     return table, counts
 
 
-def _check_room(counts: Any, lengths: Any) -> None:
+def _without(left_out: Any, loss: Any, grad: Any) -> tuple:
+    """The results with nothing for the examples that are left out."""
+    return np.where(left_out, 0.0, loss), np.where(left_out[None, :, None], 0.0, grad)
+
+
+def _check_room(counts: Any, lengths: Any, ignore_long: bool) -> None:
     if (counts == 0).any():
         raise invalid(f"Labels length is zero in batch {int(np.argmax(counts == 0))}")
     short = counts > lengths
-    if short.any():
+    if short.any() and not ignore_long:
         wrong = int(np.argmax(short))
         raise invalid("Not enough time for target transition sequence (required: "
                       f"{int(counts[wrong])}, available: {int(lengths[wrong])}), batch: {wrong}")

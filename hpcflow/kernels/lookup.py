@@ -45,11 +45,12 @@ def _mutable(node: KernelNode) -> LookupTable:
         name, node.attr("key_dtype"), node.attr("value_dtype"), dims))
 
 
-@kernel("MutableDenseHashTable", device="CPU", mode=RESOURCE)
+@kernel("MutableDenseHashTable", "MutableDenseHashTableV2", device="CPU", mode=RESOURCE)
 def _dense(node: KernelNode) -> LookupTable:
-    empty, buckets = node.constant(0), node.attr("initial_num_buckets")
-    if empty is None:
-        raise invalid("MutableDenseHashTable: the empty_key must be a constant")
+    reserved = [node.constant(i) for i in range(2 if node.op_type.endswith("V2") else 1)]
+    buckets = node.attr("initial_num_buckets")
+    if any(key is None for key in reserved):
+        raise invalid("MutableDenseHashTable: the empty_key and deleted_key must be constants")
     if buckets < 1 or buckets & (buckets - 1):
         raise invalid(f"initial_num_buckets must be a power of 2, got: {buckets}")
     if not 0 < node.attr("max_load_factor") < 1:
@@ -57,7 +58,8 @@ def _dense(node: KernelNode) -> LookupTable:
                       f"{node.attr('max_load_factor')}")
     dims = tuple(node.attr("value_shape").as_list())
     return _shared(node, lambda name: DenseTable(
-        name, node.attr("key_dtype"), node.attr("value_dtype"), dims, np.asarray(empty)))
+        name, node.attr("key_dtype"), node.attr("value_dtype"), dims,
+        [np.asarray(key) for key in reserved]))
 
 
 def _check_types(table: LookupTable, key: Any, value: Any) -> None:
@@ -84,6 +86,17 @@ def _insert(node: KernelNode) -> Callable:
     def run(table: LookupTable, keys: Any, values: Any) -> None:
         _check_types(table, key, value)
         table.insert(keys, values)
+
+    return run
+
+
+@kernel("LookupTableRemove", "LookupTableRemoveV2", device="CPU")
+def _remove(node: KernelNode) -> Callable:
+    key = node.attr("Tin")
+
+    def run(table: LookupTable, keys: Any) -> None:
+        _check_types(table, key, table.value_dtype)
+        table.remove(keys)
 
     return run
 

@@ -101,32 +101,43 @@ def _symmetric(low: float, high: float, least: int, most: int) -> tuple[float, f
 # ---------------------------------------------------------------- fake quantization
 
 
-def _nudged(low: Any, high: Any) -> tuple[Any, Any, Any]:
-    """(low, high, step) with 0 exactly at one of the 256 levels."""
-    low, high = np.asarray(low, np.float32), np.asarray(high, np.float32)
-    with np.errstate(all="ignore"):
-        step = (high - low) / np.float32(_LEVELS)
-        zero = np.clip(np.floor(-low / step + np.float32(0.5)), 0, _LEVELS).astype(np.float32)
-    return -zero * step, (_LEVELS - zero) * step, step
+class _Levels:
+    """The integers that a fake quantization rounds to: the lowest and the highest."""
 
+    def __init__(self, node: KernelNode) -> None:
+        bits = node.attr("num_bits")
+        if not 2 <= bits <= 16:
+            raise invalid(f"num_bits must be between 2 and 16, inclusive, but is {bits}")
+        self.first = np.float32(1 if node.attr("narrow_range") else 0)
+        self.last = np.float32(2**bits - 1)
 
-def _fake(x: Any, low: Any, high: Any) -> Any:
-    first, last, step = _nudged(low, high)
-    with np.errstate(all="ignore"):
-        shifted = np.clip(x, first, last) - first
-        y = np.floor(shifted * (np.float32(1) / step) + np.float32(0.5)) * step + first
-    return np.where(step == 0, np.float32(0), y).astype(np.float32)
+    def nudged(self, low: Any, high: Any) -> tuple[Any, Any, Any]:
+        """(low, high, step) with 0 exactly at one of the levels."""
+        low, high = np.asarray(low, np.float32), np.asarray(high, np.float32)
+        with np.errstate(all="ignore"):
+            step = (high - low) / (self.last - self.first)
+            place = self.first - low / step
+            zero = np.clip(np.floor(place + np.float32(0.5)), self.first, self.last)
+        zero = zero.astype(np.float32)
+        return (self.first - zero) * step, (self.last - zero) * step, step
 
+    def fake(self, x: Any, low: Any, high: Any) -> Any:
+        """`x` rounded to the levels."""
+        first, last, step = self.nudged(low, high)
+        with np.errstate(all="ignore"):
+            shifted = np.clip(x, first, last) - first
+            y = np.floor(shifted * (np.float32(1) / step) + np.float32(0.5)) * step + first
+        return np.where(step == 0, np.float32(0), y).astype(np.float32)
 
-def _passes(grads: Any, x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
-    """Where the gradient goes: to the input, to the minimum, to the maximum."""
-    first, last, step = _nudged(low, high)
-    flat = step == 0
-    below, above = np.logical_and(x < first, ~flat), np.logical_and(x > last, ~flat)
-    inside = np.logical_and(~below, ~above)
-    zero = np.float32(0)
-    return (np.where(inside, grads, zero), np.where(below, grads, zero),
-            np.where(above, grads, zero))
+    def passes(self, grads: Any, x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
+        """Where the gradient goes: to the input, to the minimum, to the maximum."""
+        first, last, step = self.nudged(low, high)
+        flat = step == 0
+        below, above = np.logical_and(x < first, ~flat), np.logical_and(x > last, ~flat)
+        inside = np.logical_and(~below, ~above)
+        zero = np.float32(0)
+        return (np.where(inside, grads, zero), np.where(below, grads, zero),
+                np.where(above, grads, zero))
 
 
 def _fixed_range(node: KernelNode) -> tuple[float, float]:
@@ -138,17 +149,17 @@ def _fixed_range(node: KernelNode) -> tuple[float, float]:
 
 @kernel("FakeQuantWithMinMaxArgs", device="CPU", fresh=True)
 def _fake_args(node: KernelNode) -> Callable:
-    low, high = _fixed_range(node)
-    return lambda x: _fake(x, low, high)
+    levels, (low, high) = _Levels(node), _fixed_range(node)
+    return lambda x: levels.fake(x, low, high)
 
 
 @kernel("FakeQuantWithMinMaxArgsGradient", device="CPU", fresh=True)
 def _fake_args_gradient(node: KernelNode) -> Callable:
-    low, high = _fixed_range(node)
+    levels, (low, high) = _Levels(node), _fixed_range(node)
 
     def run(grads: Any, x: Any) -> Any:
         _check_same(grads, x)
-        return _passes(grads, x, low, high)[0]
+        return levels.passes(grads, x, low, high)[0]
 
     return run
 
@@ -161,17 +172,21 @@ def _check_same(grads: Any, x: Any) -> None:
 
 @kernel("FakeQuantWithMinMaxVars", device="CPU", fresh=True)
 def _fake_vars(node: KernelNode) -> Callable:
+    levels = _Levels(node)
+
     def run(x: Any, low: Any, high: Any) -> Any:
-        return _fake(x, number(low, "min"), number(high, "max"))
+        return levels.fake(x, number(low, "min"), number(high, "max"))
 
     return run
 
 
 @kernel("FakeQuantWithMinMaxVarsGradient", device="CPU", fresh=True)
 def _fake_vars_gradient(node: KernelNode) -> Callable:
+    levels = _Levels(node)
+
     def run(grads: Any, x: Any, low: Any, high: Any) -> tuple:
         _check_same(grads, x)
-        inside, below, above = _passes(grads, x, number(low, "min"), number(high, "max"))
+        inside, below, above = levels.passes(grads, x, number(low, "min"), number(high, "max"))
         return inside, below.sum(dtype=np.float32), above.sum(dtype=np.float32)
 
     return run
@@ -188,19 +203,23 @@ def _check_channels(x: Any, low: Any, high: Any) -> None:
 
 @kernel("FakeQuantWithMinMaxVarsPerChannel", device="CPU", fresh=True)
 def _fake_channels(node: KernelNode) -> Callable:
+    levels = _Levels(node)
+
     def run(x: Any, low: Any, high: Any) -> Any:
         _check_channels(x, low, high)
-        return _fake(x, low, high)
+        return levels.fake(x, low, high)
 
     return run
 
 
 @kernel("FakeQuantWithMinMaxVarsPerChannelGradient", device="CPU", fresh=True)
 def _fake_channels_gradient(node: KernelNode) -> Callable:
+    levels = _Levels(node)
+
     def run(grads: Any, x: Any, low: Any, high: Any) -> tuple:
         _check_same(grads, x)
         _check_channels(x, low, high)
-        inside, below, above = _passes(grads, x, low, high)
+        inside, below, above = levels.passes(grads, x, low, high)
         axes = tuple(range(x.ndim - 1))
         return inside, below.sum(axes, dtype=np.float32), above.sum(axes, dtype=np.float32)
 

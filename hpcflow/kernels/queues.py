@@ -129,10 +129,15 @@ def _dequeue_up_to(node: KernelNode) -> Callable:
     return waiting(lambda done, queue, n: (queue, queue.dequeue_many(int(n), done, up_to=True)))
 
 
-@kernel("QueueClose", "QueueCloseV2", device="CPU")
+@kernel("QueueClose", "QueueCloseV2", device="CPU", mode=ASYNC)
 def _close(node: KernelNode) -> Callable:
     cancel = node.attr("cancel_pending_enqueues")
-    return lambda queue: queue.close(cancel)
+    return waiting(lambda done, queue: (queue, queue.close(cancel, done)))
+
+
+@kernel("QueueIsClosed", "QueueIsClosedV2", device="CPU")
+def _is_closed(node: KernelNode) -> Callable:
+    return lambda queue: np.bool_(queue.closed)
 
 
 @kernel("_QueueReopen", device="CPU")

@@ -17,7 +17,8 @@ __all__ = ["ctc_beam_search_decoder", "ctc_greedy_decoder", "ctc_loss"]
 
 def ctc_loss(labels: Any, inputs: Any, sequence_length: Any,
              preprocess_collapse_repeated: bool = False, ctc_merge_repeated: bool = True,
-             time_major: bool = True) -> Tensor:
+             time_major: bool = True,
+             ignore_longer_outputs_than_inputs: bool = False) -> Tensor:
     """Return for each example -log of the probability of its labels, float32, shape ``[batch]``.
 
     Args:
@@ -29,6 +30,8 @@ def ctc_loss(labels: Any, inputs: Any, sequence_length: Any,
         preprocess_collapse_repeated: labels that repeat the one before are left out first.
         ctc_merge_repeated: equal classes one after the other stand for one label.
         time_major: the order of the dimensions of `inputs`.
+        ignore_longer_outputs_than_inputs: examples with more labels than time steps have no loss
+            and no gradient, instead of being an error.
 
     Raises ``TypeError`` for labels that are not sparse; when run ``InvalidArgumentError`` for
     labels that are no classes, and for more labels than the time steps can hold.
@@ -39,7 +42,8 @@ def ctc_loss(labels: Any, inputs: Any, sequence_length: Any,
         inputs = raw_ops.Transpose(inputs, np.array([1, 0, 2], np.int32))
     return raw_ops.CTCLoss(inputs, sparse.indices, sparse.values, sequence_length,
                            preprocess_collapse_repeated=preprocess_collapse_repeated,
-                           ctc_merge_repeated=ctc_merge_repeated)[0]
+                           ctc_merge_repeated=ctc_merge_repeated,
+                           ignore_longer_outputs_than_inputs=ignore_longer_outputs_than_inputs)[0]
 
 
 def ctc_greedy_decoder(inputs: Any, sequence_length: Any,

@@ -38,7 +38,8 @@ def _beam_shape(op: Operation) -> list[Dims]:
 register_op("CTCLoss",
             "inputs: float; labels_indices: int64; labels_values: int32; sequence_length: int32",
             "loss: float; gradient: float",
-            "preprocess_collapse_repeated: bool = false; ctc_merge_repeated: bool = true",
+            "preprocess_collapse_repeated: bool = false; ctc_merge_repeated: bool = true; "
+            "ignore_longer_outputs_than_inputs: bool = false",
             shape=_loss_shape)
 register_op("CTCGreedyDecoder", "inputs: float; sequence_length: int32",
             "decoded_indices: int64; decoded_values: int64; decoded_shape: int64; "

@@ -24,8 +24,8 @@ from hpcflow.ops.static_shape import normalize_axis, shape_of
 from hpcflow.ops.type_sets import INDEX
 from hpcflow.shapes import TensorShape
 
-__all__ = ["boolean_mask", "gather", "gather_nd", "one_hot", "scatter_nd", "sequence_mask",
-           "where"]  # fmt: skip
+__all__ = ["batch_gather", "boolean_mask", "gather", "gather_nd", "one_hot", "scatter_nd",
+           "sequence_mask", "where"]  # fmt: skip
 
 # ---------------------------------------------------------------- Gather
 
@@ -127,7 +127,7 @@ def _volume(shape: Tensor, begin: Any, size: Any) -> Tensor:
 
 
 def gather(params: Any, indices: Any, validate_indices: bool | None = None,
-           name: str | None = None, axis: Any = None) -> Tensor:
+           name: str | None = None, axis: Any = None, batch_dims: int = 0) -> Tensor:
     """Return the rows of `params` that `indices` number, or the slices along `axis`.
 
     Args:
@@ -135,17 +135,30 @@ def gather(params: Any, indices: Any, validate_indices: bool | None = None,
         indices: int32 or int64 of any shape, each in ``[0, params.shape[0])``.
         validate_indices: no longer of any effect: on CPUs indices are always checked.
         name: name of the operation.
-        axis: the dimension of `params` that `indices` number, an integer or a scalar tensor; 0
-            when None.
+        axis: the dimension of `params` that `indices` number, an integer or a scalar tensor;
+            `batch_dims` when None.
+        batch_dims: how many first dimensions `params` and `indices` have in common; in each of
+            these places there is a gather of its own.
 
-    Returns a tensor of shape ``params.shape[:axis] + indices.shape + params.shape[axis+1:]``. For
-    axis 0 its gradient is an :class:`IndexedSlices`. Raises ``InvalidArgumentError`` when run for
-    an index out of range.
+    Returns a tensor of shape ``params.shape[:axis] + indices.shape[batch_dims:] +
+    params.shape[axis+1:]``. For axis 0 its gradient is an :class:`IndexedSlices`. Raises
+    ``InvalidArgumentError`` when run for an index out of range.
     """
-    if axis is not None and (isinstance(axis, Tensor) or axis != 0):
-        return raw_ops.GatherV2(params=params, indices=indices, axis=axis, name=name)
+    axis = batch_dims if axis is None else axis
+    if batch_dims != 0 or isinstance(axis, Tensor) or axis != 0:
+        return raw_ops.GatherV2(params=params, indices=indices, axis=axis, batch_dims=batch_dims,
+                                name=name)
     validate = True if validate_indices is None else validate_indices
     return raw_ops.Gather(params=params, indices=indices, validate_indices=validate, name=name)
+
+
+def batch_gather(params: Any, indices: Any, name: str | None = None) -> Tensor:
+    """Gather along the last dimension of `indices`; the dimensions before it are batches."""
+    with name_scope(name, "BatchGather", [params, indices]):
+        indices = convert_to_tensor(indices, name="indices")
+        if indices._dims is None:
+            raise ValueError("batch_gather does not allow indices with unknown shape.")
+        return gather(params, indices, batch_dims=len(indices._dims) - 1)
 
 
 # ---------------------------------------------------------------- GatherNd, ScatterNd
@@ -207,18 +220,47 @@ def _scatter_nd_grad(op: Operation, grad: Tensor) -> list:
     return [None, raw_ops.GatherNd(grad, op.inputs[0]), None]
 
 
-def gather_nd(params: Any, indices: Any, name: str | None = None) -> Tensor:
+def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: int = 0) -> Tensor:
     """Return the elements or slices of `params` at the coordinates in `indices`.
 
     Args:
         params: any tensor.
-        indices: int32 or int64 of shape ``[..., K]``, K coordinates into the first K dimensions.
+        indices: int32 or int64 of shape ``[..., K]``, K coordinates into the first K dimensions
+            behind the batch.
         name: name of the operation.
+        batch_dims: how many first dimensions `params` and `indices` have in common; in each of
+            these places there is a gather of its own.
 
-    Returns a tensor of shape ``indices.shape[:-1] + params.shape[K:]``. Raises
+    Returns a tensor of shape ``indices.shape[:-1] + params.shape[batch_dims+K:]``. Raises
     ``InvalidArgumentError`` when run for coordinates out of range.
     """
+    if batch_dims:
+        with name_scope(name, "BatchGatherND", [params, indices]):
+            indices = _with_batch(convert_to_tensor(indices, name="indices"), batch_dims)
+            return raw_ops.GatherNd(params=params, indices=indices)
     return raw_ops.GatherNd(params=params, indices=indices, name=name)
+
+
+def _with_batch(indices: Tensor, batch_dims: int) -> Tensor:
+    """Coordinates with those of the batch before them: its places are counted.
+
+    Raises ``ValueError`` for indices of unknown rank or not more dimensions than the batch.
+    """
+    if indices._dims is None:
+        raise ValueError("gather_nd does not allow indices with unknown shape.")
+    rank = len(indices._dims)
+    if not 0 < batch_dims < rank:
+        raise ValueError(f"batch_dims = {batch_dims} must be less than rank(indices) = {rank}")
+    shape = raw_ops.Shape(indices, out_type=indices.dtype)
+    blank = raw_ops.ZerosLike(raw_ops.Slice(indices, [0] * rank, [-1] * (rank - 1) + [1]))
+    zero, one = (convert_to_tensor(n, indices.dtype) for n in (0, 1))
+    columns = []
+    for place in range(batch_dims):
+        count = raw_ops.Reshape(raw_ops.Slice(shape, [place], [1]), np.zeros(0, np.int32))
+        sizes = [-1 if i == place else 1 for i in range(rank)]
+        column = raw_ops.Reshape(raw_ops.Range(zero, count, one), sizes)
+        columns.append(raw_ops.Add(column, blank))
+    return raw_ops.ConcatV2([*columns, indices], rank - 1)
 
 
 def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:

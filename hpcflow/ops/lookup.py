@@ -76,18 +76,23 @@ for _version, _handle in (("", _HANDLE), ("V2", "table_handle: resource")):
     for _op_type in ("Insert", "Import"):
         register_op(f"LookupTable{_op_type}{_version}", f"{_handle}; keys: Tin; values: Tout", "",
                     "Tin: type; Tout: type", stateful=bool(_version))
+    register_op(f"LookupTableRemove{_version}", f"{_handle}; keys: Tin", "", "Tin: type",
+                stateful=bool(_version))
     register_op(f"LookupTableSize{_version}", _handle, "size: int64", shape=scalar,
                 stateful=bool(_version))
     register_op(f"LookupTableExport{_version}", _handle, "keys: Tkeys; values: Tvalues",
                 "Tkeys: type; Tvalues: type", shape=_export_shapes, stateful=bool(_version))
     not_differentiable(*(f"{_name}{_version}" for _name in (
         "HashTable", "MutableHashTable", "MutableHashTableOfTensors", "InitializeTable",
-        "InitializeTableFromTextFile", "LookupTableFind", "LookupTableInsert",
+        "InitializeTableFromTextFile", "LookupTableFind", "LookupTableInsert", "LookupTableRemove",
         "LookupTableImport", "LookupTableSize", "LookupTableExport")))
-register_op("MutableDenseHashTable", "empty_key: key_dtype", _HANDLE,
-            f"{_ATTRS}; value_shape: shape = []; initial_num_buckets: int = 131072; "
-            "max_load_factor: float = 0.8", shape=scalar, stateful=True)
-not_differentiable("MutableDenseHashTable")
+_DENSE = (f"{_ATTRS}; value_shape: shape = []; initial_num_buckets: int = 131072; "
+          "max_load_factor: float = 0.8")
+register_op("MutableDenseHashTable", "empty_key: key_dtype", _HANDLE, _DENSE, shape=scalar,
+            stateful=True)
+register_op("MutableDenseHashTableV2", "empty_key: key_dtype; deleted_key: key_dtype",
+            "table_handle: resource", _DENSE, shape=scalar, stateful=True)
+not_differentiable("MutableDenseHashTable", "MutableDenseHashTableV2")
 
 
 def tables_initializer(name: str = "init_all_tables") -> Operation:

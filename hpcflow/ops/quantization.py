@@ -115,86 +115,113 @@ def _channels_gradient(op: Operation) -> list[Dims]:
 
 _X = "inputs: float"
 _RANGE = "min: float; max: float"
-_FIXED = "min: float = -6; max: float = 6"
+_LEVELS = "num_bits: int = 8; narrow_range: bool = false"
+_FIXED = f"min: float = -6; max: float = 6; {_LEVELS}"
 _BACK = "backprops_wrt_input: float; backprop_wrt_min: float; backprop_wrt_max: float"
 register_op("FakeQuantWithMinMaxArgs", _X, "outputs: float", _FIXED, shape=unchanged)
 register_op("FakeQuantWithMinMaxArgsGradient", f"gradients: float; {_X}", "backprops: float",
             _FIXED, shape=_same_pair)
-register_op("FakeQuantWithMinMaxVars", f"{_X}; {_RANGE}", "outputs: float", shape=_scalar_range)
-register_op("FakeQuantWithMinMaxVarsGradient", f"gradients: float; {_X}; {_RANGE}", _BACK,
+register_op("FakeQuantWithMinMaxVars", f"{_X}; {_RANGE}", "outputs: float", _LEVELS,
+            shape=_scalar_range)
+register_op("FakeQuantWithMinMaxVarsGradient", f"gradients: float; {_X}; {_RANGE}", _BACK, _LEVELS,
             shape=_scalar_range_gradient)
-register_op("FakeQuantWithMinMaxVarsPerChannel", f"{_X}; {_RANGE}", "outputs: float",
+register_op("FakeQuantWithMinMaxVarsPerChannel", f"{_X}; {_RANGE}", "outputs: float", _LEVELS,
             shape=_channels)
 register_op("FakeQuantWithMinMaxVarsPerChannelGradient", f"gradients: float; {_X}; {_RANGE}",
-            _BACK, shape=_channels_gradient)
+            _BACK, _LEVELS, shape=_channels_gradient)
 not_differentiable("FakeQuantWithMinMaxArgsGradient", "FakeQuantWithMinMaxVarsGradient",
                    "FakeQuantWithMinMaxVarsPerChannelGradient")
+
+
+def _levels(op: Operation) -> dict[str, Any]:
+    return {"num_bits": op.attr("num_bits"), "narrow_range": op.attr("narrow_range")}
 
 
 @RegisterGradient("FakeQuantWithMinMaxArgs")
 def _args_grad(op: Operation, grad: Tensor) -> Tensor:
     return fake_quant_with_min_max_args_gradient(grad, op.inputs[0], op.attr("min"),
-                                                 op.attr("max"))
+                                                 op.attr("max"), **_levels(op))
 
 
 @RegisterGradient("FakeQuantWithMinMaxVars")
 def _vars_grad(op: Operation, grad: Tensor) -> Any:
     x, low, high = op.inputs
-    return fake_quant_with_min_max_vars_gradient(grad, x, low, high)
+    return fake_quant_with_min_max_vars_gradient(grad, x, low, high, **_levels(op))
 
 
 @RegisterGradient("FakeQuantWithMinMaxVarsPerChannel")
 def _channels_grad(op: Operation, grad: Tensor) -> Any:
     x, low, high = op.inputs
-    return fake_quant_with_min_max_vars_per_channel_gradient(grad, x, low, high)
+    return fake_quant_with_min_max_vars_per_channel_gradient(grad, x, low, high, **_levels(op))
 
 
-def fake_quant_with_min_max_args(inputs: Any, min: float | None = None, max: float | None = None,
-                                 name: str | None = None) -> Tensor:
-    """Round float32 `inputs` to the 256 levels from `min` to `max` (-6 to 6 by default).
-
-    The range is nudged so that 0 is a level. The gradient passes inside the range only. Raises
-    ``InvalidArgumentError`` unless `min` is below `max`.
-    """
-    return raw_ops.FakeQuantWithMinMaxArgs(inputs=inputs, **_given(min, max), name=name)
-
-
-def fake_quant_with_min_max_args_gradient(gradients: Any, inputs: Any, min: float | None = None,
-                                          max: float | None = None,
-                                          name: str | None = None) -> Tensor:
-    """The gradient of ``fake_quant_with_min_max_args`` by its inputs."""
-    return raw_ops.FakeQuantWithMinMaxArgsGradient(gradients=gradients, inputs=inputs,
-                                                   **_given(min, max), name=name)
+def _options(name: Any, num_bits: Any, narrow_range: Any) -> dict[str, Any]:
+    """The keywords; by position, later versions have the name behind the other two."""
+    if isinstance(name, int):
+        is_narrow = num_bits is True or narrow_range is True
+        name, num_bits, narrow_range = (
+            narrow_range if isinstance(narrow_range, str) else None, name, is_narrow)
+    return {"name": name, "num_bits": num_bits, "narrow_range": narrow_range}
 
 
 def _given(min: float | None, max: float | None) -> dict[str, float]:
     return {"min": -6.0 if min is None else min, "max": 6.0 if max is None else max}
 
 
-def fake_quant_with_min_max_vars(inputs: Any, min: Any, max: Any,
-                                 name: str | None = None) -> Tensor:
-    """Round float32 `inputs` to the 256 levels of a range given by the scalars `min` and `max`.
+def fake_quant_with_min_max_args(inputs: Any, min: float | None = None, max: float | None = None,
+                                 name: str | None = None, num_bits: int = 8,
+                                 narrow_range: bool = False) -> Tensor:
+    """Round float32 `inputs` to the 2^`num_bits` levels from `min` to `max` (-6 to 6 by default).
 
-    Their gradients are the sums of the gradients below and above the range.
+    The range is nudged so that 0 is a level. With `narrow_range` the lowest level is not used. The
+    gradient passes inside the range only. Raises ``InvalidArgumentError`` unless `min` is below
+    `max` and the number of bits from 2 to 16.
     """
-    return raw_ops.FakeQuantWithMinMaxVars(inputs=inputs, min=min, max=max, name=name)
+    return raw_ops.FakeQuantWithMinMaxArgs(inputs=inputs, **_given(min, max),
+                                           **_options(name, num_bits, narrow_range))
 
 
-def fake_quant_with_min_max_vars_gradient(gradients: Any, inputs: Any, min: Any, max: Any,
-                                          name: str | None = None) -> Any:
+def fake_quant_with_min_max_args_gradient(
+        gradients: Any, inputs: Any, min: float | None = None, max: float | None = None,
+        name: str | None = None, num_bits: int = 8, narrow_range: bool = False) -> Tensor:
+    """The gradient of ``fake_quant_with_min_max_args`` by its inputs."""
+    return raw_ops.FakeQuantWithMinMaxArgsGradient(gradients=gradients, inputs=inputs,
+                                                   **_given(min, max),
+                                                   **_options(name, num_bits, narrow_range))
+
+
+def fake_quant_with_min_max_vars(inputs: Any, min: Any, max: Any, name: str | None = None,
+                                 num_bits: int = 8, narrow_range: bool = False) -> Tensor:
+    """Round float32 `inputs` to the levels of a range given by the scalars `min` and `max`.
+
+    Their gradients are the sums of the gradients below and above the range. The other arguments
+    are those of ``fake_quant_with_min_max_args``.
+    """
+    return raw_ops.FakeQuantWithMinMaxVars(inputs=inputs, min=min, max=max,
+                                           **_options(name, num_bits, narrow_range))
+
+
+def fake_quant_with_min_max_vars_gradient(
+        gradients: Any, inputs: Any, min: Any, max: Any, name: str | None = None,
+        num_bits: int = 8, narrow_range: bool = False) -> Any:
     """The gradients of ``fake_quant_with_min_max_vars`` by inputs, min and max."""
     return raw_ops.FakeQuantWithMinMaxVarsGradient(gradients=gradients, inputs=inputs, min=min,
-                                                   max=max, name=name)
+                                                   max=max,
+                                                   **_options(name, num_bits, narrow_range))
 
 
-def fake_quant_with_min_max_vars_per_channel(inputs: Any, min: Any, max: Any,
-                                             name: str | None = None) -> Tensor:
+def fake_quant_with_min_max_vars_per_channel(
+        inputs: Any, min: Any, max: Any, name: str | None = None, num_bits: int = 8,
+        narrow_range: bool = False) -> Tensor:
     """The same with a range per index of the last dimension: `min` and `max` are [channels]."""
-    return raw_ops.FakeQuantWithMinMaxVarsPerChannel(inputs=inputs, min=min, max=max, name=name)
+    return raw_ops.FakeQuantWithMinMaxVarsPerChannel(inputs=inputs, min=min, max=max,
+                                                     **_options(name, num_bits, narrow_range))
 
 
-def fake_quant_with_min_max_vars_per_channel_gradient(gradients: Any, inputs: Any, min: Any,
-                                                      max: Any, name: str | None = None) -> Any:
+def fake_quant_with_min_max_vars_per_channel_gradient(
+        gradients: Any, inputs: Any, min: Any, max: Any, name: str | None = None,
+        num_bits: int = 8, narrow_range: bool = False) -> Any:
     """The gradients of ``fake_quant_with_min_max_vars_per_channel`` by inputs, min and max."""
-    return raw_ops.FakeQuantWithMinMaxVarsPerChannelGradient(gradients=gradients, inputs=inputs,
-                                                             min=min, max=max, name=name)
+    return raw_ops.FakeQuantWithMinMaxVarsPerChannelGradient(
+        gradients=gradients, inputs=inputs, min=min, max=max,
+        **_options(name, num_bits, narrow_range))

@@ -74,6 +74,7 @@ def _register(version: str, handle: str, output: str) -> None:
     register_op(f"QueueClose{version}", f"handle: {handle}", "",
                 "cancel_pending_enqueues: bool = false")
     register_op(f"QueueSize{version}", f"handle: {handle}", "size: int32", shape=scalar)
+    register_op(f"QueueIsClosed{version}", f"handle: {handle}", "is_closed: bool", shape=scalar)
 
 
 _register("", "Ref(string)", "Ref(string)")
@@ -84,7 +85,7 @@ register_op("FakeQueue", "resource: resource", "handle: Ref(string)", shape=unkn
 not_differentiable("_QueueReopen", *[
     f"{name}{version}" for version in ("", "V2") for name in (
         *_KINDS, "QueueEnqueue", "QueueEnqueueMany", "QueueDequeue", "QueueDequeueMany",
-        "QueueDequeueUpTo", "QueueClose", "QueueSize")])
+        "QueueDequeueUpTo", "QueueClose", "QueueSize", "QueueIsClosed")])
 
 
 class QueueBase:
@@ -208,6 +209,10 @@ class QueueBase:
     def size(self, name: str | None = None) -> Tensor:
         """Return the number of elements, int32."""
         return self._op("QueueSize", name=name or f"{self._name}_Size")
+
+    def is_closed(self, name: str | None = None) -> Tensor:
+        """Return whether the queue is closed, bool."""
+        return self._op("QueueIsClosed", name=name or f"{self._name}_Is_Closed")
 
     # ------------------------------------------------------------ helpers
 

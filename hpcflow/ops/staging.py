@@ -9,39 +9,47 @@ from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.opdef import not_differentiable, register_op
-from hpcflow.graph.operation import Operation
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import unknown
+from hpcflow.graph.shape_inference import scalar, unknown
 from hpcflow.shapes import TensorShape, as_shape
 
 __all__ = ["StagingArea"]
 
-_ATTRS = "dtypes: list(type) >= 1; container: string = ''; shared_name: string = ''"
+_ATTRS = ("dtypes: list(type) >= 1; container: string = ''; shared_name: string = ''; "
+          "capacity: int >= 0 = 0; memory_limit: int >= 0 = 0")
 
 register_op("Stage", "values: dtypes", "", _ATTRS, stateful=True)
 register_op("Unstage", "", "values: dtypes", _ATTRS, shape=unknown, stateful=True)
-not_differentiable("Stage", "Unstage")
+register_op("StagePeek", "index: int32", "values: dtypes", _ATTRS, shape=unknown, stateful=True)
+register_op("StageSize", "", "size: int32", _ATTRS, shape=scalar, stateful=True)
+register_op("StageClear", "", "", _ATTRS, stateful=True)
+not_differentiable("Stage", "Unstage", "StagePeek", "StageSize", "StageClear")
 
 
 class StagingArea:
-    """A buffer without a bound between steps: ``put`` in one, ``get`` (first in, first out) in
-    another, which waits without holding a thread until there is something.
+    """A buffer between steps: ``put`` in one, ``get`` (first in, first out) in another, which
+    waits without holding a thread until there is something.
 
     Args:
         dtypes: dtype of each component.
         shapes: shape of each component, if known.
         names: name of each component; elements are then dicts.
         shared_name: share the area under this name between sessions.
+        capacity: how many elements fit; ``put`` waits for room. 0: any number.
+        memory_limit: how many bytes fit. 0: any number.
     """
 
     def __init__(self, dtypes: Any, shapes: Any = None, names: list[str] | None = None,
-                 shared_name: str | None = None) -> None:
+                 shared_name: str | None = None, capacity: int = 0,
+                 memory_limit: int = 0) -> None:
         self._dtypes = [dtypes_lib.as_dtype(t) for t in dtypes]
         self._shapes = ([TensorShape(None)] * len(self._dtypes) if shapes is None
                         else [as_shape(s) for s in shapes])
         self._names = names
         if len(self._shapes) != len(self._dtypes) or names and len(names) != len(self._dtypes):
             raise ValueError("StagingArea: shapes and names must be as many as the dtypes")
+        self._capacity, self._memory_limit = capacity, memory_limit
         self._name = shared_name or get_default_graph().unique_name("StagingArea")
 
     @property
@@ -64,6 +72,16 @@ class StagingArea:
         """The name of each component, or None."""
         return self._names
 
+    @property
+    def capacity(self) -> int:
+        """How many elements fit; 0 stands for any number."""
+        return self._capacity
+
+    @property
+    def memory_limit(self) -> int:
+        """How many bytes fit; 0 stands for any number."""
+        return self._memory_limit
+
     def put(self, values: Any, name: str | None = None) -> Operation:
         """Return an op that adds one element: a tensor, a list, or a dict.
 
@@ -82,13 +100,31 @@ class StagingArea:
         tensors = [convert_to_tensor(v, t) for v, t in zip(values, self._dtypes, strict=True)]
         for tensor, shape in zip(tensors, self._shapes, strict=True):
             tensor.get_shape().assert_is_compatible_with(shape)
-        return raw_ops.Stage(values=tensors, shared_name=self._name,
-                             name=name or f"{self._name}_put")
+        return self._op("Stage", name or f"{self._name}_put", values=tensors)
 
     def get(self, name: str | None = None) -> Any:
         """Return one element: a tensor, a list, or a dict when the components have names."""
-        out = raw_ops.Unstage(dtypes=self._dtypes, shared_name=self._name,
-                              name=name or f"{self._name}_get")
+        return self._element(self._op("Unstage", name or f"{self._name}_get"))
+
+    def peek(self, index: Any, name: str | None = None) -> Any:
+        """Return the element at a place, 0 for the oldest, without taking it; waits for it."""
+        return self._element(self._op("StagePeek", name or f"{self._name}_peek", index=index))
+
+    def size(self, name: str | None = None) -> Tensor:
+        """Return the number of elements, int32."""
+        return self._op("StageSize", name or f"{self._name}_size")
+
+    def clear(self, name: str | None = None) -> Operation:
+        """Return an op that removes all elements."""
+        return self._op("StageClear", name or f"{self._name}_clear")
+
+    def _op(self, op_type: str, name: str, **inputs: Any) -> Any:
+        types = {} if "values" in inputs else {"dtypes": self._dtypes}
+        return getattr(raw_ops, op_type)(
+            **inputs, **types, shared_name=self._name, capacity=self._capacity,
+            memory_limit=self._memory_limit, name=name)
+
+    def _element(self, out: list[Tensor]) -> Any:
         for tensor, shape in zip(out, self._shapes, strict=True):
             tensor.set_shape(shape)
         if self._names:

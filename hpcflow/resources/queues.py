@@ -66,6 +66,7 @@ class Queue:
         self._lock = threading.Lock()
         self._enqueues: deque[Attempt] = deque()
         self._dequeues: deque[Attempt] = deque()
+        self._reads: list[Attempt] = []  # these take nothing, so none waits for another
         self._make_store()
 
     @property
@@ -80,6 +81,9 @@ class Queue:
 
     def _add(self, element: Element) -> None:
         self._elements.append(element)
+
+    def _has_room(self, element: Element) -> bool:
+        return len(self._elements) < self.capacity
 
     def _take(self) -> Element:
         return self._elements.popleft()
@@ -113,7 +117,7 @@ class Queue:
         def advance() -> Any:
             if self._cancelled:
                 return self._closed_error()
-            while remaining and len(self._elements) < self.capacity:
+            while remaining and self._has_room(remaining[0]):
                 self._add(remaining.popleft())
             return None if remaining else FINISHED
 
@@ -170,6 +174,14 @@ class Queue:
         self._serve()
         return attempt
 
+    def _read(self, look: Callable[[], Any], done: Done) -> Attempt:
+        """Wait until ``look()`` gives something other than None, the outcome."""
+        attempt = Attempt(look, done)
+        with self._lock:
+            self._reads.append(attempt)
+        self._serve()
+        return attempt
+
     def cancel(self, attempt: Attempt, reason: BaseException | None = None) -> None:
         """Stop an attempt, if it is not over; what it had taken goes back."""
         with self._lock:
@@ -177,18 +189,24 @@ class Queue:
                 return
             attempt.over = True
             attempt.give_up()
-            for waiting in (self._enqueues, self._dequeues):
+            for waiting in (self._enqueues, self._dequeues, self._reads):
                 if attempt in waiting:
                     waiting.remove(attempt)
         attempt.done(reason or CancelledError(None, None, f"{self.kind} operation was cancelled"))
         self._serve()
 
-    def close(self, cancel_pending: bool = False) -> None:
-        """Take no further elements; with `cancel_pending` not even those that wait for room."""
+    def close(self, cancel_pending: bool = False, done: Done = lambda _: None) -> Attempt:
+        """Take no further elements; with `cancel_pending` not even those that wait for room.
+
+        ``done(())`` when no enqueue waits any more: those that wait come first.
+        """
+        attempt = Attempt(lambda: FINISHED, done)
         with self._lock:
             self.closed = True
             self._cancelled = self._cancelled or cancel_pending
+            self._enqueues.append(attempt)
         self._serve()
+        return attempt
 
     def reopen(self) -> None:
         """Take elements again, after :meth:`close`."""
@@ -197,7 +215,7 @@ class Queue:
 
     def clear(self) -> None:
         """The container is cleared: whoever waits is cancelled."""
-        for attempt in [*self._enqueues, *self._dequeues]:
+        for attempt in [*self._enqueues, *self._dequeues, *self._reads]:
             self.cancel(attempt)
 
     # ------------------------------------------------------------ progress
@@ -208,22 +226,27 @@ class Queue:
         with self._lock:
             moved = True
             while moved:
+                for read in self._reads[:]:
+                    self._try(read, self._reads, over)
                 moved = self._front(self._enqueues, over) | self._front(self._dequeues, over)
         for attempt, outcome in over:
             attempt.done(() if outcome is FINISHED else outcome)
 
     def _front(self, waiting: deque[Attempt], over: list) -> bool:
-        if not waiting:
-            return False
-        attempt = waiting[0]
+        """Let the first go on; whether that has changed anything."""
         before = len(self._elements)
+        return bool(waiting) and (
+            self._try(waiting[0], waiting, over) or len(self._elements) != before)
+
+    def _try(self, attempt: Attempt, waiting: Any, over: list) -> bool:
+        """Whether an attempt is over now; it is then no longer among those that wait."""
         outcome = attempt.advance()
         if outcome is None:
-            return len(self._elements) != before
+            return False
         if isinstance(outcome, BaseException):
             attempt.give_up()
         attempt.over = True
-        waiting.popleft()
+        waiting.remove(attempt)
         over.append((attempt, outcome))
         return True
 

@@ -88,6 +88,13 @@ class LookupTable:
         with self._lock:
             self._items.update(pairs)
 
+    def remove(self, keys: Any) -> None:
+        """Forget these keys, as far as the table has them."""
+        flat, _ = self._flat_keys(keys)
+        with self._lock:
+            for key in flat:
+                self._items.pop(key, None)
+
     def replace(self, keys: Any, values: Any) -> None:
         """Forget everything, then insert."""
         pairs = self._pairs(keys, values)
@@ -125,25 +132,30 @@ class LookupTable:
 
 
 class DenseTable(LookupTable):
-    """A table with a key that must not be used, as hash tables with open addressing need one."""
+    """A table with keys that must not be used, as hash tables with open addressing need them: one
+    for what is empty, and another for what was removed if keys can be removed."""
 
     kind = "MutableDenseHashTable"
 
     def __init__(self, name: str, key_dtype: DType, value_dtype: DType, value_dims: Dims,
-                 empty_key: np.ndarray) -> None:
-        super().__init__(name, key_dtype, value_dtype, value_dims, empty_key.shape)
-        self._empty = super()._flat_keys(empty_key)[0][0]
+                 reserved: list[np.ndarray]) -> None:
+        super().__init__(name, key_dtype, value_dtype, value_dims, reserved[0].shape)
+        self._reserved = [super(DenseTable, self)._flat_keys(key)[0][0] for key in reserved]
+        if len(set(self._reserved)) < len(reserved):
+            raise InvalidArgumentError(None, None, "Empty and deleted keys must be different, got: "
+                                       f"{self._reserved[0]!r}")
 
     def signature(self) -> tuple:
         """What ops that share the table must agree upon."""
-        return (*super().signature(), self._empty)
+        return (*super().signature(), *self._reserved)
 
     def _flat_keys(self, keys: Any) -> tuple[list, Dims]:
         flat, dims = super()._flat_keys(keys)
-        if self._empty in flat:
-            raise InvalidArgumentError(
-                None, None, f"Using the empty_key as a table key is not allowed: {self._empty!r} "
-                f"in table '{self.name}'")
+        for what, key in zip(("empty_key", "deleted_key"), self._reserved, strict=False):
+            if key in flat:
+                raise InvalidArgumentError(
+                    None, None, f"Using the {what} as a table key is not allowed: {key!r} in "
+                    f"table '{self.name}'")
         return flat, dims
 
 
@@ -203,6 +215,12 @@ class StaticTable(LookupTable):
         raise UnimplementedError(
             None, None, f"Table '{self.name}' is filled by its initializer, once: nothing can be "
             "inserted; use a MutableHashTable")
+
+    def remove(self, keys: Any) -> None:
+        """Not possible: ``UnimplementedError``."""
+        raise UnimplementedError(
+            None, None, f"Table '{self.name}' is filled by its initializer, once: nothing can be "
+            "removed; use a MutableHashTable")
 
     def replace(self, keys: Any, values: Any) -> None:
         """As :meth:`initialize`."""

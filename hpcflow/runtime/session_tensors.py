@@ -39,9 +39,9 @@ class TensorHandle(bytes):
         return handle
 
     @property
-    def handle(self) -> bytes:
-        """The handle as it is fed."""
-        return self
+    def handle(self) -> str:
+        """The handle as text, which can be fed too."""
+        return str(self)
 
     @property
     def dtype(self) -> DType:

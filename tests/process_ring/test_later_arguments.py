@@ -24,6 +24,21 @@ CASES = [
     (lambda: hf.norm(X, axis=1, keepdims=True), np.linalg.norm(X, axis=1, keepdims=True)),
     (lambda: hf.gather(X, [2, 0], axis=1), X[:, [2, 0]]),
     (lambda: hf.gather(X, [2, 0], axis=-1), X[:, [2, 0]]),
+    (lambda: hf.gather(X.reshape(3, 2, 2), [[0, 1], [1, 1], [1, 0]], batch_dims=1),
+     X.reshape(3, 2, 2)[np.arange(3)[:, None], [[0, 1], [1, 1], [1, 0]]]),
+    (lambda: hf.gather(X.reshape(3, 2, 2), [[0], [1], [0]], axis=2, batch_dims=1),
+     np.stack([X.reshape(3, 2, 2)[i][:, [k]] for i, k in enumerate([0, 1, 0])])),
+    (lambda: hf.batch_gather(X, [[0, 3], [1, 1], [2, 0]]), [[0, 3], [5, 5], [10, 8]]),
+    (lambda: hf.gather_nd(X, [[2], [0], [3]], batch_dims=1), [2, 4, 11]),
+    (lambda: hf.gather_nd(X.reshape(3, 2, 2), [[[1], [0]], [[0], [0]], [[1], [1]]], batch_dims=2),
+     [[1, 2], [4, 6], [9, 11]]),
+    (lambda: hf.fake_quant_with_min_max_args([-7.0, 0.4, 3.9], -6, 6, num_bits=2), [-8, 0, 4]),
+    (lambda: hf.fake_quant_with_min_max_vars([-7.0, 0.4, 3.1], -6.0, 6.0, 2, True), [-6, 0, 6]),
+    (lambda: hf.fake_quant_with_min_max_vars_per_channel(
+        [[-7.0, 2.2], [3, 1]], [-1.0, -2], [1.0, 3], num_bits=4, narrow_range=True),
+     [[-1, 15 / 7], [1, 7.5 / 7]]),
+    (lambda: hf.strings.length(["ab", ""]), [2, 0]),
+    (lambda: hf.strings.regex_full_match(["ab", "b"], "a.*"), [True, False]),
     (lambda: hf.boolean_mask(X, [True, False, True, False], axis=1), X[:, ::2]),
     (lambda: hf.boolean_mask(X.reshape(3, 2, 2), [[True, False], [False, True]], axis=1),
      X[:, [0, 3]]),
@@ -140,3 +155,29 @@ def test_functions_without_distinct_numbers():
         hf.switch_case(0, [(1, lambda: 1), (1, lambda: 2)])
     with pytest.raises(TypeError, match="functions"):
         hf.switch_case(0, [3])
+
+
+def test_levels_of_fake_quantization():
+    """Gradients go by the same levels; later versions have the name behind the other two."""
+    x, low, high = hf.constant([-7.0, 0.1, 5.99, 9]), hf.constant(-5.0), hf.constant(5.0)
+    y = hf.fake_quant_with_min_max_vars(x, low, high, num_bits=3)
+    by_x, by_low, by_high = run(hf.gradients(y, [x, low, high]))
+    assert (by_x.tolist(), by_low, by_high) == ([0, 1, 0, 0], 1, 2)
+    assert hf.fake_quant_with_min_max_args(x, -1, 1, "four").op.name == "four"
+    assert hf.fake_quant_with_min_max_args(x, -1, 1, 4, True, "five").op.name == "five"
+    for bits in (1, 17):
+        with pytest.raises(hf.errors.InvalidArgumentError, match=f"between 2 and 16.*{bits}"):
+            run(hf.fake_quant_with_min_max_args(x, num_bits=bits))
+
+
+def test_longer_labels_can_be_ignored():
+    """The first example has two labels and one step."""
+    labels = hf.SparseTensor([[0, 0], [0, 1], [1, 0]], [0, 1, 0], [2, 2])
+    x = hf.constant(np.ones((2, 2, 4)), hf.float32)
+    loss = hf.nn.ctc_loss(labels, x, [1, 2], ignore_longer_outputs_than_inputs=True)
+    values, grad = run([loss, hf.gradients(loss, x)[0]])
+    alone = hf.nn.ctc_loss(hf.SparseTensor([[0, 0]], [0], [1, 1]), x[:, 1:], [2])
+    np.testing.assert_allclose(values, [0, run(alone)[0]], rtol=1e-6)
+    assert not grad[:, 0].any() and grad[:, 1].any()
+    with pytest.raises(hf.errors.InvalidArgumentError, match="Not enough time"):
+        run(hf.nn.ctc_loss(labels, x, [1, 2]))

@@ -223,3 +223,51 @@ def test_ids_of_integers():
 def test_what_tables_of_ids_refuse(make, error, message):
     with pytest.raises(error, match=message):
         make()
+
+
+def test_removing_keys():
+    dense = lookup.MutableDenseHashTable(hf.int64, hf.int64, -1, empty_key=0, deleted_key=-1)
+    plain = lookup.MutableHashTable(hf.int64, hf.int64, -1)
+    for table in (dense, plain):
+        keys = hf.constant(np.int64([11, 12, 13]))
+        with hf.Session() as session:
+            session.run(table.insert(keys, np.int64([5, 6, 7])))
+            session.run(table.remove(hf.constant(np.int64([11, 15]))))
+            assert session.run(table.size()) == 2
+            assert session.run(table.lookup(keys)).tolist() == [-1, 6, 7]
+    with hf.Session() as session:
+        for key, name in ((0, "empty_key"), (-1, "deleted_key")):
+            with pytest.raises(hf.errors.InvalidArgumentError, match=f"Using the {name}"):
+                session.run(dense.remove(hf.constant(np.int64([key]))))
+        same = lookup.MutableDenseHashTable(hf.int64, hf.int64, -1, empty_key=3, deleted_key=3)
+        with pytest.raises(hf.errors.InvalidArgumentError, match="must be different"):
+            session.run(same.size())
+
+
+@pytest.mark.parametrize("kind", ["plain", "vectors", "dense", "removable"])
+def test_tables_in_checkpoints(kind, tmp_path):
+    def made():
+        if kind in ("plain", "vectors"):
+            return lookup.MutableHashTable(hf.string, hf.int64, -1 if kind == "plain" else [0, 0],
+                                           name="t")
+        return lookup.MutableDenseHashTable(
+            hf.string, hf.int64, -1, empty_key="", name="t",
+            deleted_key="-" if kind == "removable" else None)
+
+    values = [[1, 2], [3, 4]] if kind == "vectors" else [1, 2]
+    table, saver = made(), hf.train.Saver()
+    with hf.Session() as session:
+        session.run(table.insert(hf.constant(["a", "b"]), np.int64(values)))
+        path = saver.save(session, str(tmp_path / "model"))
+    reader = hf.train.NewCheckpointReader(path)
+    assert sorted(reader.get_variable_to_shape_map()) == ["t-keys", "t-values"]
+    with hf.Graph().as_default(), hf.Session() as session:
+        table, saver = made(), hf.train.Saver()
+        session.run(table.insert(hf.constant(["a", "c"]), np.int64(values)))
+        saver.restore(session, path)  # takes the place of what there was
+        assert session.run(table.size()) == 2
+        assert session.run(table.lookup(hf.constant(["a", "b"]))).tolist() == values
+    with hf.Graph().as_default():
+        lookup.MutableHashTable(hf.string, hf.int64, -1, checkpoint=False)
+        with pytest.raises(ValueError, match="No variables to save"):
+            hf.train.Saver()

@@ -150,7 +150,7 @@ def test_waiting_enqueues_survive_a_close_unless_cancelled():
             session.run(put)
             thread, _, errors = in_thread(lambda s=session, p=put: s.run(p))
             assert still_waits(thread)
-            session.run(close)
+            closing, _, _ = in_thread(lambda s=session, c=close: s.run(c))
             if cancel:
                 thread.join(10)
                 assert isinstance(errors[0], hf.errors.CancelledError)
@@ -160,6 +160,7 @@ def test_waiting_enqueues_survive_a_close_unless_cancelled():
                 assert [session.run(take), session.run(take)] == [1, 1]
                 thread.join(10)
                 assert not errors
+            closing.join(10)
 
 
 def test_a_timeout_leaves_the_queue_usable():
@@ -389,3 +390,34 @@ def test_elements_of_another_shape():
                            match=r"component 0. Expected \[1,2\], got \[1,3\]"):
             session.run(queue.enqueue_many([many]), {many: [[1, 2, 3]]})
         assert session.run(queue.size()) == 0
+
+
+def test_a_close_comes_after_the_enqueues_that_wait():
+    q = hf.FIFOQueue(1, hf.int32, [[]])
+    put, take, close, is_closed = q.enqueue(1), q.dequeue(), q.close(), q.is_closed()
+    with hf.Session() as session:
+        session.run(put)
+        assert not session.run(is_closed)
+        waiting, _, errors = in_thread(lambda: session.run(put))
+        assert still_waits(waiting)
+        closing, _, _ = in_thread(lambda: session.run(close))
+        assert still_waits(closing)
+        assert session.run(is_closed)
+        assert [session.run(take), session.run(take)] == [1, 1]
+        waiting.join()
+        closing.join()
+        assert not errors
+
+
+def test_a_close_that_waits_can_be_cancelled():
+    q = hf.FIFOQueue(1, hf.int32, [[]])
+    put, close, cancel = q.enqueue(1), q.close(), q.close(cancel_pending_enqueues=True)
+    with hf.Session() as session:
+        session.run(put)
+        waiting, _, errors = in_thread(lambda: session.run(put))
+        assert still_waits(waiting)
+        with pytest.raises(hf.errors.DeadlineExceededError):
+            session.run(close, options=hf.RunOptions(timeout_in_ms=50))
+        session.run(cancel)
+        waiting.join()
+        assert isinstance(errors[0], hf.errors.CancelledError)

@@ -55,3 +55,50 @@ def test_wrong_elements():
         session.run(area.put([[1, 2]]))
         with pytest.raises(hf.errors.InvalidArgumentError, match="holds \\['int32'\\]"):
             session.run(shared)
+
+
+def waits(session, fetch):
+    """A thread that runs `fetch`, which has to wait."""
+    thread = threading.Thread(target=lambda: session.run(fetch))
+    thread.start()
+    thread.join(0.1)
+    assert thread.is_alive()
+    return thread
+
+
+def test_looking_into_an_area():
+    area = hf.StagingArea([hf.int32, hf.float32], capacity=3)
+    n = hf.placeholder(hf.int32, [])
+    put, first, last = area.put([n, hf.cast(n, hf.float32)]), area.peek(0), area.peek(2)
+    get, size, clear = area.get(), area.size(), area.clear()
+    with hf.Session() as session:
+        later = waits(session, last)  # holds up nobody
+        for i in range(2):
+            session.run(put, {n: i})
+        assert session.run(first) == [0, 0.0] and session.run(size) == 2
+        assert session.run(get) == [0, 0.0]
+        for i in range(2, 4):
+            session.run(put, {n: i})
+        later.join()
+        assert session.run(last) == [3, 3.0]
+        full = threading.Thread(target=lambda: session.run(put, {n: 4}))
+        full.start()
+        full.join(0.1)
+        assert full.is_alive() and session.run(size) == 3
+        session.run(clear)
+        full.join()
+        assert session.run(size) == 1 and session.run(get) == [4, 4.0]
+        with pytest.raises(hf.errors.InvalidArgumentError, match="negative"):
+            session.run(area.peek(-1))
+
+
+def test_an_area_with_a_limit_of_bytes():
+    area = hf.StagingArea([hf.int64], memory_limit=20)
+    put, get, size = area.put([[1, 2]]), area.get(), area.size()
+    assert (area.capacity, area.memory_limit) == (0, 20)
+    with hf.Session() as session:
+        session.run(put)
+        thread = waits(session, put)
+        assert session.run(get).tolist() == [1, 2]
+        thread.join()
+        assert session.run(size) == 1
