@@ -255,7 +255,8 @@ def _parse_arg(text: str, attrs: dict[str, AttrDef], op: str) -> ArgDef:
 
 def _parse_attr(text: str, op: str) -> AttrDef:
     match = re.fullmatch(
-        r"(\w+)\s*:\s*(list\([^)]*\)|\{[^}]*\}|\w+)\s*(>=\s*-?\d+)?\s*(=.*)?", text)
+        r"(\w+)\s*:\s*(list\([^)]*\)|\{[^}]*\}|\w+)\s*(>=\s*-?\d+)?\s*(=.*)?", text,
+        re.DOTALL)
     if not match:
         raise ValueError(f"{op}: cannot read attribute '{text}'; want 'name: type [= default]'")
     name, kind, minimum, default = match.groups()

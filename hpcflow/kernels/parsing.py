@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hpcflow.array_protos import make_ndarray
-from hpcflow.kernels.feature_columns import Column, NameOf, parse_message
+from hpcflow.errors import DataLossError
+from hpcflow.kernels.examples import keys_of, outputs, transposed
+from hpcflow.kernels.feature_columns import Column, parse_message
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.string_ops import each, numbers
 from hpcflow.kernels.text import as_bytes, flat, string_array
 from hpcflow.protos import message_class
 from hpcflow.shapes import format_shape
-
-
-def _outputs(values: list) -> Any:
-    """`values` as a kernel returns them: the only one as it is."""
-    return values[0] if len(values) == 1 else tuple(values)
-
 
 # ---------------------------------------------------------------- raw bytes and tensors
 
@@ -46,6 +43,43 @@ def _decode_raw(node: KernelNode) -> Callable:
         return values.reshape(*np.shape(texts), size // dtype.itemsize)
 
     return decode
+
+
+@kernel("DecodePaddedRaw", device="CPU", fresh=True)
+def _decode_padded_raw(node: KernelNode) -> Callable:
+    """Each string is cut to, or filled up with zeros to, one length."""
+    dtype = node.np_dtype()
+    stored = dtype.newbyteorder("<" if node.attr("little_endian") else ">")
+
+    def decode(texts: Any, length: Any) -> np.ndarray:
+        size = int(length)
+        if size <= 0 or size % dtype.itemsize:
+            raise invalid(f"fixed_length ({size}) must be a positive multiple of the size of "
+                          f"{dtype.name} ({dtype.itemsize})")
+        data = b"".join([text[:size].ljust(size, b"\0") for text in flat(texts)])
+        values = np.frombuffer(data, stored).astype(dtype)
+        return values.reshape(*np.shape(texts), size // dtype.itemsize)
+
+    return decode
+
+
+_DECOMPRESS = {b"": lambda text: text, b"ZLIB": zlib.decompress,
+               b"GZIP": lambda text: zlib.decompress(text, 16 + zlib.MAX_WBITS)}
+
+
+@kernel("DecodeCompressed", device="CPU", fresh=True)
+def _decode_compressed(node: KernelNode) -> Callable:
+    kind = node.attr("compression_type")
+    if kind not in _DECOMPRESS:
+        raise invalid(f"Only ZLIB, GZIP or NONE are supported compressions. Got: {kind!r}")
+
+    def decompress(text: bytes) -> bytes:
+        try:
+            return _DECOMPRESS[kind](text)
+        except zlib.error as error:
+            raise DataLossError(None, None, f"inflate() failed: {error}") from None
+
+    return lambda texts: each(decompress, texts)
 
 
 @kernel("ParseTensor", device="CPU", fresh=True)
@@ -121,7 +155,7 @@ def _decode_csv(node: KernelNode) -> Callable:
             if len(row) != len(types):
                 raise invalid(f"Expect {len(types)} fields but have {len(row)} in record {number}")
         columns = zip(*rows, strict=True) if rows else [()] * len(types)
-        return _outputs([_column(i, column, dtype, default).reshape(shape)[()]
+        return outputs([_column(i, column, dtype, default).reshape(shape)[()]
                          for i, (column, dtype, default) in
                          enumerate(zip(columns, types, defaults, strict=True))])
 
@@ -200,54 +234,28 @@ def _quoted_field(record: bytes, at: int, delimiter: bytes) -> tuple[bytes, int]
         at = end + 2
 
 
+@kernel("SerializeTensor", device="CPU", fresh=True)
+def _serialize_tensor(node: KernelNode) -> Callable:
+    """A TensorProto with the bytes of the array; strings one by one."""
+    dtype = node.input_dtypes[0].base_dtype
+
+    def serialize(value: Any) -> bytes:
+        from tensorboard.compat.proto.tensor_pb2 import TensorProto
+
+        proto = TensorProto(dtype=dtype.enum)
+        proto.tensor_shape.SetInParent()
+        for size in np.shape(value):
+            proto.tensor_shape.dim.add(size=size)
+        if dtype.name == "string":
+            proto.string_val.extend(flat(value))
+        else:
+            proto.tensor_content = np.asarray(value).tobytes()
+        return proto.SerializeToString()
+
+    return serialize
+
+
 # ---------------------------------------------------------------- examples
-
-
-def _texts(values: Any) -> list[str]:
-    return [as_bytes(v).decode(errors="replace") for v in values]
-
-
-def _dense(column: Column, shape: Any, default: Any, names: NameOf) -> np.ndarray:
-    dims = tuple(shape.as_list())
-    if dims and dims[0] is None:
-        return column.padded(dims[1:], default, names)
-    return column.dense(dims, default, names)
-
-
-@kernel("ParseExample", device="CPU", fresh=True)
-def _parse_example(node: KernelNode) -> Callable:
-    sparse_types, dense_types = node.attr("sparse_types"), node.attr("Tdense")
-    shapes, sparse_count, dense_count = node.attr("dense_shapes"), len(sparse_types), len(
-        dense_types)
-
-    def parse(serialized: Any, names: Any, *rest: Any) -> Any:
-        keys = _texts(rest[:sparse_count + dense_count])
-        defaults = rest[sparse_count + dense_count:]
-        if np.ndim(serialized) != 1 or np.ndim(names) != 1:
-            raise invalid("The serialized examples and their names must be vectors, got shapes "
-                          f"{format_shape(np.shape(serialized))} and "
-                          f"{format_shape(np.shape(names))}")
-        items = flat(serialized)
-        if np.size(names) not in (0, len(items)):
-            raise invalid(f"Expected {len(items)} names, got {np.size(names)}")
-        called = _texts(flat(names)) if np.size(names) else ["<unknown>"] * len(items)
-        columns = list(map(Column, keys, [*sparse_types, *dense_types]))
-        for name, item in zip(called, items, strict=True):
-            features = parse_message("EncodedExample", item,
-                                     f"the example (name: {name})").features.feature
-            for column in columns:
-                column.add(features.get(column.key), name)
-        sparse = [column.sparse() for column in columns[:sparse_count]]
-        dense = [_dense(column, shape, default, called.__getitem__) for column, shape, default in
-                 zip(columns[sparse_count:], shapes, defaults, strict=True)]
-        return _outputs([*_transposed(sparse), *dense])
-
-    return parse
-
-
-def _transposed(sparse: list[tuple]) -> list[np.ndarray]:
-    """All indices, then all values, then all shapes."""
-    return [part for parts in zip(*sparse, strict=True) for part in parts]
 
 
 @kernel("ParseSingleSequenceExample", device="CPU", fresh=True)
@@ -283,7 +291,7 @@ def _parse_sequence_example(node: KernelNode) -> Callable:
                 raise invalid(f"a default has shape {format_shape(np.shape(default))}, the feature "
                               f"{format_shape(tuple(shape.as_list()))}")
         context, lists = example.context.feature, example.feature_lists.feature_list
-        empty = set(_texts(flat(may_miss)))
+        empty = set(keys_of(flat(may_miss)))
 
         def of_context(key: str, dtype: Any) -> Column:
             column = Column(key, dtype, "Context feature")
@@ -309,7 +317,7 @@ def _parse_sequence_example(node: KernelNode) -> Callable:
         list_dense = [_steps(of_list(key, dtype, True), shape, name)
                       for key, dtype, shape in zip(keys[3], kinds[3], list_shapes, strict=True)]
         vectors = [(indices[:, 1:], values, shape[1:]) for indices, values, shape in sparse]
-        return _outputs([*_transposed(vectors), *dense, *_transposed(list_sparse), *list_dense])
+        return outputs([*transposed(vectors), *dense, *transposed(list_sparse), *list_dense])
 
     return parse
 

@@ -103,15 +103,19 @@ def _split(node: KernelNode) -> Callable:
         if np.ndim(delimiter):
             raise invalid("The delimiter must be a scalar, got shape "
                           f"{format_shape(np.shape(delimiter))}")
-        parts = list(map(_splitter(as_bytes(delimiter), skip_empty), flat(source)))
-        counts = np.array(list(map(len, parts)), np.int64)
-        indices = np.empty((int(counts.sum()), 2), np.int64)
-        indices[:, 0] = np.repeat(np.arange(len(parts)), counts)
-        indices[:, 1] = np.arange(len(indices)) - np.repeat(np.cumsum(counts) - counts, counts)
-        values = string_array([part for found in parts for part in found])
-        return indices, values, np.array([len(parts), counts.max(initial=0)], np.int64)
+        return sparse_rows(list(map(_splitter(as_bytes(delimiter), skip_empty), flat(source))))
 
     return split
+
+
+def sparse_rows(rows: list[list[bytes]]) -> tuple:
+    """Rows of strings as the indices, values and shape of a sparse matrix."""
+    counts = np.array(list(map(len, rows)), np.int64)
+    indices = np.empty((int(counts.sum()), 2), np.int64)
+    indices[:, 0] = np.repeat(np.arange(len(rows)), counts)
+    indices[:, 1] = np.arange(len(indices)) - np.repeat(np.cumsum(counts) - counts, counts)
+    values = string_array([text for row in rows for text in row])
+    return indices, values, np.array([len(rows), counts.max(initial=0)], np.int64)
 
 
 def _splitter(delimiter: bytes, skip_empty: bool) -> Callable[[bytes], list[bytes]]:

@@ -8,7 +8,14 @@ from typing import Any
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import show, unchanged, unknown, with_rank
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    scalar,
+    show,
+    unchanged,
+    unknown,
+    with_rank,
+)
 
 __all__ = ["decode_csv", "decode_json_example", "decode_raw", "parse_tensor"]
 
@@ -112,6 +119,23 @@ register_op(
     "context_dense_shapes: list(shape) >= 0 = []; "
     f"feature_list_sparse_types: list({_VALUES}) >= 0 = []; "
     "feature_list_dense_shapes: list(shape) >= 0 = []", shape=_sequence_example_shape)
+register_op("SerializeTensor", "tensor: T", "serialized: string", "T: type", shape=scalar)
+register_op("DecodeCompressed", "bytes: string", "output: string", 'compression_type: string = ""',
+            shape=unchanged)
+
+
+def _padded_raw_shape(op: Operation) -> list[Dims]:
+    dims, length = op.input_dims(0), constant_value(op.inputs[1])
+    if dims is None:
+        return [None]
+    size = op.attr("out_type").np.itemsize
+    return [(*dims, None if length is None else int(length) // size)]
+
+
+register_op("DecodePaddedRaw", "input_bytes: string; fixed_length: int32", "output: out_type",
+            "out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, bfloat16}; "
+            "little_endian: bool = true", shape=_padded_raw_shape)
+not_differentiable("SerializeTensor", "DecodeCompressed", "DecodePaddedRaw")
 not_differentiable("DecodeRaw", "DecodeCSV", "DecodeJSONExample", "ParseTensor", "ParseExample",
                    "ParseSingleSequenceExample")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from arrays import strings
 from case import Shape, Type
 from table import ALL, COMPLEXES, FLOATS, NUMBERS, REALS, SHAPES, Table, family, ints, scalar
 
@@ -139,3 +140,59 @@ def later_forms(table: Table) -> None:
                 table.add("Fingerprint", {"data": table.normal(dtype, dims),
                                           "method": np.array(b"farmhash64", object)})
     table.bad("Fingerprint", {"data": ints(1, 2), "method": np.array(b"other", object)})
+
+
+# ---------------------------------------------------------------- strings
+
+
+@family
+def later_strings(table: Table) -> None:
+    words = strings([b"a b  c ", b"", b"  x\ty\n z", b"a,b,,c", b",", b"\xff \xfe"])
+    for separator in (b"", b",", b"  ", b"b,"):
+        for most in (-1, 0, 1, 2):
+            table.add("StringSplitV2", {"input": words, "sep": np.array(separator, object)},
+                      {"maxsplit": most})
+    table.bad("StringSplitV2", {"input": words[0], "sep": np.array(b"", object)})
+    for template, values in (
+            ("x", []), ("%s", [scalar(3)]), ("<%s|%s>", [table.normal("int32", (9,)), scalar(
+                2.5, "float32")]), ("%s", [np.array([[1.5, 1e-9], [1e20, -0.0]])]),
+            ("%s %s", [strings([b"a", b"b"]), np.array(b"c", object)]),
+            ("%s", [np.array([True, False])]), ("%s", [table.normal("int32", (2, 8, 2))])):
+        for most in (3, 1, -1):
+            table.add("StringFormat", {"inputs": values}, {"template": template,
+                                                           "summarize": most})
+    for widths in ([1], [2], [1, 3], [4]):
+        for pads in (-1, 0, 1):
+            for short in (False, True):
+                for kind in ("int32", "int64"):
+                    table.add("StringNGrams", {
+                        "data": strings([b"a", b"b", b"c", b"d", b"e"]),
+                        "data_splits": ints(0, 3, 3, 5, dtype=kind)}, {
+                        "separator": "|", "ngram_widths": widths, "left_pad": "<",
+                        "right_pad": ">", "pad_width": pads, "preserve_short_sequences": short})
+
+
+@family
+def later_unicode(table: Table) -> None:
+    good = strings([["Gr\u00fc\u00dfe".encode(), b""], ["\u20ac\U0001f600".encode(), b"a\tb\x7f"]])
+    bad = strings([b"a\xffb", b"\xc3", b"\xe2\x82x"])
+    for x in (good, bad, good[0, 0]):
+        for errors in ("replace", "ignore", "strict"):
+            for controls in (False, True):
+                attrs = {"input_encoding": "UTF-8", "errors": errors, "replacement_char": 63,
+                         "replace_control_characters": controls}
+                add = table.bad if errors == "strict" and x is bad else table.add
+                add("UnicodeDecode", {"input": x}, {**attrs, "Tsplits": Type("int32")})
+                add("UnicodeDecodeWithOffsets", {"input": x}, attrs)
+                if errors == "strict" and controls and x is good:
+                    add = table.bad
+                for target in ("UTF-8", "UTF-16-BE", "UTF-32-BE"):
+                    add("UnicodeTranscode", {"input": x}, {**attrs, "output_encoding": target})
+    for points in ((72, 0x20AC, 0x1F600), (65, 0xD800, 66), (0x110000,)):
+        for errors in ("replace", "ignore"):
+            for target in ("UTF-8", "UTF-16-BE", "UTF-32-BE"):
+                table.add("UnicodeEncode", {
+                    "input_values": ints(*points), "input_splits": ints(0, 1, len(points))},
+                    {"errors": errors, "output_encoding": target})
+    table.bad("UnicodeEncode", {"input_values": ints(0xD800), "input_splits": ints(0, 1)},
+              {"errors": "strict", "output_encoding": "UTF-8"})

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
+
 import numpy as np
 from arrays import strings
 from case import Shape, Type
-from table import Table, family
+from table import ALL, Table, family, scalar
 
 
 @family
@@ -165,6 +168,62 @@ def examples(table: Table) -> None:
     table.bad("ParseExample", _inputs(strings([example(i=[1, 2, 3])]), {}, {"i": lists["i"]}, {
         "i": np.array(0)}), _attrs({}, {"i": lists["i"]}))
     table.bad("ParseExample", _inputs(strings([b"zzz"]), {}, dense, {}), _attrs({}, dense))
+
+
+def _ragged(serialized: np.ndarray, sparse: dict, dense: dict, ragged: dict,
+            defaults: dict) -> tuple[dict, dict]:
+    """Inputs and attributes of ParseExampleV2; `ragged` gives types of values and of splits."""
+    inputs = {"serialized": serialized, "names": np.empty(0, object)}
+    for name, keys in (("sparse", sparse), ("dense", dense), ("ragged", ragged)):
+        inputs[f"{name}_keys"] = strings([k.encode() for k in keys]) if keys else np.empty(
+            0, object)
+    inputs["dense_defaults"] = _inputs(serialized, {}, dense, defaults)["dense_defaults"]
+    return inputs, {**_attrs(sparse, dense), "num_sparse": len(sparse),
+                    "ragged_value_types": [Type(v) for v, _ in ragged.values()],
+                    "ragged_split_types": [Type(s) for _, s in ragged.values()]}
+
+
+@family
+def later_examples(table: Table) -> None:
+    full = {"f": [1.5, -2.0], "i": [1, 300, -5, 2**62], "s": [b"x", b"", b"yz"],
+            "df": [3.0, 4.0], "di": [-1], "ds": [b"q"]}
+    defaults = {"df": np.array([8, 9], "float32"), "di": np.array(5), "ds": strings([[b"d"]])}
+    ragged = {"i": ("int64", "int32"), "s": ("string", "int64")}
+    for serialized in (strings([example(**full), example(), example(i=[7])]),
+                       np.empty(0, object), strings(example(**full))):
+        for kinds in ((_SPARSE, _DENSE, {}), ({}, _DENSE, {}), ({"f": "float32"}, {}, ragged)):
+            table.add("ParseExampleV2", *_ragged(serialized, *kinds, defaults))
+    table.bad("ParseExampleV2", *_ragged(strings([b"zzz"]), {}, _DENSE, {}, {}))
+    table.bad("ParseExampleV2", *_ragged(strings([example()]), {}, _DENSE, {}, {}))
+    for serialized in (example(**full), example(), example(i=[7])):
+        keys = {"sparse_keys": list(_SPARSE), "dense_keys": list(_DENSE),
+                "num_sparse": len(_SPARSE), **_attrs(_SPARSE, _DENSE)}
+        inputs = {"serialized": strings(serialized), "dense_defaults": [
+            defaults[k] for k in _DENSE]}
+        table.add("ParseSingleExample", inputs, keys)
+    blank = [_EMPTY[kind] for kind, _ in _DENSE.values()]
+    table.bad("ParseSingleExample", {"serialized": strings(b"zzz"), "dense_defaults": blank}, keys)
+
+
+@family
+def later_bytes(table: Table) -> None:
+    for dtype in ALL:
+        for dims in ((), (2, 3), (0,)):
+            value = table.normal(dtype, dims)
+            table.add("SerializeTensor", {"tensor": value},
+                      check="shapes" if dtype == "string" or not dims else "values")
+    for dtype in ("uint8", "int16", "float32"):
+        for length in (4, 8):
+            for little in (True, False):
+                table.add("DecodePaddedRaw", {
+                    "input_bytes": strings([b"abcdefgh", b"ab", b""]), "fixed_length": scalar(
+                        length)}, {"out_type": Type(dtype), "little_endian": little})
+    table.bad("DecodePaddedRaw", {"input_bytes": strings([b"ab"]), "fixed_length": scalar(3)},
+              {"out_type": Type("int16")})
+    text = b"some text, some text, some text"
+    for kind, data in (("", text), ("ZLIB", zlib.compress(text)), ("GZIP", gzip.compress(text))):
+        table.add("DecodeCompressed", {"bytes": strings([data, data])}, {"compression_type": kind})
+    table.bad("DecodeCompressed", {"bytes": strings([b"nothing"])}, {"compression_type": "ZLIB"})
 
 
 @family

@@ -107,3 +107,14 @@ def test_a_value_that_no_branch_gives():
     with hf.Session() as session:
         np.testing.assert_array_equal(session.run(found), np.zeros((2, 3), np.float32))
         assert session.run(raw.Timestamp()) > 1.7e9
+
+
+def test_printing(tmp_path, capsys):
+    path = tmp_path / "lines"
+    step = [raw.PrintV2(input=b"one", output_stream=f"file://{path}"),
+            raw.PrintV2(input="zw\u00f6lf", output_stream="stdout", end="!\n")]
+    with hf.Session() as session:
+        session.run(step)
+        session.run(step[0])
+    assert path.read_text() == "one\none\n"
+    assert capsys.readouterr().out == "zw\u00f6lf!\n"
