@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.compiler.frames import FrameInfo, assign_frames, same_everywhere
 from hpcflow.compiler.ir import CONTROL_FLOW_TYPES, Node, StepGraph, writes_state
 from hpcflow.compiler.schedule import is_state, state_of
-from hpcflow.compiler.structure import Conditions
+from hpcflow.compiler.structure import always_alive
 
 
 def order_accesses(graph: StepGraph) -> None:
     """Add control edges between unordered accesses of variables, of which one is an update."""
-    always = _always_alive(graph)
+    always = {n for n in always_alive(graph) if n.type not in CONTROL_FLOW_TYPES}
     last: dict[Any, tuple[Node | None, list[Node]]] = {}  # the last update, and reads since
     for node in graph.nodes:
         if node not in always:
@@ -37,18 +36,3 @@ def _wait(node: Node, others: list[Node]) -> None:
     sources = {s for s, _ in node.inputs}
     node.controls = list(dict.fromkeys(
         [*node.controls, *(n for n in others if n is not node and n not in sources)]))
-
-
-def _always_alive(graph: StepGraph) -> set[Node]:
-    """The nodes outside of loops and of branches."""
-    if not any(n.type in CONTROL_FLOW_TYPES for n in graph.nodes):
-        return set(graph.nodes)
-    root = FrameInfo("", None)
-    frames = assign_frames(graph.nodes, root, same_everywhere)
-    for node in graph.nodes:
-        node.absorbed = node.type in CONTROL_FLOW_TYPES or node.type == "LoopCond"
-    conditions = Conditions(graph.nodes, frames, root, problems=[])
-    for node in graph.nodes:
-        node.absorbed = False
-    return {n for n in graph.nodes if frames[n] is root and not conditions.of[n]
-            and n.type not in CONTROL_FLOW_TYPES}

@@ -16,6 +16,7 @@ from hpcflow.compiler.fuse_layers import fuse_layers
 from hpcflow.compiler.fuse_updates import fuse_updates
 from hpcflow.compiler.inline import inline_functions
 from hpcflow.compiler.ir import Node, StepGraph
+from hpcflow.compiler.last_reads import read_last
 from hpcflow.compiler.late_receives import delay_receives
 from hpcflow.compiler.loops import spread_loops
 from hpcflow.compiler.partition import partition
@@ -73,6 +74,10 @@ def _loops(graph: StepGraph, context: PassContext) -> None:
     spread_loops(graph)
 
 
+def _last_reads(graph: StepGraph, context: PassContext) -> None:
+    read_last(graph)
+
+
 def _reads(graph: StepGraph, context: PassContext) -> None:
     split_reads(graph)
 
@@ -105,6 +110,7 @@ PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("cse", _cse, True),
     ("unused", _unused, True),
     ("place", _place, False),
+    ("last reads", _last_reads, False),
     ("reads", _reads, False),
     ("deterministic", _deterministic, False),
     ("recompute", _recompute, False),

@@ -15,15 +15,17 @@ import heapq
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from hpcflow.compiler.frames import FrameInfo, assign_frames, same_everywhere
+from hpcflow.compiler.frames import FrameInfo, assign_frames, frame_after, same_everywhere
 from hpcflow.compiler.ir import (
     BACK_EDGE_TYPES,
+    CONTROL_FLOW_TYPES,
     ENTER_TYPES,
     EXIT_TYPES,
     MERGE_TYPES,
     SWITCH_TYPES,
     Node,
     Port,
+    StepGraph,
     writes_state,
 )
 
@@ -378,6 +380,41 @@ def _variable(merge: Node) -> tuple[Node, Port, Port]:
     first, second = merge.inputs
     enter, following = (second, first) if first[0].type in BACK_EDGE_TYPES else (first, second)
     return merge, (enter[0], enter[1]), following[0].inputs[0]
+
+
+def always_alive(graph: StepGraph) -> set[Node]:
+    """The nodes that run once in every step: those outside of loops and of branches, with the
+    Exit nodes that lead there."""
+    if not any(n.type in CONTROL_FLOW_TYPES for n in graph.nodes):
+        return set(graph.nodes)
+    root = FrameInfo("", None)
+    frames = assign_frames(graph.nodes, root, same_everywhere)
+    for node in graph.nodes:
+        node.absorbed = node.type in CONTROL_FLOW_TYPES or node.type == "LoopCond"
+    unstructured: list[Node] = []
+    conditions = Conditions(graph.nodes, frames, root, unstructured)
+    if unstructured:
+        found = _before_control_flow(graph.nodes)
+    else:
+        found = {n for n in graph.nodes if _ends_in(frames[n], n) is root
+                 and not (conditions.at((n, 0)) if n.type in EXIT_TYPES else conditions.of[n])}
+    for node in graph.nodes:
+        node.absorbed = False
+    return found
+
+
+def _ends_in(frame: FrameInfo, node: Node) -> FrameInfo:
+    return frame if node.type not in EXIT_TYPES else frame_after(node, frame)
+
+
+def _before_control_flow(nodes: list[Node]) -> set[Node]:
+    """The nodes, of which producers come first, that depend on no control flow."""
+    found: set[Node] = set()
+    for node in nodes:
+        if node.type not in CONTROL_FLOW_TYPES and found.issuperset(
+                [*(s for s, _ in node.inputs), *node.controls]):
+            found.add(node)
+    return found
 
 
 def arrange(nodes: list[Node]) -> Block:

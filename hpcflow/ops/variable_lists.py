@@ -42,31 +42,32 @@ __all__ = [
 ]
 
 # ---------------------------------------------------------------- lists
+# With `scope`, a regular expression, only those whose names begin with it.
 
 
-def global_variables() -> list:
+def global_variables(scope: str | None = None) -> list:
     """Return the variables that are shared between tasks and saved: all but local ones."""
-    return get_collection(GraphKeys.GLOBAL_VARIABLES)
+    return get_collection(GraphKeys.GLOBAL_VARIABLES, scope)
 
 
-def local_variables() -> list:
+def local_variables(scope: str | None = None) -> list:
     """Return the variables that belong to one process and are not saved, such as counters."""
-    return get_collection(GraphKeys.LOCAL_VARIABLES)
+    return get_collection(GraphKeys.LOCAL_VARIABLES, scope)
 
 
-def model_variables() -> list:
+def model_variables(scope: str | None = None) -> list:
     """Return the variables of the collection MODEL_VARIABLES."""
-    return get_collection(GraphKeys.MODEL_VARIABLES)
+    return get_collection(GraphKeys.MODEL_VARIABLES, scope)
 
 
-def trainable_variables() -> list:
+def trainable_variables(scope: str | None = None) -> list:
     """Return the variables that optimizers change by default."""
-    return get_collection(GraphKeys.TRAINABLE_VARIABLES)
+    return get_collection(GraphKeys.TRAINABLE_VARIABLES, scope)
 
 
-def moving_average_variables() -> list:
+def moving_average_variables(scope: str | None = None) -> list:
     """Return the variables that have moving averages; see ``train.ExponentialMovingAverage``."""
-    return get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES)
+    return get_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, scope)
 
 
 # ---------------------------------------------------------------- initializing

@@ -65,8 +65,8 @@ def test_control_dependencies_order_updates(form, graph, session):
             with hf.control_dependencies([v.assign_sub(1.0)]):
                 third = v.read_value()
     session.run(v.initializer)
-    assert session.run([third, second]) == [6, 7]
-    assert session.run(third) == 21
+    assert session.run([third, second + 0.0]) == [6, 7]
+    assert session.run([third, second]) == [21, 21]
 
 
 def test_operation_run_and_tensor_eval(form, graph):
