@@ -74,13 +74,14 @@ class _Threads:
             if not self._inside and self._usual > 1:
                 self._write(self._usual)
 
-    def same_bits(self, compute: Callable[[], Any]) -> bool | None:
-        """True if ``compute()`` gives the same bits with one thread and with all; None if that
-        cannot be told now, as somebody is inside."""
+    def same_bits(self, sample: Callable[[], Callable[[], Any]]) -> bool | None:
+        """True if what ``sample()`` returns gives the same bits with one thread and with all; None
+        if that cannot be told now, as somebody is inside."""
         with self._lock:
             usual = self._read()
             if self._inside or usual < 2:
                 return None if self._inside else False
+            compute = sample()
             with_all = compute()
             self._write(1)
             try:
@@ -156,7 +157,7 @@ class _Shape:
         began = time.perf_counter()
         is_late = began - self._ended > self._alone
         if (self.all or (self._dense >= _DENSE and began >= self._retry and not is_late
-                         and began >= _Shape.busy_until and self._begin(setting))) and (
+                         and self._begin(setting))) and (
                 not np.may_share_memory(a, b)):  # of a matrix with itself, half is computed
             began = time.perf_counter()
             result = np.dot(a, b, out=out)
@@ -173,7 +174,7 @@ class _Shape:
     def _begin(self, setting: _Threads) -> bool:
         """Begin a trial, if the bits are the same."""
         if self.same_bits is None:
-            self.same_bits = setting.same_bits(_sample(self._key))
+            self.same_bits = setting.same_bits(lambda: _sample(self._key))
             if self.same_bits is False:
                 self._retry = _NEVER
         self._faults, self._good, self._dense = 0.0, 0, 0
@@ -282,8 +283,9 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     setting = _threads()
     if setting is None:
         return np.dot(a, b, out=out)
-    shape = _shape_of(a, b)
-    if shape is not None:
-        return shape.dot(a, b, out, setting)
+    if time.perf_counter() >= _Shape.busy_until:
+        shape = _shape_of(a, b)
+        if shape is not None:
+            return shape.dot(a, b, out, setting)
     with setting:
         return np.dot(a, b, out=out)

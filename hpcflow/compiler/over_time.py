@@ -4,7 +4,8 @@ What an iteration needs of the one before has to be computed step by step. Three
 loops of recurrent networks also hold need not be:
 
 * a sum over the iterations, as of the gradients of weights (``running_sums``);
-* products of the elements of a TensorArray by the same matrix (``products_ahead``);
+* products of the elements of a TensorArray by the same matrix, with the bias that is added to
+  them (``products_ahead``);
 * the layout of a transposed factor that is the same in every iteration: it is made before.
 
 The lines of the loop are replaced by calls of these objects, which live as long as the loop runs.
@@ -42,6 +43,7 @@ _LARGE = 4e5
 _FEWEST_COLUMNS = 16  # of both factors of a product that is worth copies of them
 _USUAL_ROWS = 32  # where the batch size is not known
 _ADDS = frozenset({"Add", "AddV2", "AddN"})
+_TWO_ADDS = frozenset({"Add", "AddV2"})
 _READS = frozenset({"TensorArrayRead", "TensorArrayReadV2", "TensorArrayReadV3"})
 _DTYPES = frozenset({"float32", "float64"})
 
@@ -127,11 +129,11 @@ class _Loop:
         self.program.globals[name] = value
         return name
 
-    def _object(self, make: Callable) -> str:
-        """The name of what `make` returns whenever the loop begins."""
+    def _object(self, make: Callable, *arguments: str) -> str:
+        """The name of what ``make(*arguments)`` returns whenever the loop begins."""
         function = self._name(make)
         name = f"v_{function}"
-        self._before(Line(self.program.lines[self.start].node, [name], function, []))
+        self._before(Line(self.program.lines[self.start].node, [name], function, [*arguments]))
         return name
 
     # ------------------------------------------------------------ sums
@@ -182,6 +184,7 @@ class _Loop:
         for s in sums:
             count = 2 if _is_product(s.made) else 1
             operands += [a for a in s.made.arguments[:count] if a not in operands]
+        program.shared.update(operands)  # they are read later: nothing may overwrite them
         terms = [_term(s.made, operands) for s in sums]
         name = self._object(Plan(terms).begin)
         self._drop_lines(sums, Line(sums[0].made.node, [], self._name(Sums.add),
@@ -237,11 +240,48 @@ class _Loop:
         if not (self._is_invariant(array) and self._is_invariant(flow)):
             return
         function = self.program.globals[line.function]
-        name = self._object(lambda: Ahead(function))
+        bias = self._take_bias(line)
+        name = self._object(lambda *bias: Ahead(function, *bias), *bias)
         line.function = self._name(Ahead.product)
         line.arguments = [name, value, factor, array, index]
         line.bound = None
         self._after(Line(line.node, [], self._name(Ahead.close), [name]))
+
+    def _take_bias(self, product: Line) -> list[str]:
+        """The bias that is added to a product, or to a sum with it, and that stays the same. The
+        line that adds it is dropped."""
+        name = product.targets[0]
+        for _ in range(2):
+            line = next((line for line in self.own if name in line.arguments), None)
+            if line is None or self.uses[name] != 1 or line.function in STRUCTURE or (
+                    line.node.dims[0] != product.node.dims[0]):
+                break
+            bias = next((a for a in line.arguments if a != name), "")
+            if self._adds_bias(line, name, bias):
+                self._drop(line, name)
+                return [bias]
+            if not _is_call(line, _TWO_ADDS):
+                break
+            name = line.targets[0]
+        return []
+
+    def _adds_bias(self, line: Line, name: str, bias: str) -> bool:
+        """True if `line` adds `bias`, a vector that stays the same, to the rows of `name`."""
+        if not _is_call(line, _TWO_ADDS | {"BiasAdd"}) or not self._is_invariant(bias) or (
+                line.node.attrs.get("data_format", b"NHWC") not in (b"NHWC", "NHWC")):
+            return False
+        source, index = line.node.inputs[1 - line.arguments.index(name)]
+        columns = line.node.dims[0][-1]
+        return columns is not None and source.dims[index] == (columns,)
+
+    def _drop(self, line: Line, name: str) -> None:
+        """Drop `line`; the line that makes `name` makes its result instead."""
+        maker = self.maker[name]
+        maker.targets = self.program.fresh[line.targets[0]] = line.targets
+        self.maker[line.targets[0]] = maker
+        self.own.remove(line)
+        self.program.lines.remove(line)
+        self.end -= 1
 
 
 def _assigned(own: list[Line]) -> tuple[list[str], list[str]]:

@@ -25,22 +25,24 @@ _MOST_MISSES = 2
 class _Block:
     """The products of the elements from `start`; `values` are the elements not asked for yet."""
 
-    __slots__ = ("start", "values", "stacked", "matrix", "products", "job")
+    __slots__ = ("start", "values", "stacked", "matrix", "bias", "products", "job")
 
-    def __init__(self, array: Any, start: int, values: list[Any], matrix: Any) -> None:
+    def __init__(self, array: Any, start: int, values: list[Any], matrix: Any, bias: Any) -> None:
         self.start = start
         self.values = values
         whole = array.whole
         stacked = np.array(values) if whole is None else whole[start : start + len(values)]
         self.stacked = stacked.reshape(-1, stacked.shape[-1])
         self.matrix = matrix
+        self.bias = bias
         self.products: Any = None
         self.job: threads.Job | None = None
 
     def compute(self, _: int = 0) -> None:
         """Make the products; those of a block depend on nothing but its elements."""
         with blas.alone():
-            self.products = np.dot(self.stacked, self.matrix)
+            products = np.dot(self.stacked, self.matrix)
+        self.products = _with(self.bias, products)
 
     def take(self, index: int, value: Any) -> Any:
         """The product of `value`, if it is element `index` and was not taken before; else None."""
@@ -61,23 +63,25 @@ class _Block:
 
 
 class Ahead:
-    """The products ``element @ matrix`` of one execution of a loop.
+    """The products ``element @ matrix + bias`` of one execution of a loop.
 
     Args:
         function: the product of the op.
+        bias: a vector, or None.
     """
 
-    __slots__ = ("function", "steps", "pool", "blocks", "misses")
+    __slots__ = ("function", "bias", "steps", "pool", "blocks", "misses")
 
-    def __init__(self, function: Callable) -> None:
+    def __init__(self, function: Callable, bias: Any = None) -> None:
         self.function = function
+        self.bias = bias
         self.steps = 0
         self.pool: threads.Pool | None = None
         self.blocks: list[_Block] = []  # the one that is read first
         self.misses = 0
 
     def product(self, value: Any, matrix: Any, array: Any, index: Any) -> Any:
-        """``value @ matrix``, where the loop has read `value` from `array` at `index`.
+        """``value @ matrix + bias``, where the loop has read `value` from `array` at `index`.
 
         Raises what the op raises.
         """
@@ -90,7 +94,7 @@ class Ahead:
                     self._extend(array, value)
                 return found
         if self.misses >= _MOST_MISSES or not _is_plain(value, matrix):
-            return self.function(value, matrix)
+            return self._alone(value, matrix)
         self.misses += 1
         multiplications = value.size * matrix.shape[1]
         self.pool = blas.idle_pool(multiplications)
@@ -104,11 +108,11 @@ class Ahead:
         have time for theirs."""
         self.close()
         if self.pool is None:
-            return self.function(value, matrix)
+            return self._alone(value, matrix)
         following = _alike(array.peek(number + 1, max(1, self.steps // 2 - 1)), value)
         if not following:
-            return self.function(value, matrix)
-        first = _Block(array, number, [value, *following], matrix)
+            return self._alone(value, matrix)
+        first = _Block(array, number, [value, *following], matrix, self.bias)
         self.blocks.append(first)
         self._extend(array, value)
         first.compute()
@@ -123,15 +127,24 @@ class Ahead:
             values = _alike(array.peek(start, self.steps), like)
             if not values:
                 break
-            block = _Block(array, start, values, last.matrix)
+            block = _Block(array, start, values, last.matrix, self.bias)
             block.job = self.pool.start(block.compute, 1)
             self.blocks.append(block)
+
+    def _alone(self, value: Any, matrix: Any) -> Any:
+        """One product."""
+        return _with(self.bias, self.function(value, matrix))
 
     def close(self) -> None:
         """The loop is done."""
         for block in self.blocks:
             block.drop()
         self.blocks.clear()
+
+
+def _with(bias: Any, products: Any) -> Any:
+    """Add a bias to new products."""
+    return products if bias is None else np.add(products, bias, out=products)
 
 
 def _alike(values: list[Any], like: Any) -> list[Any]:

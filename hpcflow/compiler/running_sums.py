@@ -1,7 +1,7 @@
 """running_sums: what the iterations of a loop add up is computed for blocks of iterations.
 
 The gradient of a weight in a loop is the sum over time of products ``A_t^T B_t``. The factors of
-some iterations are copied below each other, and the sum of their products is one larger product,
+some iterations are put below each other, and the sum of their products is one larger product,
 which takes less time than the small ones and which another core can compute while the loop goes
 on: nothing in the loop needs it. Which iterations make a block depends on shapes alone, and the
 parts are added in the order of the blocks, so results do not depend on who computed them when.
@@ -10,6 +10,7 @@ parts are added in the order of the blocks, so results do not depend on who comp
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -48,17 +49,12 @@ class Term(NamedTuple):
 class Plan:
     """Which sums a loop makes: fixed when it is compiled.
 
-    Products of the same right factor are one product of their left factors beside each other.
-
     Args:
         terms: what each sum adds in an iteration.
     """
 
     def __init__(self, terms: list[Term]) -> None:
         self.terms = terms
-        self.rights = list(dict.fromkeys(t.right for t in terms))
-        self.lefts = [list(dict.fromkeys(
-            t.left for t in terms if t.right == r and t.left is not None)) for r in self.rights]
 
     def begin(self) -> Sums:
         """The sums of one execution of the loop."""
@@ -66,10 +62,9 @@ class Plan:
 
 
 class _Block:
-    """Some iterations: per right factor its rows, and those of the left factors side by side."""
+    """Some iterations: what each operand was in them, and then what they add to the sums."""
 
-    __slots__ = ("plan", "forms", "largest", "most", "wide", "tall", "copies", "steps",
-                 "products", "row_sums", "job")  # fmt: skip
+    __slots__ = ("plan", "forms", "largest", "most", "given", "stacks", "parts", "job", "_lock")
 
     def __init__(self, plan: Plan, operands: tuple) -> None:
         self.plan = plan
@@ -78,79 +73,53 @@ class _Block:
                     for t in plan.terms if t.left is not None]
         self.largest = max(products)
         self.most = min(max(2, int(_BLOCK_FLOPS / max(1, 2 * sum(products)))), _MOST_STEPS)
-        self.steps = 0
-        self.wide: list[Any] = []
-        self.tall: list[Any] = []
-        self.copies: list[Any] = [()] * len(operands)  # where each operand goes
-        for right, lefts in zip(plan.rights, plan.lefts):
-            rows, columns = self.forms[right]
-            dtype = operands[right].dtype
-            tall = np.empty((self.most, rows, columns), dtype)
-            widths = [self.forms[k][1] for k in lefts]
-            wide = np.empty((self.most, rows, sum(widths)), dtype)
-            self.tall.append(tall)
-            self.wide.append(wide)
-            self.copies[right] += (tall,)
-            end = 0
-            for k, width in zip(lefts, widths):
-                self.copies[k] += (wide[:, :, end : end + width],)
-                end += width
+        self.given: list[tuple] = []
+        self.parts: list[Any] = [None] * len(plan.terms)
+        self.stacks: list[Any] = [None] * len(operands)
+        self.job: threads.Job | None = None
+        self._lock = threading.Lock()
 
     def add(self, operands: tuple) -> int:
-        """Copy the operands of an iteration; returns how many more there is room for, or -1 if
+        """Take the operands of an iteration; returns how many more there is room for, or -1 if
         they do not have the shapes of the others."""
-        steps = self.steps
-        for targets, form, value in zip(self.copies, self.forms, operands):
+        for form, value in zip(self.forms, operands):
             if value.shape != form:
                 return -1
-            for target in targets:
-                target[steps] = value
-        self.steps = steps + 1
-        return self.most - self.steps
+        self.given.append(operands)
+        return self.most - len(self.given)
 
-    def close(self) -> None:
-        """What is there is all."""
-        self.copies.clear()
-        self.products: list[Any] = [None] * len(self.wide)
-        self.row_sums: dict[int, Any] = {}
-        self.job: threads.Job | None = None
-        for parts in (self.wide, self.tall):
-            parts[:] = [a[: self.steps].reshape(-1, a.shape[-1]) for a in parts]
-        for term in self.plan.terms:  # these take next to no time
-            if term.left is None:
-                tall = self.tall[self.plan.rights.index(term.right)]
-                self.row_sums[term.right] = np.dot(np.ones(len(tall), tall.dtype), tall)
+    def _stacked(self, operand: int) -> Any:
+        """The rows of an operand of all iterations."""
+        with self._lock:
+            found = self.stacks[operand]
+            if found is None:
+                found = np.concatenate([operands[operand] for operands in self.given])
+                self.stacks[operand] = found
+        return found
 
     def compute(self, k: int) -> None:
-        """The products with right factor `k`, which is not needed any more."""
-        wide, tall = self.wide[k], self.tall[k]
-        self.wide[k] = self.tall[k] = None
-        self.products[k] = np.dot(wide.T, tall)
+        """What the iterations add to sum `k`."""
+        term = self.plan.terms[k]
+        right = self._stacked(term.right)
+        left = np.ones(len(right), right.dtype) if term.left is None else (
+            self._stacked(term.left).T)
+        self.parts[k] = np.dot(left, right)
 
     def compute_alone(self, k: int) -> None:
         """The same by one thread."""
         with blas.alone():
             self.compute(k)
 
+    def forget(self) -> None:
+        """The operands are not needed any more."""
+        self.given.clear()
+        self.stacks.clear()
+        self.job = None
+
     def add_block(self, other: _Block) -> None:
         """Add what another block has computed."""
-        for total, part in zip(self.products, other.products):
+        for total, part in zip(self.parts, other.parts):
             np.add(total, part, out=total)
-        for right, sums in other.row_sums.items():
-            self.row_sums[right] += sums
-
-    def part(self, term: Term) -> Any:
-        """What the block adds to one sum."""
-        if term.left is None:
-            return self.row_sums[term.right]
-        k = self.plan.rights.index(term.right)
-        start = 0
-        for left in self.plan.lefts[k]:
-            width = self.forms[left][1]
-            if left == term.left:
-                break
-            start += width
-        return self.products[k][start : start + width]
 
 
 class Sums:
@@ -166,7 +135,7 @@ class Sums:
         self.sum: _Block | None = None  # of the blocks before
 
     def add(self, *operands: Any) -> None:
-        """Take the operands of an iteration; what is given may change afterwards.
+        """Take the operands of an iteration, which must not change before the loop is done.
 
         Raises what the op of a term raises for them.
         """
@@ -190,14 +159,13 @@ class Sums:
         """Let the block be computed."""
         block, self.current = self.current, None
         assert block is not None
-        block.close()
         self.blocks.append(block)
         pool = blas.idle_pool(block.largest)
         if pool is not None:
-            block.job = pool.start(block.compute_alone, len(block.wide))
+            block.job = pool.start(block.compute_alone, len(block.parts))
         else:  # as many threads as the single products would have
             compute = block.compute_alone if blas.is_small(block.largest) else block.compute
-            for k in range(len(block.wide)):
+            for k in range(len(block.parts)):
                 compute(k)
         while len(self.blocks) > (_MOST_BLOCKS if block.job is not None else 0):
             self._add_oldest()
@@ -207,7 +175,7 @@ class Sums:
         block = self.blocks.pop(0)
         if block.job is not None:
             block.job.finish()
-            block.job = None
+        block.forget()
         if self.sum is None:
             self.sum = block
         else:
@@ -221,5 +189,5 @@ class Sums:
             self._add_oldest()
         found = self.sum
         totals = initial if found is None else tuple(
-            [first + found.part(term) for first, term in zip(initial, self.plan.terms)])
+            [first + part for first, part in zip(initial, found.parts)])
         return totals[0] if len(totals) == 1 else totals

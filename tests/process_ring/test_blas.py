@@ -175,7 +175,7 @@ def test_the_bits_of_one_thread_and_all():
         a = random.standard_normal((m, k), np.float32)
         b = random.standard_normal((k, n), np.float32)
         if shape.same_bits:
-            assert setting.same_bits(lambda a=a, b=b: np.dot(a, b)) in (True, None)
+            assert setting.same_bits(lambda a=a, b=b: lambda: np.dot(a, b)) in (True, None)
 
 
 @pytest.mark.parametrize("rows", [3, 5000])

@@ -144,6 +144,43 @@ def test_a_loop_may_end_early(used, monkeypatch):
     both([network.last, *network.gradients], network.feeds(9), monkeypatch)
 
 
+SUMS_WITH_A_BIAS = {
+    "last": lambda h, x, b: h + x + b,
+    "first": lambda h, x, b: h + (x + b),
+    "from the left": lambda h, x, b: b + (x + h),
+    "bias_add": lambda h, x, b: hf.nn.bias_add(h + x, b),
+}
+OTHER_SUMS = {
+    "of one element": lambda h, x, b: h + x + b[:1],
+    "read twice": lambda h, x, b: (h + x) * 0.0 + (h + x) + b,
+    "of the state": lambda h, x, b: h + x + (b + h[0] * 0.0),
+}
+
+
+@pytest.mark.parametrize("form", [*SUMS_WITH_A_BIAS, *OTHER_SUMS])
+def test_a_bias_is_added_to_the_products_of_elements(used, monkeypatch, form):
+    taken = []
+    begin = Ahead.__init__
+
+    def note(self, function, *bias):
+        taken.extend(bias)
+        begin(self, function, *bias)
+
+    monkeypatch.setattr(Ahead, "__init__", note)
+    inputs, bias = hf.placeholder(hf.float32, [6, ROWS, SIZE]), hf.placeholder(hf.float32, [SIZE])
+    array = hf.TensorArray(hf.float32, 6).unstack(inputs)
+    w, u = hf.constant(whole(1, SIZE, SIZE)), hf.constant(whole(2, SIZE, SIZE))
+    add = (SUMS_WITH_A_BIAS | OTHER_SUMS)[form]
+
+    def body(t, h):
+        following = add(hf.matmul(h, w), hf.matmul(array.read(t), u), bias)
+        return t + 1, hf.clip_by_value(following, -2.0, 2.0)
+
+    _, last = hf.while_loop(lambda t, h: t < 6, body, [0, hf.zeros([ROWS, SIZE])])
+    both([last], {inputs: whole(3, 6, ROWS, SIZE), bias: whole(4, SIZE)}, monkeypatch)
+    assert len(taken) == (form in SUMS_WITH_A_BIAS)
+
+
 def test_elements_that_were_never_written(used):
     array = hf.TensorArray(hf.float32, 6, element_shape=[ROWS, SIZE])
     for k in (0, 1, 4):
@@ -220,6 +257,19 @@ def test_sums_in_branches_and_inner_loops(used, monkeypatch):
     np.testing.assert_array_equal(one, 6 * data.T @ data)
     np.testing.assert_array_equal(other, 15 * data.T @ data)
     assert used.sums == 5  # one in each run of the inner loop
+
+
+def test_nothing_is_written_over_what_a_sum_is_yet_to_read(used, monkeypatch):
+    x = hf.placeholder(hf.float32, [ROWS, SIZE])
+
+    def body(t, s, h):
+        left, right = h + 1.0, h - 1.0
+        following = hf.clip_by_value(left * right, -2.0, 2.0)  # could be computed in place
+        return t + 1, s + hf.matmul(left, right, transpose_a=True), following
+
+    results = hf.while_loop(lambda t, s, h: t < 7, body, [0, hf.zeros([SIZE, SIZE]), x])
+    both(results[1:], {x: whole(8, ROWS, SIZE)}, monkeypatch)
+    assert used.sums == 1
 
 
 def test_a_sum_that_the_loop_reads_stays_as_it_is(used, monkeypatch):
