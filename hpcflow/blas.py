@@ -210,6 +210,7 @@ def _sample(key: tuple) -> Callable[[], Any]:
 
 _shapes: dict[tuple, _Shape] = {}
 _MOST_SHAPES = 1024
+_LARGEST_BESIDE = 1 << 26  # multiplications, which one thread does in about a millisecond
 _PUT_OFF = 0.002  # seconds in which a core has products that were put off, about
 _TYPES = ("f", "d")
 
@@ -248,13 +249,25 @@ def idle_pool(multiplications: int) -> threads.Pool | None:
     Each of these has one thread meanwhile: where that leaves cores idle, the products must be so
     small (`multiplications` of one of them) that they would have no more anyway.
     """
-    if not threads.has_idle_cores():
-        return None
-    pool = threads.pool()
-    if pool.size > 2 and not is_small(multiplications):
+    if not _fills_the_cores(multiplications):
         return None
     _Shape.busy_until = max(_Shape.busy_until, time.perf_counter() + _PUT_OFF)
-    return pool
+    return threads.pool()
+
+
+def _fills_the_cores(multiplications: int) -> bool:
+    """True if one thread for such products, and the others of the pool, are all that is wanted."""
+    return threads.has_idle_cores() and (threads.pool().size == 2 or is_small(multiplications))
+
+
+def beside(a: Any, b: Any) -> Any:
+    """The product of two matrices by one thread, while others compute what was put off; None if
+    it is too large for that, or other threads would be idle."""
+    size = a.size * b.shape[1]
+    if not _SMALL < size <= _LARGEST_BESIDE or not _fills_the_cores(size):
+        return None
+    with alone():
+        return np.dot(a, b)
 
 
 def is_small(multiplications: int) -> bool:

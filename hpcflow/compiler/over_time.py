@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import config
+from hpcflow import blas, config
 from hpcflow.compiler.ir import Node
 from hpcflow.compiler.products_ahead import Ahead
 from hpcflow.compiler.running_sums import Plan, Sums, Term
@@ -109,6 +109,8 @@ class _Loop:
             if line.function in STRUCTURE or not _is_product(line) or any(
                     line is s.made for s in sums):
                 continue
+            if sums and _may_be_long(line):
+                line.function = self._name(_beside(self.program.globals[line.function], line.node))
             if line.node.attrs.get("transpose_b"):
                 self._lay_out(line)
             elif not line.node.attrs.get("transpose_a"):
@@ -293,6 +295,24 @@ def _assigned(own: list[Line]) -> tuple[list[str], list[str]]:
 def _turned(factor: Any) -> Any:
     """A transposed matrix whose memory is in the order of the matrix as it was before."""
     return np.ascontiguousarray(factor.T).T
+
+
+def _may_be_long(line: Line) -> bool:
+    """True for a product that is not surely computed by one thread anyway."""
+    dims = [d for source, i in line.node.inputs for d in source.dims[i]]
+    return None in dims or not blas.is_small(int(_flops(line)) // 2)
+
+
+def _beside(function: Callable, node: Node) -> Callable:
+    """The product `function` of `node`, by one thread while another computes sums."""
+    flip_a, flip_b = node.attrs.get("transpose_a"), node.attrs.get("transpose_b")
+
+    def product(a: Any, b: Any) -> Any:
+        left, right = a.T if flip_a else a, b.T if flip_b else b
+        found = blas.beside(left, right) if left.shape[-1:] == right.shape[:1] else None
+        return function(a, b) if found is None else found
+
+    return product
 
 
 def _is_call(line: Line, types: frozenset[str] | set[str]) -> bool:

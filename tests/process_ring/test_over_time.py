@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, errors, threads
+from hpcflow import blas, config, errors, threads
 from hpcflow.compiler import over_time, products_ahead, running_sums
 from hpcflow.compiler.products_ahead import Ahead
 from hpcflow.compiler.running_sums import Sums
@@ -115,6 +115,21 @@ def test_gradients_of_a_recurrent_network(used, monkeypatch, steps):
     both([network.last, *network.gradients], network.feeds(steps), monkeypatch)
     assert used.sums == 3
     assert used.blocks == (steps if used.helps and steps > 1 else 0)
+
+
+def test_products_have_one_thread_beside_sums(used, monkeypatch):
+    found, beside = [], blas.beside
+
+    def note(a, b):
+        found.append(beside(a, b))
+        return found[-1]
+
+    monkeypatch.setattr(blas, "beside", note)
+    monkeypatch.setattr(blas, "_SMALL", 0)
+    network = Network()
+    both(network.gradients, network.feeds(7), monkeypatch)
+    assert len(found) == 7  # of the backward loop
+    assert all((f is not None) == used.helps for f in found)
 
 
 def test_no_iterations_give_what_entered(used, monkeypatch):

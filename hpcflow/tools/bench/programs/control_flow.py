@@ -11,11 +11,12 @@ BRANCH = 768
 PARAMETERS = 10_000_000
 OPS = 2000
 DEPTH, WIDTH, ROWS = 40, 256, 1024
-HEAVY, HEAVY_OPS = 200_000, 12
+HEAVY, HEAVY_OPS, HEAVY_STEPS = 200_000, 12, 8
 
 COUNTER = f"while loop, {COUNT:,} iterations of a counter"
 MATMUL_LOOP = f"while loop, {PRODUCTS} products of {SIZE}x{SIZE}"
 RNN = f"gradient of an RNN, {TIME} steps of {BATCH}x{UNITS}"
+LSTM = f"gradient of an LSTM, {TIME} steps of {BATCH}x{UNITS}"
 BRANCHES = f"two branches of {BRANCH}x{BRANCH} products"
 ADAM = f"Adam update of {PARAMETERS:,} floats"
 QUEUE = "queue, enqueue and dequeue"
@@ -70,6 +71,29 @@ def rnn_gradient(tf, session):
     gradients = tf.gradients(tf.reduce_sum(h * h), [across, within, bias])
     session.run(tf.global_variables_initializer())
     value = np.random.RandomState(3).standard_normal((TIME, BATCH, UNITS)).astype(np.float32)
+    return lambda: session.run(gradients, {inputs: value})
+
+
+def lstm_gradient(tf, session):
+    """Long short-term memory over time, with the four gates as one product, and the gradients of
+    its parameters."""
+    inputs = tf.placeholder(tf.float32, [TIME, BATCH, UNITS])
+    columns = [np.vstack([factor(UNITS, 9 + k), factor(UNITS, 13 + k)]) for k in range(4)]
+    kernel = tf.Variable(tf.constant(np.hstack(columns) / 2))
+    bias = tf.Variable(tf.zeros([4 * UNITS]))
+    steps = tf.TensorArray(tf.float32, TIME).unstack(inputs)
+
+    def body(t, c, h):
+        gates = tf.nn.bias_add(tf.matmul(tf.concat([steps.read(t), h], 1), kernel), bias)
+        i, j, f, o = tf.split(gates, 4, 1)
+        c = c * tf.sigmoid(f + 1.0) + tf.sigmoid(i) * tf.tanh(j)
+        return t + 1, c, tf.tanh(c) * tf.sigmoid(o)
+
+    state = tf.zeros([BATCH, UNITS])
+    _, _, h = tf.while_loop(lambda t, c, h: t < TIME, body, [0, state, state])
+    gradients = tf.gradients(tf.reduce_sum(h * h), [kernel, bias])
+    session.run(tf.global_variables_initializer())
+    value = np.random.RandomState(17).standard_normal((TIME, BATCH, UNITS)).astype(np.float32)
     return lambda: session.run(gradients, {inputs: value})
 
 
@@ -152,33 +176,39 @@ def heavy(tf, session):
 
 
 def one_thread(tf, session):
-    """Two steps, one after the other."""
-    step = heavy(tf, session)
-
-    def both():
-        step()
-        step()
-
-    return both
+    """As many steps as of two threads, one after the other."""
+    return repeated(heavy(tf, session), 2 * HEAVY_STEPS)
 
 
 def two_threads(tf, session):
-    """Two steps at the same time."""
-    step = heavy(tf, session)
+    """Two threads run steps at the same time: several, since to start a thread takes a tenth of
+    the time of one."""
+    steps = repeated(heavy(tf, session), HEAVY_STEPS)
 
     def both():
-        other = threading.Thread(target=step)
+        other = threading.Thread(target=steps)
         other.start()
-        step()
+        steps()
         other.join()
 
     return both
+
+
+def repeated(step, count):
+    """A function that runs `step` so many times."""
+
+    def steps():
+        for _ in range(count):
+            step()
+
+    return steps
 
 
 CASES = {
     COUNTER: counter,
     MATMUL_LOOP: matmul_loop,
     RNN: rnn_gradient,
+    LSTM: lstm_gradient,
     BRANCHES: branches,
     ADAM: adam,
     QUEUE: queue,
