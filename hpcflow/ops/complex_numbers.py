@@ -61,10 +61,11 @@ def _conj_grad(op: Operation, grad: Any) -> Tensor:
 
 @RegisterGradient("ComplexAbs")
 def _complex_abs_grad(op: Operation, grad: Any) -> Tensor:
-    """The gradient points along x: grad · x / |x|."""
-    x = op.inputs[0]
-    zero = _zero(op.outputs[0])
-    return raw_ops.Mul(_as_complex(grad, zero, x), raw_ops.Sign(x))
+    """The gradient points along x: grad · x / |x|, and is 0 at 0."""
+    x, size = op.inputs[0], op.outputs[0]
+    zero = _zero(size)
+    ratio = raw_ops.DivNoNan(_as_complex(grad, zero, x), _as_complex(size, zero, x))
+    return raw_ops.Mul(ratio, x)
 
 
 # ---------------------------------------------------------------- public functions

@@ -71,3 +71,35 @@ def orders(table: Table) -> None:
             # One permutation is as good as another: the same elements, checked by the moments.
             table.add("RandomShuffle", {"value": value}, SEEDS, check="moments")
     table.add("RandomShuffle", {"value": scalar(2.5, "float32")}, SEEDS)
+
+
+@family
+def stateless(table: Table) -> None:
+    """The numbers follow from the seeds: they are those of the reference, but for rounding."""
+    seeds = (ints(0, 0), ints(3, 5), ints(-7, 2**31 - 1), np.array([2**40 + 3, -9], "int64"))
+    for seed in seeds:
+        table.add("StatelessRandomGetKeyCounter", {"seed": seed})
+        table.add("StatelessRandomGetKeyCounterAlg", {"seed": seed})
+        key = {"key": np.array([table.rng.integers(2**63)], "uint64"),
+               "counter": np.array([2**64 - 2, 5], "uint64"), "alg": scalar(1)}
+        for dims in ((), (0,), (7,), (3, 5), (1001,)):
+            shape = np.array(dims, "int32")
+            old, new = {"shape": shape, "seed": seed}, {"shape": shape, **key}
+            for name in ("RandomUniform", "RandomNormal", "TruncatedNormal"):
+                for dtype in ("float16", "float32", "float64"):
+                    attrs = {"dtype": Type(dtype)}
+                    # Sines and logarithms of other libraries round differently.
+                    tolerance = 0 if name == "RandomUniform" else 64
+                    table.add(f"Stateless{name}", old, attrs, tolerance=tolerance)
+                    table.add(f"Stateless{name}V2", new, attrs, tolerance=tolerance)
+            for dtype in ("int32", "int64"):
+                bounds = {"minval": scalar(-5, dtype), "maxval": scalar(100, dtype)}
+                table.add("StatelessRandomUniformInt", {**old, **bounds}, {"dtype": Type(dtype)})
+                table.add("StatelessRandomUniformIntV2", {**new, **bounds},
+                          {"dtype": Type(dtype)})
+                table.add("StatelessRandomUniformFullInt", old, {"dtype": Type(dtype)})
+                table.add("StatelessRandomUniformFullIntV2", new, {"dtype": Type(dtype)})
+    table.bad("StatelessRandomUniform", {"shape": ints(2), "seed": ints(1, 2, 3)})
+    table.bad("StatelessRandomUniformInt", {"shape": ints(2), "seed": ints(1, 2), "minval": scalar(
+        3), "maxval": scalar(3)})
+    table.bad("StatelessRandomUniformV2", {**new, "shape": ints(2), "alg": scalar(9)})

@@ -30,6 +30,7 @@ EXEMPT: dict[str, str] = {
                     "kept by gradients of later writers only; own tests in the process ring"),
     "DisableCopyOnRead": "a hint without a value; in a SavedModel that the process ring loads",
     "PrintV2": "prints; own tests in the process ring",
+    "StatelessRandomGetAlg": "the choice of the library; own tests in the process ring",
     "Timestamp": "the time",
     "FakeParam": "a value that nobody reads; own tests in the process ring",
     "VarHandleOp": "every case of a resource variable has one",

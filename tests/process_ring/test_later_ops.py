@@ -118,3 +118,50 @@ def test_printing(tmp_path, capsys):
         session.run(step[0])
     assert path.read_text() == "one\none\n"
     assert capsys.readouterr().out == "zw\u00f6lf!\n"
+
+
+# ---------------------------------------------------------------- numbers of seeds
+
+
+def test_numbers_follow_from_their_seeds():
+    draws = [raw.StatelessRandomUniform(shape=[5], seed=np.array(seed, np.int64))
+             for seed in ([3, 5], [3, 5], [5, 3])]
+    key, counter, algorithm = raw.StatelessRandomGetKeyCounterAlg(seed=[3, 5])
+    draws.append(raw.StatelessRandomUniformV2(shape=[5], key=key, counter=counter, alg=algorithm))
+    with hf.Session() as session:
+        first, again, other, keyed = session.run(draws)
+        assert session.run(raw.StatelessRandomGetAlg()) == session.run(algorithm)
+        # Of seeds that change from step to step.
+        seed = hf.placeholder(hf.int64, [2])
+        fed = raw.StatelessRandomUniform(shape=[5], seed=seed)
+        np.testing.assert_array_equal(session.run(fed, {seed: [5, 3]}), other)
+    np.testing.assert_array_equal(first, again)
+    np.testing.assert_array_equal(first, keyed)
+    assert not np.array_equal(first, other)
+    # What other writers' runtimes draw of these seeds.
+    np.testing.assert_allclose(first[:3], [0.30866754, 0.09597003, 0.3703704], rtol=1e-6)
+
+
+# ---------------------------------------------------------------- rows
+
+
+def test_gradient_of_ragged_rows_as_a_sparse_matrix():
+    splits = np.array([0, 2, 2, 5], np.int64)
+    gradcheck.check_gradient(lambda x: raw.RaggedTensorToSparse(
+        rt_nested_splits=[splits], rt_dense_values=x)[1], rng.normal(size=(5, 2)))
+
+
+def test_gradient_of_filled_rows():
+    indices, shape = np.array([[1, 0], [1, 2], [3, 1]], np.int64), np.array([5, 3], np.int64)
+    gradcheck.check_gradient(
+        lambda values, default: raw.SparseFillEmptyRows(
+            indices=indices, values=values, dense_shape=shape, default_value=default)[1],
+        rng.normal(size=3), rng.normal(), second=False)
+
+
+def test_rows_that_do_not_fit_their_values():
+    wrong = raw.RaggedTensorToSparse(rt_nested_splits=[np.array([0, 2, 4], np.int64)],
+                                     rt_dense_values=np.zeros(5))
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError,
+                                                match="rise from 0 to 5"):
+        session.run(wrong)
