@@ -68,8 +68,8 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
     )
     parser.add_argument(
         "--case", default="", metavar="TEXT",
-        help="only cases of kernels, convnets and control_flow with this in their titles "
-        "('VGG', 'training')",
+        help="only cases of kernels, arrays, convnets and control_flow with this in their "
+        "titles ('VGG', 'training')",
     )
     options = parser.parse_args(argv)
     options.peer = dict(options.peer)
