@@ -83,7 +83,7 @@ class Program:
 
     def compile(self) -> Callable:
         """See `Loop`."""
-        return _compiled_text(self.source, self.signature)
+        return compile_text(self.source, self.signature)
 
 
 def _source(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequence) -> str:
@@ -135,7 +135,7 @@ class RowProgram:
 
     def compile(self) -> Callable:
         """See `Loop`."""
-        return _compiled_text(self.source, self.signature)
+        return compile_text(self.source, self.signature)
 
 
 class RowCopies:
@@ -165,7 +165,7 @@ class RowCopies:
 
     def compile(self) -> Callable:
         """See `Loop`."""
-        return _compiled_text(self.source, self.signature, prefetch=_prefetch())
+        return compile_text(self.source, self.signature, prefetch=_prefetch())
 
 
 @functools.lru_cache(maxsize=1)
@@ -188,7 +188,8 @@ def _prefetch() -> Callable:
     return numba.extending.intrinsic(lambda _, address: (signature, generate))
 
 
-def _compiled_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Callable:
+def compile_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Callable:
+    """The function ``loop`` of a text, for one signature, with `names` to use."""
     import numba
 
     scope: dict[str, Any] = {"np": np, **names}

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import config
+from hpcflow import config, copies
 from hpcflow.compiler.checks import watched
 from hpcflow.compiler.explain import explain, node_error
 from hpcflow.compiler.ir import (
@@ -220,7 +220,7 @@ def _transfer(source: Any, destination: Any) -> Callable | None:
 def _fetch(value: Any) -> Any:
     """The client's own copy of a value: an array, or a NumPy scalar for rank 0."""
     if type(value) is np.ndarray:
-        return value.copy() if value.ndim else value[()]
+        return copies.contiguous(value) if value.ndim else value[()]
     if isinstance(value, (bool, int, float, complex, list, tuple)):
         return _fetch(np.asarray(value))
     return value  # a NumPy scalar, a string, a handle

@@ -6,39 +6,48 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from hpcflow import copies
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.strings import also_strings
 
 # ---------------------------------------------------------------- batch
 
 
-@kernel("SpaceToBatchND", host_inputs=(1, 2))
+@kernel("SpaceToBatchND", fresh=True, host_inputs=(1, 2))
 def space_to_batch_nd(node: KernelNode) -> Callable:
     """Padding, then a transposition of the blocks."""
     xp = node.xp
     return lambda x, block, paddings: _to_batch(xp, x, block.tolist(), paddings.tolist())
 
 
-@kernel("SpaceToBatch", host_inputs=(1,))
+@kernel("SpaceToBatch", fresh=True, host_inputs=(1,))
 def space_to_batch(node: KernelNode) -> Callable:
     """As SpaceToBatchND with square blocks."""
     xp, block = node.xp, [node.attr("block_size")] * 2
     return lambda x, paddings: _to_batch(xp, x, block, paddings.tolist())
 
 
-@kernel("BatchToSpaceND", host_inputs=(1, 2))
+@kernel("BatchToSpaceND", fresh=True, host_inputs=(1, 2))
 @also_strings("BatchToSpaceND")
 def batch_to_space_nd(node: KernelNode) -> Callable:
     """A transposition of the blocks, then a view of the middle."""
     return lambda x, block, crops: _from_batch(x, block.tolist(), crops.tolist())
 
 
-@kernel("BatchToSpace", host_inputs=(1,))
+@kernel("BatchToSpace", fresh=True, host_inputs=(1,))
 @also_strings("BatchToSpace")
 def batch_to_space(node: KernelNode) -> Callable:
     """As BatchToSpaceND with square blocks."""
     block = [node.attr("block_size")] * 2
     return lambda x, crops: _from_batch(x, block, crops.tolist())
+
+
+def _rearranged(blocks: Any, dims: tuple) -> Any:
+    """A copy of transposed blocks, in another shape."""
+    whole = copies.contiguous(blocks) if isinstance(blocks, np.ndarray) else blocks.copy()
+    return whole.reshape(dims)
 
 
 def _to_batch(xp: Any, x: Any, block: list[int], paddings: list) -> Any:
@@ -57,7 +66,7 @@ def _to_batch(xp: Any, x: Any, block: list[int], paddings: list) -> Any:
     outer = [1 + 2 * i for i in range(count)]
     last = list(range(1 + 2 * count, blocks.ndim))
     shape = (batch * math.prod(block), *split[::2], *rest)
-    return blocks.transpose([*inner, 0, *outer, *last]).reshape(shape)
+    return _rearranged(blocks.transpose([*inner, 0, *outer, *last]), shape)
 
 
 def _padded(xp: Any, x: Any, rows: list) -> Any:
@@ -77,7 +86,7 @@ def _from_batch(x: Any, block: list[int], crops: list) -> Any:
     pairs = [axis for i in range(count) for axis in (count + 1 + i, i)]
     sizes = [size * b for size, b in zip(x.shape[1:], block)]
     last = list(range(2 * count + 1, blocks.ndim))
-    out = blocks.transpose([count, *pairs, *last]).reshape((batch // total, *sizes, *rest))
+    out = _rearranged(blocks.transpose([count, *pairs, *last]), (batch // total, *sizes, *rest))
     for i, (size, (before, after)) in enumerate(zip(sizes, crops)):
         if before + after > size:
             raise invalid(f"cropped_shape[{i}]={size - before - after} must be non-negative")
@@ -98,7 +107,7 @@ def _check(x: Any, block: list[int], margins: list, what: str) -> None:
 # ---------------------------------------------------------------- depth
 
 
-@kernel("SpaceToDepth")
+@kernel("SpaceToDepth", fresh=True)
 @also_strings("SpaceToDepth")
 def space_to_depth(node: KernelNode) -> Callable:
     """A transposition of [h, bh, w, bw] to [h, w, bh, bw]."""
@@ -109,12 +118,12 @@ def space_to_depth(node: KernelNode) -> Callable:
         if h % b or w % b:
             raise invalid(f"Image height {h} and width {w} should be divisible by block_size: {b}")
         blocks = x.reshape((n, h // b, b, w // b, b, c)).transpose((0, 1, 3, 2, 4, 5))
-        return blocks.reshape((n, h // b, w // b, b * b * c))
+        return _rearranged(blocks, (n, h // b, w // b, b * b * c))
 
     return run
 
 
-@kernel("DepthToSpace")
+@kernel("DepthToSpace", fresh=True)
 @also_strings("DepthToSpace")
 def depth_to_space(node: KernelNode) -> Callable:
     """The reverse transposition."""
@@ -125,6 +134,6 @@ def depth_to_space(node: KernelNode) -> Callable:
         if c % (b * b):
             raise invalid(f"Input depth dimension {c} should be divisible by: {b * b}")
         blocks = x.reshape((n, h, w, b, b, c // (b * b))).transpose((0, 1, 3, 2, 4, 5))
-        return blocks.reshape((n, h * b, w * b, c // (b * b)))
+        return _rearranged(blocks, (n, h * b, w * b, c // (b * b)))
 
     return run

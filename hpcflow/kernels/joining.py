@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from hpcflow import copies
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings, box
 
@@ -16,8 +18,9 @@ from hpcflow.kernels.strings import also_strings, box
 @kernel("Pack", fresh=True)
 def pack(node: KernelNode) -> Callable:
     """The inputs along a new dimension."""
-    array, concatenate, axis = node.xp.array, node.xp.concatenate, node.attr("axis")
-    if axis == 0 or node.output_dims[0] is not None and len(node.output_dims[0]) == 1:
+    array, concatenate, axis = node.xp.array, _concatenate(node), node.attr("axis")
+    large = node.xp is np and _may_be_large(node)
+    if not large and axis == 0 or node.output_dims[0] is not None and len(node.output_dims[0]) == 1:
         return lambda *values: _pack(array, values)
     place = _new_axis(axis)
 
@@ -30,6 +33,17 @@ def pack(node: KernelNode) -> Callable:
                           ) from None
 
     return run
+
+
+def _concatenate(node: KernelNode) -> Callable:
+    """The function ``concatenate(values, axis, out)`` of a device."""
+    return copies.concatenate if node.xp is np else node.xp.concatenate
+
+
+def _may_be_large(node: KernelNode) -> bool:
+    dims = node.static_dims(0)
+    return dims is None or (
+        len(node.input_dims) * math.prod(dims) * node.np_dtype().itemsize >= copies.LARGE_BYTES)
 
 
 def _new_axis(axis: int) -> tuple:
@@ -96,7 +110,7 @@ def _check_unpack(x: Any, axis: int, number: int) -> None:
 @kernel("ConcatV2", fresh=True, accepts_out=True)
 def concat_v2(node: KernelNode) -> Callable:
     """The values (all inputs but the last) along the axis (the last)."""
-    axis, concatenate = node.constant(len(node.input_dims) - 1), node.xp.concatenate
+    axis, concatenate = node.constant(len(node.input_dims) - 1), _concatenate(node)
     if axis is None:
         return lambda *inputs, out=None: _concat(concatenate, inputs[:-1], _number(inputs[-1]), out)
     position = _number(axis)
@@ -113,14 +127,14 @@ def concat_v2(node: KernelNode) -> Callable:
 @kernel("Concat", fresh=True, accepts_out=True, host_inputs=(0,))
 def concat(node: KernelNode) -> Callable:
     """The values along the axis, which comes first."""
-    concatenate = node.xp.concatenate
+    concatenate = _concatenate(node)
     return lambda axis, *values, out=None: _concat(concatenate, values, _number(axis), out)
 
 
 @kernel("ParallelConcat", fresh=True, accepts_out=True)
 def parallel_concat(node: KernelNode) -> Callable:
     """The values along the first axis."""
-    concatenate = node.xp.concatenate
+    concatenate = _concatenate(node)
     return lambda *values, out=None: _concat(concatenate, values, 0, out)
 
 

@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from hpcflow import copies
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 
@@ -48,34 +51,47 @@ def _no_permutation(perm: list[int], rank: int) -> str:
 # ---------------------------------------------------------------- Tile
 
 
-@kernel("Tile", host_inputs=(1,))
+@kernel("Tile", fresh=True, host_inputs=(1,))
 @also_strings("Tile")
 def tile(node: KernelNode) -> Callable:
-    """Copies along each dimension in turn; the input itself where there is one of it."""
+    """Copies along each dimension in turn."""
     multiples = node.constant(1)
     if multiples is None:
         return lambda x, multiples: _tile(x, multiples.tolist())
-    copies = multiples.tolist()
-    return lambda x, _: _tile(x, copies)
+    counts = multiples.tolist()
+    return lambda x, _: _tile(x, counts)
 
 
-def _tile(x: Any, copies: list) -> Any:
-    if len(copies) != x.ndim:
+def _tile(x: Any, counts: list) -> Any:
+    if len(counts) != x.ndim:
         raise invalid(f"Expected multiples argument to be a vector of length {x.ndim} but got "
-                      f"length {len(copies)}")
-    for i, count in enumerate(copies):
+                      f"length {len(counts)}")
+    for i, count in enumerate(counts):
         if count < 0:
             raise invalid(f"Expected multiples[{i}] >= 0, but got {count}")
+    if (type(x) is np.ndarray and x.nbytes * math.prod(counts) >= copies.LARGE_BYTES
+            and set(counts) != {1}):
+        return _tile_large(x, counts)
+    if set(counts) <= {1}:
+        return x.copy()
     # From the innermost outwards: few long runs are copied last.
-    for axis in reversed(range(len(copies))):
-        if copies[axis] != 1:
-            x = _repeat_block(x, axis, copies[axis], copies)
+    for axis in reversed(range(len(counts))):
+        if counts[axis] != 1:
+            x = _repeat_block(x, axis, counts[axis], counts)
     return x
 
 
-def _repeat_block(x: Any, axis: int, count: int, copies: list) -> Any:
+def _tile_large(x: np.ndarray, counts: list) -> np.ndarray:
+    """One copy from an array in which each dimension has a repeated one before it."""
+    out = np.empty([n * count for n, count in zip(x.shape, counts)], x.dtype)
+    pairs = [n for count, size in zip(counts, x.shape) for n in (count, size)]
+    copies.assign(out.reshape(pairs), x[(None, slice(None)) * x.ndim])
+    return out
+
+
+def _repeat_block(x: Any, axis: int, count: int, counts: list) -> Any:
     if count < 0:
-        raise invalid(f"Expected multiples[{axis}] >= 0, but got {count} in {copies}")
+        raise invalid(f"Expected multiples[{axis}] >= 0, but got {count} in {counts}")
     dims = list(x.shape)
     rows, length = math.prod(dims[:axis]), math.prod(dims[axis:])
     dims[axis] *= count
@@ -103,51 +119,51 @@ def tile_grad(node: KernelNode) -> Callable:
 @kernel("Pad", fresh=True, host_inputs=(1,))
 def pad(node: KernelNode) -> Callable:
     """Zeros around the input."""
-    return _padder(node, node.xp.zeros)
+    return _padder(node, node.np_dtype().type(0))
 
 
 @also_strings("Pad")
 def pad_strings(node: KernelNode) -> Callable:
     """Empty strings around the input."""
-    full = node.xp.full
-    return _padder(node, lambda dims, dtype: full(dims, b"", dtype))
+    return _padder(node, b"")
+
+
+def _padder(node: KernelNode, value: Any) -> Callable:
+    xp, paddings, dims = node.xp, node.constant(1), node.static_dims(0)
+    if paddings is None:
+        return lambda x, paddings: _pad(xp, x, *_frame(x.shape, paddings.tolist()), value)
+    rows = paddings.tolist()
+    if dims is None:
+        return lambda x, _: _pad(xp, x, *_frame(x.shape, rows), value)
+    shape, inner = _frame(dims, rows)
+    return lambda x, _: _pad(xp, x, shape, inner, value)
 
 
 @kernel("PadV2", fresh=True, host_inputs=(1, 2))
 @also_strings("PadV2")
 def pad_v2(node: KernelNode) -> Callable:
     """A given value around the input."""
-    full, dtype = node.xp.full, node.np_dtype()
-    known = node.constant(1)
+    xp, known = node.xp, node.constant(1)
 
     def run(x: Any, paddings: Any, value: Any) -> Any:
         rows = paddings if known is None else known
-        return _pad(x, rows.tolist(), lambda dims, _: full(dims, value, dtype), dtype)
+        return _pad(xp, x, *_frame(x.shape, rows.tolist()), value)
 
     return run
 
 
-def _padder(node: KernelNode, make: Callable) -> Callable:
-    dtype, paddings = node.np_dtype(), node.constant(1)
-    if paddings is None:
-        return lambda x, paddings: _pad(x, paddings.tolist(), make, dtype)
-    rows, dims = paddings.tolist(), node.static_dims(0)
-    if dims is None:
-        return lambda x, _: _pad(x, rows, make, dtype)
-    shape, inner = _frame(dims, rows)
-
-    def run(x: Any, _: Any) -> Any:
-        out = make(shape, dtype)
+def _pad(xp: Any, x: Any, shape: tuple, inner: tuple, value: Any) -> Any:
+    """An array of `shape` with `x` at the place `inner`, and `value` around it."""
+    if xp is not np or x.nbytes < copies.LARGE_BYTES:
+        out = xp.full(shape, value, x.dtype)
         out[inner] = x
         return out
-
-    return run
-
-
-def _pad(x: Any, rows: list, make: Callable, dtype: Any) -> Any:
-    shape, inner = _frame(x.shape, rows)
-    out = make(shape, dtype)
-    out[inner] = x
+    out = np.empty(shape, x.dtype)
+    for axis, part in enumerate(inner):
+        # What lies before and after along this axis, within the content of those before it.
+        out[inner[:axis] + (slice(None, part.start),)] = value
+        out[inner[:axis] + (slice(part.stop, None),)] = value
+    copies.assign(out[inner], x)
     return out
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hpcflow import blas
+from hpcflow.kernels import large_reductions
 from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
@@ -67,10 +69,10 @@ def _reduction(node: KernelNode, reduce: Callable[[Any, Any, bool], Any]) -> Cal
 
 def _ufunc_reduce(node: KernelNode, name: str, dtype: Any) -> Callable[[Any, Any, bool], Any]:
     """Reduce with a ufunc of the array module in `dtype`."""
-    reduce = getattr(node.xp, name).reduce
+    ufunc = getattr(node.xp, name)
 
     def run(x: Any, axis: Any, keep: bool) -> Any:
-        return reduce(x, axis, dtype, None, keep)
+        return large_reductions.reduce(ufunc, x, axis, dtype, keep)
 
     return run
 
@@ -164,16 +166,23 @@ def _mean(node: KernelNode) -> Any:
     if node.output_dtypes[0].is_integer or node.output_dtypes[0].is_quantized:
         return _reduction(node, _integer_mean(node))
     wide = np.float32 if dtype.itemsize == 2 else dtype.type
-    total = node.xp.add.reduce if node.xp is np else node.xp.sum
+    total = _total_of_floats(node.xp)
     divide, half = node.xp.true_divide, dtype.itemsize == 2
 
     def mean(x: Any, axis: Any, keep: bool) -> Any:
-        y = total(x, axis=axis, dtype=wide, keepdims=keep)
+        y = total(x, axis, wide, keep)
         count = wide(_count(x, y))
         y = divide(y, count, out=y) if y.ndim else y / count
         return y.astype(dtype) if half else y
 
     return _reduction(node, mean)
+
+
+def _total_of_floats(xp: Any) -> Callable:
+    """The function of (array, axis, dtype, keep) that adds up."""
+    if xp is np:
+        return functools.partial(large_reductions.reduce, np.add)
+    return lambda x, axis, dtype, keep: xp.sum(x, axis=axis, dtype=dtype, keepdims=keep)
 
 
 def _integer_mean(node: KernelNode) -> Callable[[Any, Any, bool], Any]:
@@ -204,17 +213,19 @@ def _highest(dtype: np.dtype) -> Any:
 def _extremum(node: KernelNode, name: str, initial: Any) -> Callable[[Any, Any, bool], Any]:
     """Reduce by maximum or minimum; of nothing the value that any other would replace."""
     if node.xp is np:
-        reduce = getattr(np, name).reduce
+        reduce: Callable = functools.partial(large_reductions.reduce, getattr(np, name))
     else:
         function = getattr(node.xp, {"maximum": "max", "minimum": "min"}[name])
 
-        def reduce(x: Any, axis: Any, dtype: Any, out: Any, keep: bool) -> Any:
+        def over_array(x: Any, axis: Any, dtype: Any, keep: bool) -> Any:
             return function(x, axis=axis, keepdims=keep)
+
+        reduce = over_array
 
     def run(x: Any, axis: Any, keep: bool) -> Any:
         if not x.size:
             return _of_nothing(node.xp, x, axis, keep, initial)
-        return reduce(x, axis, None, None, keep)
+        return reduce(x, axis, None, keep)
 
     return run
 

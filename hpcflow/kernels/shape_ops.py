@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.copies import reshaped
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 
@@ -67,7 +68,7 @@ def reshape(node: KernelNode) -> Callable:
 
     def run(x: Any, _: Any) -> Any:
         try:
-            return x.reshape(dims)
+            return reshaped(x, dims)
         except ValueError:
             return _reshape(x, list(dims))
 
@@ -85,7 +86,7 @@ def _requested(dims: Any) -> list:
 
 def _reshape(x: Any, dims: list) -> Any:
     try:
-        return x.reshape(dims)
+        return reshaped(x, dims)
     except ValueError:
         return x.reshape(_corrected(x, dims))
 

@@ -116,13 +116,13 @@ _TABLE: tuple[tuple[str, tuple, tuple, dict[str, Any]], ...] = (
     ("arg", _CUBE, _SMALL_CUBE, {"name": "min", "axis": 1}),
     ("l2_loss", _VECTOR, (512,), {}),
     ("add_n", _ROWS, _SMALL, {"inputs": 4}),
-    *((("segment", _ROWS, _SMALL, {"name": name, "count": 100})
-       for name in ("sum", "mean", "prod", "max", "min"))),
+    *(("segment", _ROWS, _SMALL, {"name": name, "count": 100})
+       for name in ("sum", "mean", "prod", "max", "min")),
     ("segment", (1_000_000,), (512,), {"name": "sum", "count": 1000}),
-    *((("unsorted", _ROWS, _SMALL, {"name": name, "count": 100}) for name in ("sum", "max"))),
+    *(("unsorted", _ROWS, _SMALL, {"name": name, "count": 100}) for name in ("sum", "max")),
     ("unsorted", (1_000_000,), (512,), {"name": "sum", "count": 1000}),
-    *((("sparse_segment", _ROWS, _SMALL, {"name": name, "count": 100})
-       for name in ("sum", "mean"))),
+    *(("sparse_segment", _ROWS, _SMALL, {"name": name, "count": 100})
+       for name in ("sum", "mean")),
     ("space_to_depth", _IMAGES, _SMALL_IMAGES, {"block": 2}),
     ("depth_to_space", _IMAGES, _SMALL_IMAGES, {"block": 2}),
     ("space_to_batch", _IMAGES, _SMALL_IMAGES, {"block": 2}),

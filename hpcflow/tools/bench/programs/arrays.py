@@ -6,6 +6,11 @@ options: ``kind`` is a key of `KINDS`, ``dims`` and ``dtype`` describe the array
 further arguments.
 """
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
 
 
@@ -141,7 +146,7 @@ def batch_gather(tf, x, count):
     return tf.raw_ops.GatherV2(params=x, indices=indices, axis=1, batch_dims=1)
 
 
-KINDS = {
+KINDS: dict[str, Callable[..., Any]] = {
     "transpose": lambda tf, x, perm: tf.transpose(x, perm),
     "reverse": lambda tf, x, axis: tf.reverse(x, axis),
     "tile": lambda tf, x, multiples: tf.tile(x, multiples),
@@ -170,7 +175,7 @@ KINDS = {
     "in_top_k": lambda tf, x, k: tf.nn.in_top_k(
         predictions=x, targets=numbers(tf, [length(x)], length(x, 1)), k=k),
     "bincount": lambda tf, x, limit: tf.raw_ops.Bincount(
-        arr=numbers(tf, x.shape.as_list(), limit), size=limit, weights=np.float32([])),
+        arr=numbers(tf, x.shape.as_list(), limit), size=limit, weights=np.zeros(0, np.float32)),
     "histogram": lambda tf, x, bins: tf.histogram_fixed_width(x, [0.0, 2.0], bins),
     "cumsum": lambda tf, x, axis, **options: tf.cumsum(x, axis, **options),
     "cumprod": lambda tf, x, axis, **options: tf.cumprod(x, axis, **options),
