@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
+import numpy as np
+
+from hpcflow.kernels.parallel import LARGE_BYTES
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
+
+_UFUNCS = {"Cumsum": np.add, "Cumprod": np.multiply, "CumulativeLogsumexp": np.logaddexp}
 
 
 @kernel("Cumsum", "Cumprod", "CumulativeLogsumexp", fresh=True, host_inputs=(1,))
@@ -15,6 +21,8 @@ def _cumulative(node: KernelNode) -> Any:
         "Cumsum": (xp.cumsum, 0), "Cumprod": (xp.cumprod, 1),
         "CumulativeLogsumexp": (xp.logaddexp.accumulate, -math.inf),
     }[node.op_type]
+    if xp is np:
+        accumulate = functools.partial(_accumulate, _UFUNCS[node.op_type])
     exclusive, reverse = node.attr("exclusive"), node.attr("reverse")
 
     def run(x: Any, axis: Any) -> Any:
@@ -32,6 +40,24 @@ def _cumulative(node: KernelNode) -> Any:
         return xp.ascontiguousarray(xp.flip(out, along)) if reverse else out
 
     return run
+
+
+_WIDE = 64  # elements of a row from which on a call for each row is quicker
+
+
+def _accumulate(ufunc: Any, x: np.ndarray, axis: int, dtype: np.dtype) -> np.ndarray:
+    """``ufunc.accumulate(x, axis, dtype)``: large arrays row after row, as NumPy goes down the
+    columns one by one."""
+    axis %= x.ndim
+    inner = math.prod(x.shape[axis + 1 :])
+    if x.nbytes < LARGE_BYTES or inner < _WIDE:
+        return ufunc.accumulate(x, axis, dtype)
+    out = np.empty(x.shape, dtype)
+    rows, sums = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
+    sums[:1] = rows[:1]
+    for i in range(1, len(rows)):
+        ufunc(sums[i - 1], rows[i], out=sums[i])
+    return out
 
 
 def _part(rank: int, axis: int, part: slice) -> tuple:

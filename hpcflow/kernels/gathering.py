@@ -143,6 +143,27 @@ def _check_coordinates(xp: Any, indices: Any, dims: tuple, what: str) -> None:
                   f"shape {shown(dims)}")
 
 
+def _at(params: Any, columns: tuple) -> Any:
+    """``params[columns]``: many elements, or rows, by one number each; IndexError where one is out
+    of range."""
+    depth = len(columns)
+    if depth < 2 or columns[0].size < _MANY or not params.flags.c_contiguous or not params.size:
+        return params[columns]
+    dims = params.shape[:depth]
+    numbers = columns[0].astype(np.intp)
+    for column, size in zip(columns, dims):
+        if int(column.max()) >= size:
+            raise IndexError
+    for column, size in zip(columns[1:], dims[1:]):
+        numbers *= size
+        numbers += column
+    return take_rows(params.reshape(math.prod(dims), *params.shape[depth:]), numbers.reshape(-1)
+                     ).reshape(numbers.shape + params.shape[depth:])
+
+
+_MANY = 1 << 14  # places from which on two passes over them are worth it
+
+
 @kernel("GatherNd", fresh=True)
 @also_strings("GatherNd", type_attr="Tparams")
 def gather_nd(node: KernelNode) -> Callable:
@@ -156,7 +177,7 @@ def gather_nd(node: KernelNode) -> Callable:
         try:
             if xp is not np or _any_bits(indices, None) < 0:
                 _check_coordinates(xp, indices, params.shape, "param")
-            taken = params[columns]
+            taken = _at(params, columns) if xp is np else params[columns]
         except IndexError:
             _check_coordinates(xp, indices, params.shape, "param")
             raise
@@ -216,12 +237,19 @@ def _check_updates(indices: Any, updates: Any, shape: tuple) -> None:
 @kernel("Where", fresh=True)
 def where(node: KernelNode) -> Callable:
     """The coordinates of the true elements, one row each."""
-    array = node.xp.array
+    xp = node.xp
 
     def run(x: Any) -> Any:
         if not x.ndim:
             raise invalid("WhereOp : Unhandled input dimensions: 0")
-        return array(x.nonzero()).T
+        rest = xp.flatnonzero(x)
+        out = xp.empty((len(rest), x.ndim), np.int64)
+        for axis in range(x.ndim - 1, 0, -1):
+            quotient = rest // x.shape[axis]
+            out[:, axis] = rest - quotient * x.shape[axis]
+            rest = quotient
+        out[:, 0] = rest
+        return out
 
     return run
 

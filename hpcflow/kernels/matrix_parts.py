@@ -6,6 +6,9 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from hpcflow.kernels.parallel import LARGE_BYTES
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
@@ -70,6 +73,8 @@ def matrix_band_part(node: KernelNode) -> Callable:
         if above > columns:
             raise invalid("num_upper must be negative or less or equal to number of columns "
                           f"({columns}) got: {above}")
+        if xp is np and x.nbytes >= LARGE_BYTES and columns >= _LONG_ROW:
+            return _by_rows(x, below, above)
         offset = xp.arange(columns) - xp.arange(rows).reshape(-1, 1)
         keep = xp.ones((rows, columns), bool)
         if below >= 0:
@@ -79,6 +84,21 @@ def matrix_band_part(node: KernelNode) -> Callable:
         return xp.where(keep, x, zero)
 
     return run
+
+
+_LONG_ROW = 256  # elements that are copied in less time than a mask takes
+
+
+def _by_rows(x: np.ndarray, below: int, above: int) -> np.ndarray:
+    """Zeros but for the band: `below` and `above` are its widths, negative for all."""
+    out = np.zeros(x.shape, x.dtype)
+    rows, columns = x.shape[-2:]
+    for row in range(rows):
+        start = max(0, row - below) if below >= 0 else 0
+        end = min(columns, row + above + 1) if above >= 0 else columns
+        if start < end:
+            out[..., row, start:end] = x[..., row, start:end]
+    return out
 
 
 @kernel("Diag", fresh=True)

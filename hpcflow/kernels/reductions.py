@@ -198,13 +198,15 @@ def _integer_mean(node: KernelNode) -> Callable[[Any, Any, bool], Any]:
     return mean
 
 
-def _lowest(dtype: np.dtype) -> Any:
+def lowest(dtype: np.dtype) -> Any:
+    """What the maximum of nothing is."""
     if dtype.kind in "iu":
         return dtype.type(np.iinfo(dtype).min)
     return dtype.type(-np.inf)
 
 
-def _highest(dtype: np.dtype) -> Any:
+def highest(dtype: np.dtype) -> Any:
+    """What the minimum of nothing is."""
     if dtype.kind in "iu":
         return dtype.type(np.iinfo(dtype).max)
     return dtype.type(np.inf)
@@ -238,12 +240,12 @@ def _of_nothing(xp: Any, x: Any, axis: Any, keep: bool, value: Any) -> Any:
 
 @kernel("Max", host_inputs=(1,))
 def _max(node: KernelNode) -> Any:
-    return _reduction(node, _extremum(node, "maximum", _lowest(node.np_dtype())))
+    return _reduction(node, _extremum(node, "maximum", lowest(node.np_dtype())))
 
 
 @kernel("Min", host_inputs=(1,))
 def _min(node: KernelNode) -> Any:
-    return _reduction(node, _extremum(node, "minimum", _highest(node.np_dtype())))
+    return _reduction(node, _extremum(node, "minimum", highest(node.np_dtype())))
 
 
 def _logical(node: KernelNode, name: str) -> Callable[[Any, Any, bool], Any]:

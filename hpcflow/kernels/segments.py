@@ -11,6 +11,7 @@ import numpy as np
 
 from hpcflow.errors import OutOfRangeError
 from hpcflow.kernels.indices import check_rows, combine_rows
+from hpcflow.kernels.reductions import highest, lowest
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.text import string_array
 
@@ -54,21 +55,33 @@ def _sorted_segments(name: str, default: int) -> Callable:
 
 
 _LARGE = 1 << 18  # bytes of data from which on a loop over rows is worth it
-_reduced_sums = _sorted_segments("add", 0)
 
 
-def _segment_sums(data: Any, ids: Any) -> Any:
-    if data.ndim < 2 or data.nbytes < _LARGE:
-        return _reduced_sums(data, ids)
-    _check_sorted(ids, data.shape[0])
-    out = np.zeros((int(ids[-1]) + 1, *data.shape[1:]), data.dtype)
-    width = data.size // data.shape[0]
+def _segments(name: str, initial: Callable[[np.dtype], Any], default: int) -> Callable:
+    """As `_sorted_segments`, but large rows by the loop over rows, which starts from `initial`."""
+    small, ufunc = _sorted_segments(name, default), getattr(np, name)
 
     def reduce(_: Any, target: np.ndarray, segments: Any, rows: Any) -> None:
-        target[:] = _reduced_sums(rows, segments)
+        target[:] = small(rows, segments)
 
-    combine_rows(np.add, out.reshape(-1, width), ids, data.reshape(-1, width), reduce)
-    return out
+    def run(data: Any, ids: Any) -> Any:
+        if data.ndim < 2 or data.nbytes < _LARGE:
+            return small(data, ids)
+        _check_sorted(ids, data.shape[0])
+        width = data.size // data.shape[0]
+        start = initial(data.dtype)
+        out = np.full((int(ids[-1]) + 1, width), start, data.dtype)
+        combine_rows(ufunc, out, ids, data.reshape(-1, width), reduce)
+        if start != default:
+            absent = np.ones(len(out), bool)
+            absent[ids] = False
+            out[absent] = default
+        return out.reshape(len(out), *data.shape[1:])
+
+    return run
+
+
+_segment_sums = _segments("add", lambda _: 0, 0)
 
 
 def _row_counts(ids: Any, like: Any, dtype: Any) -> Any:
@@ -87,9 +100,9 @@ def _segment_means(data: Any, ids: Any) -> Any:
 
 for _op_type, _run in (
         ("SegmentSum", _segment_sums), ("SegmentMean", _segment_means),
-        ("SegmentProd", _sorted_segments("multiply", 1)),
-        ("SegmentMin", _sorted_segments("minimum", 0)),
-        ("SegmentMax", _sorted_segments("maximum", 0))):
+        ("SegmentProd", _segments("multiply", lambda _: 1, 1)),
+        ("SegmentMin", _segments("minimum", highest, 0)),
+        ("SegmentMax", _segments("maximum", lowest, 0))):
     kernel(_op_type, device="CPU", fresh=True)(lambda node, run=_run: run)
 
 # ---------------------------------------------------------------- any ids
