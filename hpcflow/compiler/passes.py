@@ -27,6 +27,7 @@ from hpcflow.compiler.recompute import recompute
 from hpcflow.compiler.regions import assign_regions
 from hpcflow.compiler.schedule import schedule
 from hpcflow.compiler.simplify import simplify
+from hpcflow.compiler.sum_products import sum_products
 from hpcflow.compiler.unused import drop_unread
 from hpcflow.graph.operation import Operation, Tensor
 
@@ -94,6 +95,7 @@ def _recompute(graph: StepGraph, context: PassContext) -> None:
 
 def _fuse(graph: StepGraph, context: PassContext) -> None:
     fuse_layers(graph)
+    sum_products(graph)
     fuse_updates(graph)
 
 

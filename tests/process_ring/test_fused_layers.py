@@ -130,3 +130,41 @@ def test_an_update_of_an_uninitialized_variable():
         train = hf.train.GradientDescentOptimizer(0.1).apply_gradients([(gradient, v)])
         with pytest.raises(errors.FailedPreconditionError, match="uninitialized"):
             session.run(train)
+
+
+@pytest.mark.parametrize("dtype", [hf.float32, hf.float64])
+@pytest.mark.parametrize("rows", [0, 1, 6])
+def test_the_gradient_of_weights_that_are_used_many_times(rows, dtype):
+    w, b = normal(48, 40), normal(40, 48)
+
+    def build():
+        first, second = hf.Variable(w.astype(dtype.as_numpy_dtype)), hf.Variable(b, dtype=dtype)
+        state = start = hf.constant(normal_input, dtype)
+        for _ in range(4):
+            state = hf.tanh(hf.matmul(hf.tanh(hf.matmul(state, first)), second))
+        shared = hf.reduce_sum(state) + hf.reduce_sum(hf.matmul(start, second, transpose_b=True))
+        return hf.gradients(shared + hf.nn.l2_loss(second), [first, second]), [], []
+
+    normal_input = normal(rows, 48)
+    run_both(build)
+
+
+def test_a_sum_of_products_in_a_branch_and_in_a_loop():
+    x, w = normal(3, 4, 30), normal(3, 4, 20)
+
+    def build():
+        fed = hf.placeholder(hf.bool, [])
+        parts, factors = hf.unstack(hf.constant(x)), hf.unstack(hf.constant(w))
+
+        def total(scale):
+            return hf.add_n([hf.matmul(a * scale, b, transpose_a=True)
+                             for a, b in zip(parts, factors, strict=True)])
+
+        branch = hf.cond(fed, lambda: total(2.0), lambda: hf.zeros([30, 20]))
+        _, loop = hf.while_loop(
+            lambda i, _: i < 3,
+            lambda i, t: (i + 1, t + total(hf.cast(i, hf.float32))), [0, branch])
+        return [branch, loop], [], [fed]
+
+    run_both(build, [True])
+    run_both(build, [False])
