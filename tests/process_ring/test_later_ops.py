@@ -165,3 +165,20 @@ def test_rows_that_do_not_fit_their_values():
     with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError,
                                                 match="rise from 0 to 5"):
         session.run(wrong)
+
+
+# ---------------------------------------------------------------- rounded numbers
+
+
+def test_gradient_of_rounded_numbers():
+    x, low, high = (np.array(v, np.float32) for v in ([-2, 0.3, 5], -1, 1))
+    inputs = {"input": hf.constant(x), "input_min": low, "input_max": high}
+    through = raw.QuantizeAndDequantizeV2(**inputs, range_given=True)
+    by_bits = raw.QuantizeAndDequantizeV3(**inputs, num_bits=8)
+    within = raw.QuantizeAndDequantizeV4(**inputs, range_given=True)
+    grads = hf.gradients([through, by_bits, within], inputs["input"])[0]
+    alone = hf.gradients(within, inputs["input"])[0]
+    with hf.Session() as session:
+        np.testing.assert_array_equal(session.run(grads), [2, 3, 2])
+        np.testing.assert_array_equal(session.run(alone), [0, 1, 0])
+        np.testing.assert_allclose(session.run(within), [-1, 38 / 127, 1], rtol=1e-6)
