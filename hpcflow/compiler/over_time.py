@@ -7,6 +7,7 @@ loops of recurrent networks also hold need not be:
 * products of the elements of a TensorArray by the same matrix, with the bias that is added to
   them (``products_ahead``);
 * the layout of a transposed factor that is the same in every iteration: it is made before.
+  Of a product with such a factor, only the columns that are read are computed.
 
 The lines of the loop are replaced by calls of these objects, which live as long as the loop runs.
 The order in which numbers are added changes; everything else stays as it is.
@@ -44,6 +45,7 @@ _FEWEST_COLUMNS = 16  # of both factors of a product that is worth copies of the
 _USUAL_ROWS = 32  # where the batch size is not known
 _ADDS = frozenset({"Add", "AddV2", "AddN"})
 _TWO_ADDS = frozenset({"Add", "AddV2"})
+_SPLITS = frozenset({"Split", "SplitV"})
 _READS = frozenset({"TensorArrayRead", "TensorArrayReadV2", "TensorArrayReadV3"})
 _DTYPES = frozenset({"float32", "float64"})
 
@@ -111,6 +113,7 @@ class _Loop:
                 continue
             if sums and _may_be_long(line):
                 line.function = self._name(_beside(self.program.globals[line.function], line.node))
+            self._cut(line)
             if line.node.attrs.get("transpose_b"):
                 self._lay_out(line)
             elif not line.node.attrs.get("transpose_a"):
@@ -232,6 +235,35 @@ class _Loop:
         self._before(Line(line.node, [turned], function, [factor]))
         line.arguments = [value, turned]
 
+    def _cut(self, product: Line) -> None:
+        """Compute only the columns that are read of a product with a factor that stays the same:
+        the gradient of joined values is often wanted for one of them."""
+        (name,), (value, factor) = product.targets, product.arguments
+        split = next((line for line in self.own if name in line.arguments), None)
+        if split is None or self.uses[name] != 1 or not self._is_invariant(factor) or (
+                not self._splits_columns(split, product.node.dims[0])):
+            return
+        read = [k for k, target in enumerate(split.targets) if self.uses[target]]
+        if len(read) != 1:
+            return
+        widths = [dims[1] for dims in split.node.dims]
+        start = sum(widths[: read[0]])
+        is_flipped = bool(product.node.attrs.get("transpose_b"))
+        function = self._name(_Columns(start, start + widths[read[0]], is_flipped))
+        part = f"v_{function}"
+        self._before(Line(product.node, [part], function, [factor]))
+        product.arguments = [value, part]
+        self._drop(split, name, split.targets[read[0]])
+
+    def _splits_columns(self, line: Line, whole: Any) -> bool:
+        """True if `line` splits a matrix of the static shape `whole` into blocks of columns."""
+        if not _is_call(line, _SPLITS):
+            return False
+        axis = self.program.globals.get(line.arguments[0 if line.node.type == "Split" else 2])
+        widths: list[Any] = [dims[1] if dims is not None and len(dims) == 2 else None
+                             for dims in line.node.dims]
+        return axis in (1, -1) and None not in widths and sum(widths) == whole[1]
+
     def _look_ahead(self, line: Line) -> None:
         """Multiply elements of a TensorArray before they are read."""
         value, factor = line.arguments
@@ -260,7 +292,7 @@ class _Loop:
                 break
             bias = next((a for a in line.arguments if a != name), "")
             if self._adds_bias(line, name, bias):
-                self._drop(line, name)
+                self._drop(line, name, line.targets[0])
                 return [bias]
             if not _is_call(line, _TWO_ADDS):
                 break
@@ -276,11 +308,11 @@ class _Loop:
         columns = line.node.dims[0][-1]
         return columns is not None and source.dims[index] == (columns,)
 
-    def _drop(self, line: Line, name: str) -> None:
-        """Drop `line`; the line that makes `name` makes its result instead."""
+    def _drop(self, line: Line, name: str, target: str) -> None:
+        """Drop `line`; the line that makes `name` makes `target` instead."""
         maker = self.maker[name]
-        maker.targets = self.program.fresh[line.targets[0]] = line.targets
-        self.maker[line.targets[0]] = maker
+        maker.targets = self.program.fresh[target] = [target]
+        self.maker[target] = maker
         self.own.remove(line)
         self.program.lines.remove(line)
         self.end -= 1
@@ -290,6 +322,19 @@ def _assigned(own: list[Line]) -> tuple[list[str], list[str]]:
     """The variables of a loop that change, and their next values."""
     step = next((line for line in own if line.function == NEXT), None)
     return ([], []) if step is None else (step.targets, step.arguments)
+
+
+class _Columns:
+    """``f(factor)``: what gives the columns from `start` to `stop` of a product by a matrix, or by
+    its transpose."""
+
+    def __init__(self, start: int, stop: int, is_flipped: bool) -> None:
+        self.part = slice(start, stop)
+        self.is_flipped = is_flipped
+
+    def __call__(self, factor: Any) -> Any:
+        """See the class."""
+        return factor[self.part] if self.is_flipped else np.ascontiguousarray(factor[:, self.part])
 
 
 def _turned(factor: Any) -> Any:

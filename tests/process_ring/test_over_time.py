@@ -196,6 +196,43 @@ def test_a_bias_is_added_to_the_products_of_elements(used, monkeypatch, form):
     assert len(taken) == (form in SUMS_WITH_A_BIAS)
 
 
+@pytest.mark.parametrize("wanted", [0, 1, 2, "both"])
+@pytest.mark.parametrize("flip", [False, True])
+def test_columns_that_nobody_reads_are_not_computed(used, monkeypatch, wanted, flip):
+    cuts, call = [], over_time._Columns.__call__
+
+    def note(self, factor):
+        cuts.append((self.part.start, self.part.stop))
+        return call(self, factor)
+
+    monkeypatch.setattr(over_time._Columns, "__call__", note)
+    factor = hf.placeholder(hf.float32, [3 * SIZE, SIZE] if flip else [SIZE, 3 * SIZE])
+
+    def body(t, h):
+        parts = hf.split(hf.matmul(h, factor, transpose_b=flip), 3, 1)
+        following = parts[0] + parts[2] if wanted == "both" else parts[wanted]
+        return t + 1, hf.clip_by_value(following + 1.0, -2.0, 2.0)
+
+    _, last = hf.while_loop(lambda t, h: t < 5, body, [0, hf.ones([ROWS, SIZE])])
+    both([last], {factor: whole(3, *factor.shape.as_list())}, monkeypatch)
+    assert cuts == ([] if wanted == "both" else [(wanted * SIZE, (wanted + 1) * SIZE)])
+
+
+def test_the_gradient_of_joined_values_in_a_loop(used, monkeypatch):
+    inputs = hf.placeholder(hf.float32, [6, ROWS, 2 * SIZE])
+    array = hf.TensorArray(hf.float32, 6).unstack(inputs)
+    kernel = hf.Variable(whole(5, 3 * SIZE, SIZE))
+
+    def body(t, h):
+        following = hf.matmul(hf.concat([array.read(t), h], 1), kernel)
+        return t + 1, hf.clip_by_value(following, -2.0, 2.0)
+
+    _, last = hf.while_loop(lambda t, h: t < 6, body, [0, hf.ones([ROWS, SIZE])])
+    gradients = hf.gradients(hf.reduce_sum(last * 3.0), [kernel])
+    both([last, *gradients], {inputs: whole(6, 6, ROWS, 2 * SIZE)}, monkeypatch)
+    assert used.sums == 1
+
+
 def test_elements_that_were_never_written(used):
     array = hf.TensorArray(hf.float32, 6, element_shape=[ROWS, SIZE])
     for k in (0, 1, 4):
