@@ -37,10 +37,12 @@ NAMES: dict[str, dict[str, str]] = {
             "tensor_scatter_add": "TensorScatterAdd", "tensor_scatter_sub": "TensorScatterSub",
             "tensor_scatter_update": "TensorScatterUpdate",
         }.items()},
+        "add_to_collections": "hpcflow.graph.legacy:add_to_collections",
         "merge_all_summaries": "hpcflow.summary:merge_all",
         "merge_summary": "hpcflow.summary:merge",
         "tables": "hpcflow.contrib.lookup",
     },
+    "hpcflow.initializers": {"identity": "hpcflow.ops.initializers:Identity"},
     "hpcflow.image": {
         "per_image_whitening": "hpcflow.image:per_image_standardization",
     },

@@ -1,6 +1,7 @@
 """``hpcflow.losses``: weighted losses, gathered in a collection."""
 
 from hpcflow.losses.collecting import (
+    Reduction,
     add_loss,
     compute_weighted_loss,
     get_losses,

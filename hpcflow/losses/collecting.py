@@ -15,8 +15,35 @@ from hpcflow.ops.reductions import reduce_sum
 from hpcflow.ops.sums import add_n
 
 
+class Reduction:
+    """What becomes of the weighted losses: they stay (NONE), or become a scalar.
+
+    SUM: their sum. MEAN: the sum over that of the weights. SUM_OVER_BATCH_SIZE: over the number of
+    losses. SUM_BY_NONZERO_WEIGHTS (also SUM_OVER_NONZERO_WEIGHTS): over the number of weights that
+    are not zero, 0 if all are.
+    """
+
+    NONE = "none"
+    SUM = "weighted_sum"
+    MEAN = "weighted_mean"
+    SUM_OVER_BATCH_SIZE = "weighted_sum_over_batch_size"
+    SUM_OVER_NONZERO_WEIGHTS = SUM_BY_NONZERO_WEIGHTS = "weighted_sum_by_nonzero_weights"
+
+    @classmethod
+    def all(cls) -> tuple[str, ...]:
+        """All of them."""
+        return (cls.NONE, cls.SUM, cls.MEAN, cls.SUM_OVER_BATCH_SIZE, cls.SUM_BY_NONZERO_WEIGHTS)
+
+    @classmethod
+    def validate(cls, key: str) -> None:
+        """Raise ``ValueError`` unless `key` is one of them."""
+        if key not in cls.all():
+            raise ValueError(f"Invalid Reduction Key {key}; expected one of {cls.all()}.")
+
+
 def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None,
-                          loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+                          loss_collection: str | None = GraphKeys.LOSSES,
+                          reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted losses' mean over the elements whose weight is not zero: a scalar.
 
     Args:
@@ -24,21 +51,38 @@ def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = N
         weights: a scalar, or the rank of `losses` with sizes equal or 1.
         scope: name scope.
         loss_collection: where the result is added; None for nowhere.
+        reduction: a :class:`Reduction`, if not that mean.
 
     Returns: Σ weights losses / #(weights ≠ 0), and 0 where there are none, in the type of `losses`.
 
-    Raises: ``ValueError`` for weights that do not broadcast to the losses.
+    Raises: ``ValueError`` for weights that do not broadcast to the losses, and another `reduction`.
     """
+    Reduction.validate(reduction)
     with name_scope(scope, "weighted_loss", [losses, weights]):
         given = convert_to_tensor(losses)
         values = as_float(given)
         weights = checked_weights(weights, values)
-        total = reduce_sum(raw_ops.Mul(values, weights))
-        loss = safe_divide(total, count_present(weights, values), name="value")
+        loss = _reduced(raw_ops.Mul(values, weights), weights, values, reduction)
         if loss.dtype.base_dtype is not given.dtype.base_dtype:
             loss = raw_ops.Cast(loss, DstT=given.dtype.base_dtype)
         add_loss(loss, loss_collection)
         return loss
+
+
+def _reduced(losses: Tensor, weights: Tensor, values: Tensor, reduction: str) -> Tensor:
+    """The weighted `losses` as `reduction` says; `values` are those without the weights."""
+    if reduction == Reduction.NONE:
+        return losses
+    total = reduce_sum(losses)
+    if reduction == Reduction.SUM:
+        return total
+    if reduction == Reduction.MEAN:
+        count = sum_weights(raw_ops.Cast(weights, DstT=values.dtype.base_dtype), values)
+    elif reduction == Reduction.SUM_OVER_BATCH_SIZE:
+        count = raw_ops.Cast(raw_ops.Size(values), DstT=values.dtype.base_dtype)
+    else:
+        count = count_present(weights, values)
+    return safe_divide(total, count, name="value")
 
 
 def count_present(weights: Tensor, values: Tensor) -> Tensor:

@@ -9,7 +9,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.losses.collecting import compute_weighted_loss
+from hpcflow.losses.collecting import Reduction, compute_weighted_loss
 from hpcflow.nn import losses as pointwise
 from hpcflow.nn.weighting import (
     as_float,
@@ -21,7 +21,8 @@ from hpcflow.nn.weighting import (
 
 
 def log_loss(labels: Any, predictions: Any, weights: Any = 1.0, epsilon: float = 1e-7,
-             scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+             scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
+             reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of -labels log(predictions) - (1 - labels) log(1 - predictions).
 
     `epsilon` is added inside the logarithms; weights as in :func:`compute_weighted_loss`.
@@ -37,12 +38,13 @@ def log_loss(labels: Any, predictions: Any, weights: Any = 1.0, epsilon: float =
         absent = raw_ops.Mul(raw_ops.Sub(one, labels),
                              raw_ops.Log(raw_ops.Add(raw_ops.Sub(one, predictions), small)))
         losses = raw_ops.Sub(raw_ops.Neg(present), absent)
-        return compute_weighted_loss(losses, weights, scope, loss_collection)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1.0,
                           label_smoothing: float = 0, scope: str | None = None,
-                          loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+                          loss_collection: str | None = GraphKeys.LOSSES,
+                          reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean cross entropy of independent classes, from logits.
 
     Args:
@@ -52,6 +54,7 @@ def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1
         label_smoothing: moves labels towards 1/2: ``labels (1 - s) + s / 2``.
         scope: name scope.
         loss_collection: where the result is added.
+        reduction: as in :func:`compute_weighted_loss`.
     """
     values = [logits, multi_class_labels, weights]
     with name_scope(scope, "sigmoid_cross_entropy_loss", values) as scope:
@@ -62,7 +65,7 @@ def sigmoid_cross_entropy(multi_class_labels: Any, logits: Any, weights: Any = 1
             labels = _smoothed(labels, label_smoothing, 0.5)
         losses = pointwise.sigmoid_cross_entropy_with_logits(labels=labels, logits=logits,
                                                              name="xentropy")
-        return compute_weighted_loss(losses, weights, scope, loss_collection)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def _smoothed(labels: Tensor, smoothing: float, level: Any) -> Tensor:
@@ -75,7 +78,8 @@ def _smoothed(labels: Tensor, smoothing: float, level: Any) -> Tensor:
 
 def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0,
                           label_smoothing: float = 0, scope: str | None = None,
-                          loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+                          loss_collection: str | None = GraphKeys.LOSSES,
+                          reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean cross entropy of exclusive classes, from logits.
 
     Args:
@@ -85,6 +89,7 @@ def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0,
         label_smoothing: moves labels towards 1/classes: ``labels (1 - s) + s / classes``.
         scope: name scope.
         loss_collection: where the result is added.
+        reduction: as in :func:`compute_weighted_loss`.
     """
     values = [logits, onehot_labels, weights]
     with name_scope(scope, "softmax_cross_entropy_loss", values) as scope:
@@ -95,7 +100,7 @@ def softmax_cross_entropy(onehot_labels: Any, logits: Any, weights: Any = 1.0,
             labels = _smoothed(labels, label_smoothing, _inverse_classes(labels))
         losses = pointwise.softmax_cross_entropy_with_logits(labels=labels, logits=logits,
                                                              name="xentropy")
-        return compute_weighted_loss(losses, weights, scope, loss_collection)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def _inverse_classes(labels: Tensor) -> Any:
@@ -110,7 +115,8 @@ def _inverse_classes(labels: Tensor) -> Any:
 
 def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0,
                                  scope: str | None = None,
-                                 loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+                                 loss_collection: str | None = GraphKeys.LOSSES,
+                                 reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean cross entropy of exclusive classes, given by their numbers.
 
     Args:
@@ -119,6 +125,7 @@ def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0,
         weights: a scalar, shape ``[batch]`` or ``[batch, 1]``.
         scope: name scope.
         loss_collection: where the result is added.
+        reduction: as in :func:`compute_weighted_loss`.
     """
     values = [logits, labels, weights]
     with name_scope(scope, "sparse_softmax_cross_entropy_loss", values) as scope:
@@ -126,4 +133,4 @@ def sparse_softmax_cross_entropy(labels: Any, logits: Any, weights: Any = 1.0,
         losses = pointwise.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits,
                                                                     name="xentropy")
         return compute_weighted_loss(losses, squeeze_weights(weights, losses), scope,
-                                     loss_collection)
+                                     loss_collection, reduction)

@@ -11,7 +11,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.losses.collecting import add_loss, compute_weighted_loss
+from hpcflow.losses.collecting import Reduction, add_loss, compute_weighted_loss
 from hpcflow.nn.weighting import (
     as_float,
     broadcast_weights,
@@ -34,7 +34,8 @@ def _pair(labels: Any, predictions: Any, what: str = "predictions") -> tuple[Ten
 
 def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0,
                         scope: str | None = None,
-                        loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+                        loss_collection: str | None = GraphKeys.LOSSES,
+                        reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of |predictions - labels|; see :func:`compute_weighted_loss`.
 
     Raises ``ValueError`` for shapes that differ.
@@ -42,11 +43,12 @@ def absolute_difference(labels: Any, predictions: Any, weights: Any = 1.0,
     with name_scope(scope, "absolute_difference", [predictions, labels, weights]) as scope:
         labels, predictions = _pair(labels, predictions)
         losses = raw_ops.Abs(raw_ops.Sub(predictions, labels))
-        return compute_weighted_loss(losses, weights, scope, loss_collection)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def mean_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope: str | None = None,
-                       loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+                       loss_collection: str | None = GraphKeys.LOSSES,
+                       reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of (predictions - labels)²; see :func:`compute_weighted_loss`.
 
     Raises ``ValueError`` for shapes that differ.
@@ -54,11 +56,12 @@ def mean_squared_error(labels: Any, predictions: Any, weights: Any = 1.0, scope:
     with name_scope(scope, "mean_squared_error", [predictions, labels, weights]) as scope:
         labels, predictions = _pair(labels, predictions)
         losses = raw_ops.SquaredDifference(predictions, labels)
-        return compute_weighted_loss(losses, weights, scope, loss_collection)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float = 1.0,
-               scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+               scope: str | None = None, loss_collection: str | None = GraphKeys.LOSSES,
+               reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of a loss that is quadratic up to `delta` and linear beyond (Huber,
     Annals of Statistics, 1964); see :func:`compute_weighted_loss`.
 
@@ -70,13 +73,14 @@ def huber_loss(labels: Any, predictions: Any, weights: Any = 1.0, delta: float =
         quadratic = raw_ops.Minimum(error, delta)
         linear = raw_ops.Sub(error, quadratic)
         losses = 0.5 * raw_ops.Square(quadratic) + delta * linear
-        return compute_weighted_loss(losses, weights, scope, loss_collection)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 @also_called(axis="dim")
-def cosine_distance(labels: Any, predictions: Any, dim: int, weights: Any = 1.0,
+def cosine_distance(labels: Any, predictions: Any, dim: int | None = None, weights: Any = 1.0,
                     scope: str | None = None,
-                    loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+                    loss_collection: str | None = GraphKeys.LOSSES,
+                    reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of 1 - Σ labels predictions, the sum taken along `dim`.
 
     Both are expected to have norm 1 along `dim`, which the losses keep with size 1.
@@ -88,11 +92,12 @@ def cosine_distance(labels: Any, predictions: Any, dim: int, weights: Any = 1.0,
         labels, predictions = _pair(labels, predictions)
         cosine = reduce_sum(raw_ops.Mul(predictions, labels), [dim], keep_dims=True)
         losses = raw_ops.Sub(raw_ops.OnesLike(cosine), cosine)
-        return compute_weighted_loss(losses, weights, scope, loss_collection)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def hinge_loss(labels: Any, logits: Any = None, weights: Any = 1.0, scope: str | None = None,
-               loss_collection: str | None = GraphKeys.LOSSES) -> Tensor:
+               loss_collection: str | None = GraphKeys.LOSSES,
+               reduction: str = Reduction.SUM_BY_NONZERO_WEIGHTS) -> Tensor:
     """Return the weighted mean of max(0, 1 - y logits), y = ±1 for labels 1 and 0.
 
     Raises ``ValueError`` for shapes that differ.
@@ -104,7 +109,7 @@ def hinge_loss(labels: Any, logits: Any = None, weights: Any = 1.0, scope: str |
         ones = raw_ops.OnesLike(labels)
         signs = raw_ops.Sub(raw_ops.Add(labels, labels), ones)
         losses = raw_ops.Relu(raw_ops.Sub(ones, raw_ops.Mul(signs, logits)))
-        return compute_weighted_loss(losses, weights, scope, loss_collection)
+        return compute_weighted_loss(losses, weights, scope, loss_collection, reduction)
 
 
 def mean_pairwise_squared_error(labels: Any, predictions: Any, weights: Any = 1.0,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,13 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.metrics.state import Sum, finish
-from hpcflow.nn.weighting import as_float, broadcast_weights, check_same_shape, squeeze_to_match
+from hpcflow.nn.weighting import (
+    as_float,
+    broadcast_weights,
+    check_same_shape,
+    safe_divide,
+    squeeze_to_match,
+)
 from hpcflow.ops.checks import Assert
 from hpcflow.ops.grouping import with_dependencies
 from hpcflow.ops.reductions import reduce_all, reduce_sum
@@ -115,8 +121,8 @@ def recall_at_thresholds(labels: Any, predictions: Any, thresholds: Sequence[flo
 
 def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int = 200,
         metrics_collections: Any = None, updates_collections: Any = None, curve: str = "ROC",
-        name: str | None = None) -> tuple[Tensor, Tensor]:
-    """Return the area under a curve by the trapezoidal rule, and its update operation.
+        name: str | None = None, summation_method: str = "trapezoidal") -> tuple[Tensor, Tensor]:
+    """Return the area under a curve, and its update operation.
 
     Args:
         labels: any type that can be cast to bool.
@@ -128,18 +134,58 @@ def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int 
         curve: ``"ROC"`` (true positive rate over false positive rate) or ``"PR"`` (precision over
             recall).
         name: variable scope.
+        summation_method: ``"trapezoidal"``; ``"minoring"`` or ``"majoring"``: by the lower or the
+            higher end of each piece; ``"careful_interpolation"``: for a PR curve, between whose
+            points true and false positives grow in proportion (Davis and Goadrich, 2006).
 
-    Raises ``ValueError`` for another curve.
+    Raises ``ValueError`` for another curve or method.
     """
     if curve not in ("ROC", "PR"):
         raise ValueError(f"curve must be either ROC or PR, got {curve!r}")
+    if summation_method not in (*_HEIGHTS, _CAREFUL):
+        raise ValueError(f"Invalid summation_method: {summation_method}")
     with variable_scope(name, "auc", [predictions, labels, weights]):
         sums = _counts(labels, _within_unit(predictions), weights, _spread(num_thresholds), _NAMES)
-        return finish(lambda n, *counts: _area(n, curve, *counts), sums, metrics_collections,
-                      updates_collections)
+
+        def area(n: str, *counts: Tensor) -> Tensor:
+            if summation_method == _CAREFUL and curve == "PR":
+                return _interpolated_area(n, *counts)
+            return _area(n, curve, _HEIGHTS.get(summation_method, _middle), *counts)
+
+        return finish(area, sums, metrics_collections, updates_collections)
 
 
-def _area(name: str, curve: str, tp: Tensor, fn: Tensor, tn: Tensor, fp: Tensor) -> Tensor:
+def _middle(a: Tensor, b: Tensor) -> Tensor:
+    return raw_ops.Mul(raw_ops.Add(a, b), a.dtype.base_dtype.np.type(0.5))
+
+
+_HEIGHTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "trapezoidal": _middle,
+    "minoring": lambda a, b: raw_ops.Minimum(a, b),
+    "majoring": lambda a, b: raw_ops.Maximum(a, b),
+}
+_CAREFUL = "careful_interpolation"
+
+
+def _interpolated_area(name: str, tp: Any, fn: Any, tn: Tensor, fp: Tensor) -> Tensor:
+    """The area under the PR curve. Between two points the number p of positive predictions grows
+    by dp and the true positives by slope p + intercept; the precision is integrated over both."""
+    zero = tp.dtype.base_dtype.np.type(0)
+    grown = raw_ops.Sub(tp[:-1], tp[1:])
+    positive: Any = raw_ops.Add(tp, fp)
+    ends = positive[:-1], positive[1:]
+    slope = safe_divide(grown, raw_ops.Maximum(raw_ops.Sub(*ends), zero))
+    intercept = raw_ops.Sub(tp[1:], raw_ops.Mul(slope, ends[1]))
+    both = raw_ops.LogicalAnd(raw_ops.Greater(ends[0], zero), raw_ops.Greater(ends[1], zero))
+    ratio = raw_ops.Select(both, safe_divide(ends[0], raw_ops.Maximum(ends[1], zero)),
+                           raw_ops.OnesLike(ends[1]))
+    gained = raw_ops.Mul(slope, raw_ops.Add(grown, raw_ops.Mul(intercept, raw_ops.Log(ratio))))
+    total = raw_ops.Maximum(raw_ops.Add(tp[1:], fn[1:]), zero)
+    return reduce_sum(safe_divide(gained, total), name=name)
+
+
+def _area(name: str, curve: str, height: Callable[[Tensor, Tensor], Tensor], tp: Tensor, fn: Tensor,
+          tn: Tensor, fp: Tensor) -> Tensor:
     small = 1e-6
     recall = _ratio(tp, fn, small, small)
     x: Any
@@ -148,9 +194,8 @@ def _area(name: str, curve: str, tp: Tensor, fn: Tensor, tn: Tensor, fp: Tensor)
         x, y = _ratio(fp, tn, small), recall
     else:
         x, y = recall, _ratio(tp, fp, small, small)
-    half = x.dtype.base_dtype.np.type(0.5)
-    heights = raw_ops.Mul(raw_ops.Add(y[:-1], y[1:]), half)
-    return reduce_sum(raw_ops.Mul(raw_ops.Sub(x[:-1], x[1:]), heights), name=name)
+    widths = raw_ops.Sub(x[:-1], x[1:])
+    return reduce_sum(raw_ops.Mul(widths, height(y[:-1], y[1:])), name=name)
 
 
 def specificity_at_sensitivity(labels: Any, predictions: Any, sensitivity: float,

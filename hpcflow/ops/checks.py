@@ -28,6 +28,7 @@ __all__ = [
     "assert_integer",
     "assert_less",
     "assert_less_equal",
+    "assert_near",
     "assert_negative",
     "assert_non_negative",
     "assert_non_positive",
@@ -36,6 +37,7 @@ __all__ = [
     "assert_proper_iterable",
     "assert_rank",
     "assert_rank_at_least",
+    "assert_rank_in",
     "assert_same_float_dtype",
     "assert_scalar",
     "assert_type",
@@ -197,6 +199,27 @@ def assert_greater_equal(x: Any, y: Any, data: Any = None, summarize: int | None
                        message, name)
 
 
+def assert_near(x: Any, y: Any, rtol: Any = None, atol: Any = None, data: Any = None,
+                summarize: int | None = None, message: str | None = None,
+                name: str | None = None) -> Operation:
+    """Return an operation that asserts ``|x - y| <= atol + rtol |y|`` for all elements.
+
+    Both tolerances are ten times the dtype's epsilon by default; see :func:`assert_equal`.
+    """
+    with name_scope(name, "assert_near", _graph_values(x, y, rtol, atol)):
+        x, y = _pair(x, y)
+        kind = x.dtype.real_dtype.base_dtype
+        default = 10 * np.finfo(kind.np).eps
+        rtol, atol = (convert_to_tensor(default if t is None else t, kind) for t in (rtol, atol))
+        size, distance = (raw_ops.ComplexAbs(t, Tout=kind) if x.dtype.is_complex else
+                          raw_ops.Abs(t) for t in (y, raw_ops.Sub(x, y)))
+        if data is None:
+            data = [message or "", "x and y not equal to tolerance rtol = ", rtol, "atol = ", atol,
+                    x.name, x, "y = ", y.name, y]
+        allowed = raw_ops.Add(atol, raw_ops.Mul(rtol, size))
+        return Assert(_all(raw_ops.LessEqual(distance, allowed)), data, summarize)
+
+
 def _assert_sign(op_type: str, symbol: str, default_name: str, x: Any, data: Any,
                  summarize: int | None, message: str | None, name: str | None) -> Operation:
     with name_scope(name, default_name, _graph_values(x)):
@@ -275,12 +298,37 @@ def assert_rank_at_least(x: Any, rank: Any, data: Any = None, summarize: int | N
                         x, rank, data, summarize, message, name)
 
 
-def assert_scalar(tensor: Any, name: str | None = None) -> Tensor:
+def assert_rank_in(x: Any, ranks: Iterable[Any], data: Any = None, summarize: int | None = None,
+                   message: str | None = None, name: str | None = None) -> Operation:
+    """As :func:`assert_rank`, for any of several numbers of dimensions."""
+    ranks = list(ranks)
+    with name_scope(name, "assert_rank_in", _graph_values(x, *ranks)):
+        x = convert_to_tensor(x, name="x")
+        wanted = [convert_to_tensor(r, dtypes.int32, name="rank") for r in ranks]
+        for rank in wanted:
+            if rank.shape.ndims not in (0, None):
+                raise ValueError(f"Rank must be a scalar, but has shape {rank.shape}")
+        known = [constant_value(rank) for rank in wanted]
+        if x.shape.ndims is not None and all(rank is not None for rank in known):
+            numbers = tuple(int(rank) for rank in known if rank is not None)
+            if x.shape.ndims not in numbers:
+                raise ValueError(f"{message or ''}.  Tensor {x.name} must have rank in {numbers}.  "
+                                 f"Received rank {x.shape.ndims}, shape {x.shape}")
+            return raw_ops.NoOp(name="static_checks_determined_all_ok")
+        if data is None:
+            data = [message or "", f"Tensor {x.name} must have rank in", *wanted,
+                    "Received shape: ", raw_ops.Shape(x)]
+        fits = raw_ops.Any(raw_ops.Equal(raw_ops.Rank(x), raw_ops.Pack(wanted)), [0])
+        return Assert(fits, data, summarize)
+
+
+def assert_scalar(tensor: Any, name: str | None = None, message: str | None = None) -> Tensor:
     """Return `tensor`, checked to be a scalar; ``ValueError`` if its static shape is another."""
     with name_scope(name, "assert_scalar", _graph_values(tensor)):
         tensor = convert_to_tensor(tensor, name="tensor")
         if tensor.shape.ndims != 0:
-            raise ValueError(f"Expected scalar shape for {tensor.name}, saw shape: {tensor.shape}.")
+            raise ValueError(f"{message or ''}Expected scalar shape for {tensor.name}, saw shape: "
+                             f"{tensor.shape}.")
         return tensor
 
 

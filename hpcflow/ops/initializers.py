@@ -220,6 +220,29 @@ class Orthogonal(Initializer):
         return raw_ops.Mul(raw_ops.Reshape(q, dims), constant(self.gain, wanted))
 
 
+class Identity(Initializer):
+    """The identity matrix times `gain`, cut or filled up with zeros to the shape.
+
+    Raises ``ValueError`` for shapes that are not matrices.
+    """
+
+    def __init__(self, gain: float = 1.0, dtype: Any = dtypes.float32) -> None:
+        self.gain = gain
+        self.dtype = _float_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
+        dims = [int(d) for d in (shape if partition_info is None else partition_info.full_shape)]
+        if len(dims) != 2:
+            raise ValueError("Identity matrix initializer can only be used for 2D matrices, got "
+                             f"{dims}")
+        wanted = self.dtype if dtype is None else dtypes.as_dtype(dtype)
+        whole = np.eye(dims[0], dims[1]) * self.gain
+        if partition_info is not None:
+            part = zip(partition_info.var_offset, _known_dims(shape), strict=True)
+            whole = whole[tuple(slice(begin, begin + size) for begin, size in part)]
+        return constant(whole.astype(wanted.np))
+
+
 def glorot_uniform_initializer(seed: int | None = None,
                                dtype: Any = dtypes.float32) -> VarianceScaling:
     """Uniform in ``+-sqrt(6 / (inputs + outputs))`` (Glorot and Bengio, 2010)."""

@@ -220,3 +220,38 @@ def test_with_dependencies():
     with hf.Session() as session:
         session.run(v.initializer)
         assert session.run(out) == 5 and session.run(v) == 1
+
+
+def checked(assertion, feeds=None):
+    with hf.control_dependencies([assertion]):
+        done = hf.constant(1) + 0
+    with hf.Session() as session:
+        return session.run(done, feeds)
+
+
+def test_near():
+    with hf.Graph().as_default():
+        x = hf.constant([1.0, 2.0])
+        assert checked(hf.assert_near(x, [1.0, 2.0000001])) == 1
+        assert checked(hf.assert_near(x, [1.0, 2.1], rtol=0.1)) == 1
+        assert checked(hf.assert_near(x, [1.0, 2.1], rtol=0.0, atol=0.2)) == 1
+        assert checked(hf.assert_near(hf.constant([3 + 4j]), [3 + 4.5j], rtol=0.1)) == 1
+        for tolerances in ({}, {"rtol": 0.01}, {"atol": 0.05}):
+            with pytest.raises(hf.errors.InvalidArgumentError, match=r"far.*not equal to tol"):
+                checked(hf.assert_near(x, [1.0, 2.1], message="far", **tolerances))
+
+
+def test_rank_in():
+    with hf.Graph().as_default():
+        assert hf.assert_rank_in(hf.constant([1]), (0, 1)).type == "NoOp"
+        with pytest.raises(ValueError, match=r"odd.*must have rank in \(0, 2\).*rank 1"):
+            hf.assert_rank_in(hf.constant([1]), (0, 2), message="odd")
+        with pytest.raises(ValueError, match="Rank must be a scalar"):
+            hf.assert_rank_in(hf.constant([1]), ([0, 2],))
+        x = hf.placeholder(hf.float32)
+        check = hf.assert_rank_in(x, (0, 2))
+        assert checked(check, {x: 1.0}) == checked(check, {x: [[1.0]]}) == 1
+        with pytest.raises(hf.errors.InvalidArgumentError, match="must have rank in"):
+            checked(check, {x: [1.0]})
+        with pytest.raises(ValueError, match=r"lone.*Expected scalar shape"):
+            hf.assert_scalar(hf.constant([1]), message="lone ")

@@ -141,3 +141,19 @@ def test_collections(session):
     hf.get_collection_ref("losses").remove(two)
     assert session.run(hf.losses.get_total_loss()) == 2.5
     assert session.run(hf.losses.get_total_loss(add_regularization_losses=False)) == 2.0
+
+
+@pytest.mark.parametrize("reduction, expected", [
+    ("NONE", [[0.0, 4.0], [9.0, 0.0]]), ("SUM", 13.0), ("MEAN", 13 / 2.0),
+    ("SUM_OVER_BATCH_SIZE", 13 / 4.0), ("SUM_BY_NONZERO_WEIGHTS", 13 / 3.0),
+    ("SUM_OVER_NONZERO_WEIGHTS", 13 / 3.0)])
+def test_reductions(reduction, expected):
+    losses = hf.losses
+    with hf.Graph().as_default(), hf.Session() as session:
+        loss = losses.absolute_difference(
+            [[1.0, 2.0], [3.0, 4.0]], [[1.0, 6.0], [-15.0, 0.0]], [[0.5, 1.0], [0.5, 0.0]],
+            reduction=getattr(losses.Reduction, reduction))
+        np.testing.assert_allclose(session.run(loss), expected, rtol=1e-6)
+        assert losses.get_losses() == [loss]
+        with pytest.raises(ValueError, match="Invalid Reduction Key mean"):
+            losses.huber_loss([1.0], [1.0], reduction="mean")

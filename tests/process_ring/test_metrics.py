@@ -265,3 +265,19 @@ def test_weights_of_unknown_rank(session):
     assert session.run(update, {weights: [[1.0], [3.0]]}) == pytest.approx(27 / 8)
     with pytest.raises(hf.errors.InvalidArgumentError, match="weights can not be broadcast"):
         session.run(update, {weights: [1.0, 2.0, 3.0]})
+
+
+@pytest.mark.parametrize("curve, method, expected", [
+    ("ROC", "trapezoidal", 0.6875), ("ROC", "minoring", 0.625), ("ROC", "majoring", 0.75),
+    ("ROC", "careful_interpolation", 0.6875), ("PR", "minoring", 0.8333),
+    ("PR", "majoring", 0.875), ("PR", "careful_interpolation", 0.8538)])
+def test_ways_to_sum_an_area(curve, method, expected):
+    """The values are those of the reference runtime."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        value, update = hf.metrics.auc([1, 0, 1, 0, 1, 1], [0.9, 0.3, 0.4, 0.6, 0.2, 0.75],
+                                       curve=curve, num_thresholds=7, summation_method=method)
+        session.run(hf.local_variables_initializer())
+        session.run(update)
+        assert abs(session.run(value) - expected) < 1e-4
+        with pytest.raises(ValueError, match="Invalid summation_method: other"):
+            hf.metrics.auc([1], [0.5], summation_method="other")

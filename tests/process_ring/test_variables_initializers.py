@@ -107,3 +107,15 @@ def test_seeds_repeat():
         a, b = values(make(seed=5), [3, 4]), values(make(seed=5), [3, 4])
         np.testing.assert_array_equal(a, b)
         assert not np.array_equal(a, values(make(seed=6), [3, 4]))
+
+
+def test_identity():
+    with hf.Graph().as_default(), hf.Session() as session:
+        identity = hf.initializers.identity(2.0)
+        np.testing.assert_array_equal(session.run(identity([2, 3])), [[2, 0, 0], [0, 2, 0]])
+        v = hf.get_variable("v", [4, 4], initializer=identity,
+                            partitioner=hf.fixed_size_partitioner(2))
+        session.run(hf.global_variables_initializer())
+        np.testing.assert_array_equal(session.run(hf.convert_to_tensor(v)), 2 * np.eye(4))
+        with pytest.raises(ValueError, match="2D matrices"):
+            identity([3])
