@@ -19,6 +19,19 @@ def loaded() -> list[str]:
     return sorted(path for path in paths if _LIBRARY.search(path))
 
 
+def yields_when_idle() -> bool:
+    """Whether a test that finds nothing yields the core.
+
+    Open MPI does so where ranks are more than cores, unless `mpi_yield_when_idle` says otherwise.
+    """
+    for path in loaded():
+        try:
+            return bool(ctypes.c_bool.in_dll(ctypes.CDLL(path), "ompi_mpi_yield_when_idle"))
+        except ValueError:  # another library
+            continue
+    return False
+
+
 def cuda_aware() -> bool | None:
     """Whether the library says that it takes device buffers; None if it does not say.
 

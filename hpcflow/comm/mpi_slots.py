@@ -119,13 +119,9 @@ class SendSlot(PersistentSlot):
 
     def _begin_now(self) -> None:
         self._start_request()
-        # Short messages are gone at once, and then cost no poll.
-        if not self.test():
-            self._watch(self)
-        elif self.done is None:
-            self.busy = False
-        else:
-            self.finish(None)
+        # The next poll tests it: a persistent send is hardly ever complete at once, and a test that
+        # finds nothing takes time, and the core where ranks share it.
+        self._watch(self)
 
     def finish(self, status: Any) -> None:
         """Queue the callback; the slot may be started again."""

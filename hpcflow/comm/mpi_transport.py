@@ -105,6 +105,7 @@ class MpiTransport(Transport):
         #: Persistent requests, to be freed.
         self.slots: set[Any] = set()
 
+        self.yields = comms.yields
         self._isend = comms.data.Isend
         self._irecv = comms.data.Irecv
         self._control = ControlPlane(self, comms.control, highest_tag)
@@ -256,8 +257,23 @@ class MpiTransport(Transport):
         if dest == self.rank:
             self._check_open()
             self._control.send_to_self(payload)
-        else:
-            self.run_locked(self._control.send, dest, payload)
+            return
+        # As `run_locked(self._control.send, ...)`, without its call.
+        try:
+            self.lock()
+        except IndexError:
+            self.defer(self._control.send, dest, payload)
+            return
+        try:
+            if self.deferred:
+                self.run_deferred()
+            self._control.send(dest, payload)
+        except self.mpi_error as error:
+            raise mpi_failure(error, f"rank {self.rank}") from None
+        finally:
+            self.unlock(None)
+            if self.deferred:
+                self.flush()
 
     # --- data plane -------------------------------------------------------------------------
 

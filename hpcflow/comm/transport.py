@@ -68,6 +68,8 @@ class Transport(ABC):
     tag_limit: int
     #: For logs and `doctor`.
     description: str
+    #: Whether a poll that finds nothing yields the core.
+    yields = False
 
     @abstractmethod
     def poll(self) -> bool:

@@ -21,8 +21,8 @@ import ctypes
 import threading
 import time
 
-#: Polls without yielding, where there is a core for every rank. Few: a yield costs less than a
-#: poll, and where a rank shares its core after all, each poll delays the one it waits for.
+#: Polls without yielding, where there is a core for every rank. Few: where a rank shares its core
+#: after all, each poll delays the one it waits for.
 SPINS = 4
 #: For how long a wait yields, at least and at most.
 MIN_YIELD_SECONDS = 200e-6
@@ -49,10 +49,12 @@ class Backoff:
     """The waiting of one thread; `wake` may be called by any thread.
 
     `oversubscribed` says that ranks share cores (see `world.PrivateComms.oversubscribed`), or that
-    the polled endpoints share this process, so that spinning is of no use.
+    the polled endpoints share this process, so that spinning is of no use; `polls_yield` that a
+    poll that finds nothing yields the core itself: once is enough.
     """
 
-    def __init__(self, oversubscribed: bool = False) -> None:
+    def __init__(self, oversubscribed: bool = False, polls_yield: bool = False) -> None:
+        self._polls_yield = polls_yield
         self._spins = 0 if oversubscribed else SPINS
         self._least = MIN_SHARED_SECONDS if oversubscribed else MIN_YIELD_SECONDS
         self._most = MAX_SHARED_SECONDS if oversubscribed else MAX_YIELD_SECONDS
@@ -84,7 +86,8 @@ class Backoff:
         if self._sleep:
             self._sleep_once(limit)
             return True
-        _yield_core()
+        if not self._polls_yield:
+            _yield_core()
         return False
 
     def wake(self) -> None:

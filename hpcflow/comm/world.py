@@ -128,8 +128,9 @@ class PrivateComms:
 
     `local_ranks` are the ranks on this node, this one included; `oversubscribed` says that they
     are more than the cores that they may run on; `any_thread` that MPI takes calls from several
-    threads at a time. `nodes` numbers the node of every rank, as `local_ranks` are one of them;
-    `processes` are those of the ranks.
+    threads at a time; `yields` that a test of MPI that finds nothing yields the core. `nodes`
+    numbers the node of every rank, as `local_ranks` are one of them; `processes` are those of the
+    ranks.
     """
 
     control: Any
@@ -140,6 +141,7 @@ class PrivateComms:
     any_thread: bool
     nodes: tuple[int, ...] = ()
     processes: tuple[Process, ...] = ()
+    yields: bool = False
 
     def free(self) -> None:
         """Free the communicators; all ranks must do so together, with nothing outstanding."""
@@ -172,7 +174,7 @@ def private_comms(comm: Any = None) -> PrivateComms:
     nodes = _numbered([placement.node for placement in placements])
     processes = tuple(placement.process for placement in placements)
     return PrivateComms(control, data, collectives, local_ranks, oversubscribed, any_thread, nodes,
-                        processes)
+                        processes, libmpi.yields_when_idle())
 
 
 def _duplicate(comm: Any, deadline: float) -> Any:

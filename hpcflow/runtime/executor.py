@@ -110,7 +110,7 @@ class Step:
 
         With None the values come later, each by ``feed``.
         """
-        self._advance(True, feeds)
+        self.advance(True, feeds)
 
     def feed(self, index: int, value: Any) -> None:
         """Give a step that was started without feeds one of them."""
@@ -123,11 +123,11 @@ class Step:
             self._outstanding -= 1
             self._pass_on(self.executable.feeds[index], self._root, (value,))
 
-    def advance(self) -> None:
-        """Take in what completed since, and run what became ready; any thread may call it."""
-        self._advance()
+    def advance(self, begin: bool = False, feeds: list[Any] | tuple | None = ()) -> None:
+        """Take in what completed since, and run what became ready; any thread may call it.
 
-    def _advance(self, begin: bool = False, feeds: list[Any] | tuple | None = ()) -> None:
+        `begin` is for ``start``.
+        """
         inbox, lock = self._inbox, self._lock
         self._woken = False  # before the look into the inbox: what comes later wakes again
         while True:

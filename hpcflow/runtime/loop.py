@@ -53,7 +53,7 @@ class EventLoop:
     def add(self, transport: Any, oversubscribed: bool) -> None:
         """Poll `transport` from now on; a background thread covers times when nobody waits."""
         self._endpoints = (*self._endpoints, transport)
-        self._backoff = Backoff(oversubscribed)
+        self._backoff = Backoff(oversubscribed, all(t.yields for t in self._endpoints))
         if self._thread is None:
             self._thread = threading.Thread(target=self._cover, daemon=True,
                                             name="hpcflow-progress")

@@ -297,7 +297,7 @@ class Execution:
         self.remaining = 1 + len(owner.remote)
         self.failed = False
         self._failed_at = 0.0
-        self.done_ranks: set[int] = set()
+        self.done_ranks: list[int] = []
         self._others_stats: list[bytes] = []
         self._others_waits: list[str] = []
         endpoint = owner.endpoint
@@ -387,7 +387,7 @@ class Execution:
                   waits: str | None = None) -> None:
         """The part at rank `source` is done; `stats` is its ``StepStats`` if it was traced,
         `waits` what it waited for when it was stopped."""
-        self.done_ranks.add(source)
+        self.done_ranks.append(source)
         if waits:
             self._others_waits.append(waits)
         if stats:

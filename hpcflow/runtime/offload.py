@@ -53,14 +53,11 @@ class Pace:
         self._masters = masters
         self._seconds = 0.0
 
-    def run(self, action: Action) -> None:
-        """Run a piece, here or in a thread."""
-        if self._seconds > LONG_SECONDS and self._masters.are_several():
-            _submit(lambda: self._run_timed(action))
-        else:
-            self._run_timed(action)
-
-    def _run_timed(self, action: Action) -> None:
+    def run(self, action: Action, here: bool = False) -> None:
+        """Run a piece: here, or in a thread if that is better and not ruled out by `here`."""
+        if self._seconds > LONG_SECONDS and not here and self._masters.are_several():
+            _submit(lambda: self.run(action, True))
+            return
         start = _now()
         action()
         seconds = _now() - start

@@ -49,6 +49,23 @@ def job(tmp_path: Path):
     return run
 
 
+@pytest.mark.parametrize("yields", [False, True])
+def test_it_knows_whether_mpi_yields(job, yields: bool) -> None:
+    """Open MPI yields when asked to, and where ranks are more than cores."""
+    ended = job("""
+        from mpi4py import MPI
+        if "Open MPI" in MPI.Get_library_version():
+            asked = os.environ["OMPI_MCA_mpi_yield_when_idle"] == "1"
+            assert transport.yields == (asked or transport.comms.oversubscribed)
+        else:
+            assert not transport.yields
+        print("as expected")
+        transport.close()
+    """, OMPI_MCA_mpi_yield_when_idle=str(int(yields)))
+    assert ended.status == 0, ended.output
+    assert ended.output.count("as expected") == 2
+
+
 def test_exception_ends_the_job(job) -> None:
     ended = job("""
         if rank == 1:

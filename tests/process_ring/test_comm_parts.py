@@ -93,6 +93,21 @@ def test_backoff_spins_then_yields_then_sleeps(monkeypatch: pytest.MonkeyPatch) 
     assert time.monotonic() - start >= 20 * waiting.MIN_SLEEP_SECONDS
 
 
+def test_backoff_leaves_yielding_to_polls_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    yields: list[None] = []
+    monkeypatch.setattr(waiting, "_yield_core", lambda: yields.append(None))
+    slept = {}
+    for polls_yield in (False, True):
+        backoff = Backoff(oversubscribed=True, polls_yield=polls_yield)
+        yields.clear()
+        backoff.wait()
+        assert len(yields) == (not polls_yield)
+        time.sleep(2 * waiting.MIN_SHARED_SECONDS)
+        slept[polls_yield] = [backoff.wait() for _ in range(20)]
+    assert slept[False] == slept[True]
+    assert slept[True][-1]
+
+
 def test_backoff_without_spinning() -> None:
     backoff = Backoff(oversubscribed=True)
     start = time.process_time()
