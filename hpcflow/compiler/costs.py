@@ -126,7 +126,8 @@ def _depthwise(node: Node) -> float:
 
 _DENSE: dict[str, Callable[[Node], float]] = {
     "MatMul": _product, "BatchMatMul": _product, "BatchMatMulV2": _product,
-    "SparseMatMul": _product, "Conv2D": _convolution, "Conv3D": _convolution,
+    "SparseMatMul": _product, "_MatMulBias": _product,
+    "Conv2D": _convolution, "Conv3D": _convolution,
     "Conv2DBackpropInput": _back_to_input, "Conv3DBackpropInputV2": _back_to_input,
     "Conv2DBackpropFilter": _back_to_filter, "Conv3DBackpropFilterV2": _back_to_filter,
     "DepthwiseConv2dNative": _depthwise,

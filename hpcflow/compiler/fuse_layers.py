@@ -1,5 +1,5 @@
-"""fuse_layers: a convolution, its bias and its relu are computed in one pass over the result, and
-a pooling tells its gradient where the maxima are, and the gradient of a local response
+"""fuse_layers: a convolution or a product, its bias and its relu are computed in one pass over the
+result, and a pooling tells its gradient where the maxima are, and the gradient of a local response
 normalization knows that it gets the result of just that.
 
 What is fetched, or read by anybody else, stays a value of its own.
@@ -7,16 +7,22 @@ What is fetched, or read by anybody else, stays a value of its own.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from hpcflow.compiler.ir import Node, StepGraph, device_type
+from hpcflow import blas
+from hpcflow.compiler.frames import FrameInfo, assign_frames, same_everywhere
+from hpcflow.compiler.ir import ENTER_TYPES, Node, StepGraph, device_type
 from hpcflow.dtypes import float32, uint8
 from hpcflow.graph.opdef import get_op_def
+
+# What a number of rows that is only known at run time is taken for.
+_MANY_ROWS = 64
 
 
 def fuse_layers(graph: StepGraph) -> None:
     """Join convolutions with what follows them, and ops with their gradients."""
-    _fuse_convolutions(graph)
+    _fuse_with_bias(graph)
     for node in graph.nodes:
         if node.type == "MaxPoolGrad":
             _share_places(node)
@@ -24,30 +30,56 @@ def fuse_layers(graph: StepGraph) -> None:
             _recognize_response(node)
 
 
-def _fuse_convolutions(graph: StepGraph) -> None:
-    """Replace Conv2D, BiasAdd and Relu, as far as each is read by the next alone, by _ConvBias."""
-    consumers = graph.consumers()
+def _fuse_with_bias(graph: StepGraph) -> None:
+    """Replace Conv2D or MatMul, BiasAdd and Relu, as far as each is read by the next alone."""
+    consumers, in_loops = graph.consumers(), _nodes_in_loops(graph)
     gone: set[Node] = set()
     for bias in graph.nodes:
         if bias.type != "BiasAdd":
             continue
-        conv, _ = bias.inputs[0]
-        if not (_may_fuse(conv, bias) and consumers[conv] == [bias]):
+        first, _ = bias.inputs[0]
+        fits = _is_convolution(first, bias) or (_is_product(first) and first not in in_loops)
+        if not (fits and _may_fuse(first, bias) and consumers[first] == [bias]):
             continue
         readers = consumers[bias]
         relu = readers[0] if len(readers) == 1 and _is_relu_of(readers[0], bias) else None
         last = relu or bias
-        gone.update({conv, bias} - {last})
-        _become_layer(last, conv, bias, relu is not None)
+        gone.update({first, bias} - {last})
+        _become_layer(last, first, bias, relu is not None)
     if gone:
         graph.nodes = [n for n in graph.nodes if n not in gone]
 
 
-def _may_fuse(conv: Node, bias: Node) -> bool:
-    """True for single precision on the CPU, in one layout and in one place."""
-    return (conv.type == "Conv2D" and conv.dtypes[0] is float32 and conv.device == bias.device
-            and device_type(conv.device) == "CPU" and not bias.controls
-            and conv.attrs.get("data_format") == bias.attrs.get("data_format"))
+def _nodes_in_loops(graph: StepGraph) -> set[Node]:
+    """The nodes of all loops, which have other ways with products."""
+    if not any(n.type in ENTER_TYPES for n in graph.nodes):
+        return set()
+    root = FrameInfo("", None)
+    return {n for n, frame in assign_frames(graph.nodes, root, same_everywhere).items()
+            if frame is not root}
+
+
+def _may_fuse(first: Node, bias: Node) -> bool:
+    """True for single precision on the CPU, in one place."""
+    return (first.dtypes[0] is float32 and first.device == bias.device
+            and device_type(first.device) == "CPU" and not bias.controls)
+
+
+def _is_convolution(node: Node, bias: Node) -> bool:
+    """True for one in the layout of its bias."""
+    return (node.type == "Conv2D"
+            and node.attrs.get("data_format") == bias.attrs.get("data_format"))
+
+
+def _is_product(node: Node) -> bool:
+    """True for a product that may be large; small ones join loops over elements instead."""
+    if node.type != "MatMul":
+        return False
+    a, b = (source.dims[index] for source, index in node.inputs)
+    if a is None or b is None or None in b:
+        return False
+    rows = a[1 if node.attrs.get("transpose_a") else 0]
+    return not blas.is_small((_MANY_ROWS if rows is None else rows) * math.prod(b))
 
 
 def _is_relu_of(node: Node, bias: Node) -> bool:
@@ -55,14 +87,18 @@ def _is_relu_of(node: Node, bias: Node) -> bool:
             and not node.controls)
 
 
-def _become_layer(last: Node, conv: Node, bias: Node, relu: bool) -> None:
-    """`last` takes the place of all; messages name the convolution, which may find bad input."""
-    kept = ("T", "strides", "padding", "data_format")
-    attrs = {name: conv.attrs[name] for name in kept if name in conv.attrs}
-    _become(last, "_ConvBias", attrs | {"relu": relu})
-    last.inputs = [*conv.inputs, bias.inputs[1]]
-    last.controls = list(conv.controls)
-    last.name, last.op, last.site = conv.name, conv.op, conv.site
+_FUSED = {"Conv2D": ("_ConvBias", ("T", "strides", "padding", "data_format")),
+          "MatMul": ("_MatMulBias", ("T", "transpose_a", "transpose_b"))}
+
+
+def _become_layer(last: Node, first: Node, bias: Node, relu: bool) -> None:
+    """`last` takes the place of all; messages name the first, which may find bad input."""
+    op_type, kept = _FUSED[first.type]
+    attrs = {name: first.attrs[name] for name in kept if name in first.attrs}
+    _become(last, op_type, attrs | {"relu": relu})
+    last.inputs = [*first.inputs, bias.inputs[1]]
+    last.controls = list(first.controls)
+    last.name, last.op, last.site = first.name, first.op, first.site
 
 
 # ---------------------------------------------------------------- poolings

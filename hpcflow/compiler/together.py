@@ -20,7 +20,7 @@ from hpcflow.kernels.registry import SYNC
 
 # Operations of a product that takes much longer (a millisecond) than a thread needs to wake up.
 _LARGE = 5e7
-_TYPES = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2"})
+_TYPES = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "_MatMulBias"})
 
 
 def join(program: Translation) -> None:

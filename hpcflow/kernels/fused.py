@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow import blas
 from hpcflow.kernels import convolution, pooling
+from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.resources.variables import VariableState
 
@@ -52,12 +53,51 @@ def factors(node: KernelNode) -> Callable:
     """A function of two matrices: the two as they are multiplied; checks that they fit."""
     flip_a, flip_b = node.attr("transpose_a"), node.attr("transpose_b")
 
-    def oriented(a: Any, b: Any, target: Any) -> tuple:
+    def oriented(a: Any, b: Any) -> tuple:
         if a.ndim != 2 or b.ndim != 2:
             raise invalid(f"the factors must be matrices: {shown(a)} x {shown(b)}")
         left, right = a.T if flip_a else a, b.T if flip_b else b
         if left.shape[1] != right.shape[0]:
             raise invalid(f"inner dimensions differ: {shown(left)} x {shown(right)}")
+        return left, right
+
+    return oriented
+
+
+@kernel("_MatMulBias", device="CPU", fresh=True)
+def layer(node: KernelNode) -> Callable:
+    """A product, plus a bias, without what is negative."""
+    return layer_by(node, lambda a, b, out: blas.dot(a, b, out=out))
+
+
+def layer_by(node: KernelNode, multiply: Callable[[Any, Any, Any], object]) -> Callable:
+    """The kernel of _MatMulBias with ``multiply(a, b, out)`` for the product."""
+    oriented, relu, zero = factors(node), node.attr("relu"), np.float32(0)
+
+    def run(a: Any, b: Any, bias: Any) -> Any:
+        left, right = oriented(a, b)
+        check_bias(bias, right.shape[1])
+        y = np.empty((left.shape[0], right.shape[1]), np.float32)
+        multiply(left, right, y)
+
+        def finish(block: slice) -> None:
+            rows = y[block]
+            np.add(rows, bias, out=rows)
+            if relu:
+                np.maximum(rows, zero, out=rows)
+
+        over_rows(len(y), y[:1].nbytes, finish)
+        return y
+
+    return run
+
+
+def targeted_factors(node: KernelNode) -> Callable:
+    """As `factors`, also of a third matrix with the shape of the product."""
+    factors_of = factors(node)
+
+    def oriented(a: Any, b: Any, target: Any) -> tuple:
+        left, right = factors_of(a, b)
         if target.shape != (left.shape[0], right.shape[1]):
             raise invalid(f"the variable {shown(target)} and its gradient "
                           f"{[left.shape[0], right.shape[1]]} must have the same shape")
@@ -69,7 +109,7 @@ def factors(node: KernelNode) -> Callable:
 @kernel("_MatMulGradientDescent", device="CPU")
 def descend(node: KernelNode) -> Callable:
     """var -= alpha * a @ b."""
-    oriented = factors(node)
+    oriented = targeted_factors(node)
 
     def run(state: VariableState, alpha: Any, a: Any, b: Any) -> VariableState:
         with state.lock:

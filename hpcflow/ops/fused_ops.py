@@ -11,6 +11,9 @@ _POOL = f"ksize: list(int); strides: list(int); {PADDING}; {FORMAT_2D}"
 # relu(BiasAdd(Conv2D(input, filter), bias)), or without the relu.
 register_op("_ConvBias", "input: T; filter: T; bias: T", "output: T",
             f"T: {{float}}; relu: bool; strides: list(int); {PADDING}; {FORMAT_2D}", shape=unknown)
+# relu(BiasAdd(MatMul(a, b), bias)), or without the relu.
+register_op("_MatMulBias", "a: T; b: T; bias: T", "output: T",
+            "T: {float}; relu: bool; transpose_a: bool; transpose_b: bool", shape=unknown)
 # MaxPool that also says, in a form of its kernel's own, where the maxima are; empty if it does not.
 register_op("_MaxPool", "input: T", "output: T; places: uint8", f"T: {{float}}; {_POOL}",
             shape=unknown)
@@ -24,5 +27,5 @@ register_op("_LRNGrad", "input_grads: T; input_image: T; output_image: T", "outp
 register_op("_MatMulGradientDescent", "var: Ref(T); alpha: T; a: T; b: T", "out: Ref(T)",
             "T: {float}; transpose_a: bool; transpose_b: bool", shape=unchanged)
 
-not_differentiable("_ConvBias", "_MaxPool", "_MaxPoolGrad", "_LRNGrad",
+not_differentiable("_ConvBias", "_MatMulBias", "_MaxPool", "_MaxPoolGrad", "_LRNGrad",
                    "_MatMulGradientDescent")

@@ -73,6 +73,36 @@ def test_other_types_and_devices_stay():
     assert "_ConvBias" not in fused(layer()[-1], device=OTHER)
 
 
+def dense(rows=64, columns=512, relu=True, dtype=hf.float32):
+    x, b = hf.placeholder(dtype, [rows, 784]), hf.Variable(hf.ones([columns], dtype))
+    product = hf.matmul(x, hf.Variable(hf.ones([784, columns], dtype)))
+    biased = hf.nn.bias_add(product, b)
+    return product, biased, hf.nn.relu(biased) if relu else biased
+
+
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("rows", [None, 64])
+def test_a_dense_layer_is_one_node(rows, relu):
+    types = fused(dense(rows, relu=relu)[-1])
+    assert types.count("_MatMulBias") == 1 and not {"MatMul", "BiasAdd", "Relu"} & set(types)
+
+
+def test_dense_layers_that_stay():
+    """Small ones, those of other types, and what is fetched."""
+    for outputs in (dense(2)[-1:], dense(None, 8)[-1:], dense(dtype=hf.float64)[-1:], dense()[::2]):
+        assert "_MatMulBias" not in fused(*outputs)
+
+
+def test_dense_layers_in_loops_stay():
+    w, b = hf.ones([256, 256]), hf.ones([256])
+    _, y = hf.while_loop(lambda i, _: i < 3,
+                         lambda i, x: (i + 1, hf.nn.relu(hf.nn.bias_add(hf.matmul(x, w), b))),
+                         [0, hf.ones([256, 256])])
+    outside = hf.nn.bias_add(hf.matmul(y, w), b)
+    types = fused(outside)
+    assert types.count("_MatMulBias") == 1 and types.count("MatMul") == 1
+
+
 def pooled(ksize=3, padding="VALID"):
     x = hf.placeholder(hf.float32, [2, 8, 8, 3])
     y = hf.nn.max_pool(x, [1, ksize, ksize, 1], [1, 2, 2, 1], padding)

@@ -39,6 +39,38 @@ def library(request, monkeypatch):
 
 
 @pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("flips", [(False, False), (False, True), (True, False), (True, True)])
+@pytest.mark.parametrize("sizes", [(0, 300, 260), (2, 300, 260), (90, 300, 260), (90, 2100, 40)],
+                         ids=str)
+def test_dense_layers(sizes, flips, relu):
+    """Without rows, with so few that BLAS computes, and with bias and relu inside or after."""
+    m, k, n = sizes
+    x, w, b = normal(m, k), normal(k, n), normal(n)
+    x, w = x.T if flips[0] else x, w.T if flips[1] else w
+
+    def build():
+        dims = [k, None] if flips[0] else [None, k]
+        fed, weights, bias = hf.placeholder(hf.float32, dims), hf.Variable(w), hf.Variable(b)
+        y = hf.nn.bias_add(hf.matmul(fed, weights, *flips), bias)
+        y = hf.nn.relu(y) if relu else y
+        return [y, *hf.gradients(y, [fed, weights, bias])], [], [fed]
+
+    run_both(build, [x])
+
+
+def test_a_bias_that_does_not_fit():
+    """Told by the name of the product."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        bias = hf.placeholder(hf.float32, None)
+        w = hf.placeholder(hf.float32, [300, 260])
+        product = hf.matmul(hf.ones([90, 300]), w, name="dense")
+        y = hf.nn.relu(hf.nn.bias_add(product, bias))
+        fed = {bias: normal(9), w: normal(300, 260)}
+        with pytest.raises(errors.InvalidArgumentError, match=r"bias of shape \[9\].*'dense'"):
+            session.run(y, fed)
+
+
+@pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize("batch", [0, 3])

@@ -9,10 +9,10 @@ import numpy as np
 
 from hpcflow.kernels import fused
 from hpcflow.kernels.convolution import channels_last, checked_spans
-from hpcflow.kernels.fused import check_bias, factors
+from hpcflow.kernels.fused import check_bias, factors, targeted_factors
 from hpcflow.kernels.onednn import convolution as c
 from hpcflow.kernels.onednn.library import load
-from hpcflow.kernels.onednn.products import is_large, multiply
+from hpcflow.kernels.onednn.products import is_large, multiply, product
 from hpcflow.kernels.registry import KernelNode, kernel
 from hpcflow.kernels.windows import check_rank, window_of
 from hpcflow.resources.variables import VariableState
@@ -46,9 +46,39 @@ def _conv_bias(node: KernelNode) -> Callable:
     return run
 
 
+# Products over more than so many columns are faster without bias and relu inside, and these after.
+_DEEPEST = 2048
+
+
+@kernel("_MatMulBias", fresh=True, **_OPTIONS)
+def _layer(node: KernelNode) -> Callable:
+    lib, plain = load(), fused.layer(node)
+    if lib is None:
+        return plain
+    flips, relu = (node.attr("transpose_a"), node.attr("transpose_b")), node.attr("relu")
+    oriented = factors(node)
+    apart = fused.layer_by(node, lambda a, b, out: multiply(lib, a, b, False, False, out))
+
+    def run(a: Any, b: Any, bias: Any) -> Any:
+        left, right = oriented(a, b)
+        (m, k), n = left.shape, right.shape[1]
+        if not is_large(m, k, n):
+            return plain(a, b, bias)
+        check_bias(bias, n)
+        whole = product(lib, 1, m, k, n, *flips, bias=True, relu=relu) if k <= _DEEPEST else None
+        if whole is None:
+            return apart(a, b, bias)
+        y = np.empty((m, n), np.float32)
+        a, b, bias = map(np.ascontiguousarray, (a, b, bias))
+        whole(*[x.ctypes.data for x in (a, b, bias, y)])
+        return y
+
+    return run
+
+
 @kernel("_MatMulGradientDescent", **_OPTIONS)
 def _descend(node: KernelNode) -> Callable:
-    lib, plain, oriented = load(), fused.descend(node), factors(node)
+    lib, plain, oriented = load(), fused.descend(node), targeted_factors(node)
     if lib is None:
         return plain
 

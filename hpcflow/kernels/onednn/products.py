@@ -56,10 +56,10 @@ def multiply(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
 
 
 @functools.lru_cache(maxsize=1024)
-def _product(lib: Library, batch: int, m: int, k: int, n: int, flip_a: bool, flip_b: bool,
-             dtype: str = "float32") -> p.Primitive | None:
+def product(lib: Library, batch: int, m: int, k: int, n: int, flip_a: bool, flip_b: bool,
+            dtype: str = "float32", bias: bool = False, relu: bool = False) -> p.Primitive | None:
     """``out = a @ b`` in every matrix of a batch, factors of `dtype` transposed as asked, and the
-    products in float32; None without one."""
+    products in float32; None without one. With a `bias` it comes after the factors."""
 
     def matrices(rows: int, columns: int, flip: bool, dtype: str = dtype) -> p.Description:
         steps = (1, rows) if flip else (columns, 1)
@@ -67,17 +67,19 @@ def _product(lib: Library, batch: int, m: int, k: int, n: int, flip_a: bool, fli
 
     a, b = matrices(m, k, flip_a), matrices(k, n, flip_b)
     out = matrices(m, n, False, "float32")
+    row = p.Description(lib, (1, 1, n), (n, n, 1)) if bias else None
     try:
-        desc = lib.create("matmul_primitive_desc_create", lib.engine, a.handle, b.handle, None,
-                          out.handle, lib.attr)
-        return p.Primitive(lib, desc, [(p.SRC, a), (p.WEIGHTS, b), (p.DST, out)])
+        desc = lib.create("matmul_primitive_desc_create", lib.engine, a.handle, b.handle,
+                          row and row.handle, out.handle, lib.relu_attr if relu else lib.attr)
+        more = [] if row is None else [(p.BIAS, row)]
+        return p.Primitive(lib, desc, [(p.SRC, a), (p.WEIGHTS, b), *more, (p.DST, out)])
     except OneDNNError:
         return None
 
 
-def _run_product(product: p.Primitive, a: Any, b: Any, out: Any) -> None:
+def _run_product(run: p.Primitive, a: Any, b: Any, out: Any) -> None:
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
-    product(a.ctypes.data, b.ctypes.data, out.ctypes.data)
+    run(a.ctypes.data, b.ctypes.data, out.ctypes.data)
 
 
 def multiply_transposed(lib: Library, a: Any, b: Any, out: Any) -> bool:
@@ -85,10 +87,10 @@ def multiply_transposed(lib: Library, a: Any, b: Any, out: Any) -> bool:
     orders make `multiply` the better choice."""
     if not (a.flags.c_contiguous and b.flags.c_contiguous):
         return False
-    product = _product(lib, 1, a.shape[0], a.shape[1], b.shape[0], False, True)
-    if product is not None:
-        _run_product(product, a, b, out)
-    return product is not None
+    found = product(lib, 1, a.shape[0], a.shape[1], b.shape[0], False, True)
+    if found is not None:
+        _run_product(found, a, b, out)
+    return found is not None
 
 
 @kernel("MatMul", device="CPU", types={"T": TYPES}, priority=10, fresh=True)
@@ -106,11 +108,11 @@ def _matmul(node: KernelNode) -> Callable:
         if k != inner or not is_large(m, k, n):
             return plain(a, b)
         out = np.empty((m, n), np.float32)
-        product = _product(lib, 1, m, k, n, flip_a, flip_b) if flip_b else None
-        if product is None:
+        found = product(lib, 1, m, k, n, flip_a, flip_b) if flip_b else None
+        if found is None:
             multiply(lib, a, b, flip_a, flip_b, out)
         else:
-            _run_product(product, a, b, out)
+            _run_product(found, a, b, out)
         return out
 
     return in_float32(node, run)
@@ -131,11 +133,11 @@ def _batch_matmul(node: KernelNode) -> Callable:
         n, inner = b.shape[-2:] if flip_b else b.shape[:-3:-1]
         if k != inner or batch < 2 or not is_large(batch * m, k, n):
             return plain(a, b)
-        product = _product(lib, batch, m, k, n, flip_a, flip_b)
-        if product is None:
+        found = product(lib, batch, m, k, n, flip_a, flip_b)
+        if found is None:
             return plain(a, b)
         out = np.empty((*a.shape[:-2], m, n), np.float32)
-        _run_product(product, a, b, out)
+        _run_product(found, a, b, out)
         return out
 
     return in_float32(node, run)
@@ -159,11 +161,11 @@ def _sparse_matmul(node: KernelNode) -> Callable:
         dtype = "bfloat16" if a.dtype == b.dtype != np.float32 else "float32"
         if dtype == "float32":
             a, b = a.astype(np.float32, copy=False), b.astype(np.float32, copy=False)
-        product = _product(lib, 1, m, k, n, flip_a, flip_b, dtype)
-        if product is None:
+        found = product(lib, 1, m, k, n, flip_a, flip_b, dtype)
+        if found is None:
             return plain(a, b)
         out = np.empty((m, n), np.float32)
-        _run_product(product, a, b, out)
+        _run_product(found, a, b, out)
         return out
 
     return run
