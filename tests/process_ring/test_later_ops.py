@@ -181,4 +181,4 @@ def test_gradient_of_rounded_numbers():
     with hf.Session() as session:
         np.testing.assert_array_equal(session.run(grads), [2, 3, 2])
         np.testing.assert_array_equal(session.run(alone), [0, 1, 0])
-        np.testing.assert_allclose(session.run(within), [-1, 38 / 127, 1], rtol=1e-6)
+        np.testing.assert_allclose(session.run(within), [-128 / 127, 38 / 127, 1], rtol=1e-6)
