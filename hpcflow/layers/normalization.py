@@ -29,7 +29,10 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
                         beta_regularizer: Callable | None = None,
                         gamma_regularizer: Callable | None = None, training: Any = False,
                         trainable: bool = True, name: str | None = None,
-                        reuse: bool | None = None) -> Tensor:
+                        reuse: bool | None = None, renorm: bool = False,
+                        renorm_clipping: dict | None = None, renorm_momentum: float = 0.99,
+                        fused: bool | None = None, virtual_batch_size: int | None = None,
+                        adjustment: Callable | None = None) -> Tensor:
     """Return gamma (inputs - mean) / √(variance + epsilon) + beta (arXiv:1502.03167).
 
     While training, mean and variance are those of the batch, and operations that update the moving
@@ -50,9 +53,14 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
         trainable: whether optimizers change beta and gamma.
         name: variable scope; "batch_normalization" made unique if None.
         reuse: whether the layer's variables are those of an earlier one.
+        fused: accepted; the kernels are the same.
 
-    Raises: ``ValueError`` if the size of the axis is unknown.
+    Raises: ``ValueError`` if the size of the axis is unknown, or for `renorm`,
+        `virtual_batch_size` or `adjustment`, which are not supported.
     """
+    if renorm or virtual_batch_size is not None or adjustment is not None:
+        raise ValueError("batch_normalization: renorm, virtual_batch_size and adjustment are not "
+                         "supported")
     inputs = convert_to_tensor(inputs)
     with layer_scope(name, "batch_normalization", reuse, inputs):
         size = known_size(inputs, axis, "batch_normalization")

@@ -55,6 +55,9 @@ class AdamOptimizer(Optimizer):
             self._zeros_slot(var, "m", self._name)
             self._zeros_slot(var, "v", self._name)
 
+    def _non_slot_variables(self) -> list[Variable]:
+        return [power for power in self._get_beta_accumulators() if power is not None]
+
     def _get_beta_accumulators(self) -> tuple[Variable | None, Variable | None]:
         """The powers of the decays: variables that a checkpoint must hold."""
         return self._beta1_power, self._beta2_power

@@ -14,6 +14,7 @@ from hpcflow.graph.graph import (
     control_dependencies,
     get_collection,
     get_collection_ref,
+    get_default_graph,
     name_scope,
 )
 from hpcflow.graph.indexed_slices import IndexedSlices
@@ -167,6 +168,17 @@ class Optimizer:
     def get_slot_names(self) -> list[str]:
         """Return the names of the slots, sorted."""
         return sorted(self._slots)
+
+    def variables(self) -> list[Variable]:
+        """Return the variables of the optimizer in the default graph, sorted by name."""
+        graph = get_default_graph()
+        found = [v for slots in self._slots.values() for v in slots.values()]
+        return sorted([v for v in (*found, *self._non_slot_variables()) if v.graph is graph],
+                      key=lambda v: v.name)
+
+    def _non_slot_variables(self) -> list[Variable]:
+        """The variables that belong to no other variable."""
+        return []
 
     def _slot_dict(self, slot_name: str) -> dict[Any, Variable]:
         return self._slots.setdefault(slot_name, {})

@@ -181,3 +181,63 @@ def test_longer_labels_can_be_ignored():
     assert not grad[:, 0].any() and grad[:, 1].any()
     with pytest.raises(hf.errors.InvalidArgumentError, match="Not enough time"):
         run(hf.nn.ctc_loss(labels, x, [1, 2]))
+
+
+# ---------------------------------------------------------------- cells, optimizers, lists
+
+
+def _lstm_states(session, **dropout):
+    cell = hf.nn.rnn_cell.DropoutWrapper(
+        hf.nn.rnn_cell.LSTMCell(50, initializer=hf.constant_initializer(0.1)), **dropout)
+    outputs, state = hf.nn.dynamic_rnn(cell, hf.ones([4, 6, 3]), dtype=hf.float32)
+    session.run(hf.global_variables_initializer())
+    return session.run([outputs, state])
+
+
+def test_dropout_of_the_state(session):
+    outputs, state = _lstm_states(session, state_keep_prob=0.5, seed=3)
+    assert np.all(outputs) and np.all(state.c)
+    assert 0.3 < np.mean(state.h == 0) < 0.7
+
+
+def test_the_same_units_are_dropped_in_every_step(session):
+    outputs, _ = _lstm_states(session, output_keep_prob=0.5, variational_recurrent=True,
+                              dtype=hf.float32, seed=3)
+    dropped = outputs == 0
+    assert 0.2 < np.mean(dropped) < 0.8
+    np.testing.assert_array_equal(dropped, np.broadcast_to(dropped[:1, :1], dropped.shape))
+
+
+@pytest.mark.parametrize("arguments, message", [
+    ({"state_keep_prob": 0.0}, "state_keep_prob must be between 0 and 1"),
+    ({"variational_recurrent": True}, "dtype must be provided"),
+    ({"variational_recurrent": True, "dtype": "float32", "input_keep_prob": 0.5},
+     "input_size must be provided")])
+def test_dropout_that_does_not_fit(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        hf.nn.rnn_cell.DropoutWrapper(hf.nn.rnn_cell.GRUCell(2), **arguments)
+
+
+def test_variables_of_optimizers():
+    v = hf.Variable([1.0], name="v")
+    optimizer = hf.train.AdamOptimizer()
+    assert optimizer.variables() == []
+    optimizer.minimize(v * v)
+    assert [x.op.name for x in optimizer.variables()] == [
+        "beta1_power", "beta2_power", "v/Adam", "v/Adam_1"]
+
+
+def test_lists_of_variables_by_scope():
+    with hf.variable_scope("one"):
+        v = hf.get_variable("v", [])
+    w = hf.get_variable("onerous", [], collections=[hf.GraphKeys.LOCAL_VARIABLES])
+    assert hf.trainable_variables("one/") == hf.global_variables("one") == [v]
+    assert hf.local_variables("one") == [w] and hf.local_variables("two") == []
+
+
+def test_batch_normalization_that_is_not_supported():
+    x = hf.ones([2, 3])
+    hf.layers.batch_normalization(x, fused=True, renorm=False)
+    for argument in ({"renorm": True}, {"virtual_batch_size": 2}, {"adjustment": lambda s: s}):
+        with pytest.raises(ValueError, match="not supported"):
+            hf.layers.batch_normalization(x, **argument)

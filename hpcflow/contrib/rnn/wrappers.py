@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpcflow.contrib.rnn.cell import RNNCell, affine, cell_scope
+from hpcflow.contrib.rnn.lstm import LSTMStateTuple
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import device
+from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.activations import dropout
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.rnn_steps import check_cell
 from hpcflow.ops.initializers import RandomUniform
+from hpcflow.ops.random_ops import random_uniform
 from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
+from hpcflow.shapes import as_shape
 
 
 class _Wrapper(RNNCell):
@@ -41,40 +45,90 @@ class _Wrapper(RNNCell):
 
 
 class DropoutWrapper(_Wrapper):
-    """A cell with dropout on its inputs and outputs, not on its state.
+    """A cell with dropout on its inputs and outputs, and on its state where that is said.
 
     Args:
         cell: the cell.
         input_keep_prob: probability of keeping an input; a number or a tensor.
         output_keep_prob: probability of keeping an output.
         seed: seed of the random numbers.
+        state_keep_prob: probability of keeping an element of the new state; of an LSTM's that of
+            its output, not of its memory.
+        variational_recurrent: drop the same units in every step and in all of the batch
+            (arXiv:1512.05287).
+        input_size: shape of an input without the batch, needed for `variational_recurrent` where
+            inputs are dropped.
+        dtype: of inputs, outputs and state, needed for `variational_recurrent`.
 
     Raises: ``TypeError`` for something that is not a cell, ``ValueError`` for a number outside
-        (0, 1].
+        (0, 1], or where `input_size` or `dtype` is missing.
     """
 
     def __init__(self, cell: RNNCell, input_keep_prob: Any = 1.0, output_keep_prob: Any = 1.0,
-                 seed: int | None = None) -> None:
+                 seed: int | None = None, state_keep_prob: Any = 1.0,
+                 variational_recurrent: bool = False, input_size: Any = None,
+                 dtype: Any = None) -> None:
         super().__init__(cell)
         for name, value in (("input_keep_prob", input_keep_prob),
-                            ("output_keep_prob", output_keep_prob)):
+                            ("output_keep_prob", output_keep_prob),
+                            ("state_keep_prob", state_keep_prob)):
             if isinstance(value, (int, float)) and not 0 < value <= 1:
                 raise ValueError(f"Parameter {name} must be between 0 and 1: {value}")
         self._input_keep_prob = input_keep_prob
         self._output_keep_prob = output_keep_prob
+        self._state_keep_prob = state_keep_prob
         self._seed = seed
+        self._noise: dict[str, list[Tensor]] = {}
+        if variational_recurrent:
+            self._noise = self._make_noise(input_size, dtype)
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
-        inputs = self._dropped(inputs, self._input_keep_prob)
+        inputs = self._dropped(inputs, self._input_keep_prob, "input")
         output, state = self._cell(inputs, state, scope)
-        return self._dropped(output, self._output_keep_prob), state
+        return (self._dropped(output, self._output_keep_prob, "output"),
+                self._dropped(state, self._state_keep_prob, "state"))
 
-    def _dropped(self, values: Any, keep_prob: Any) -> Any:
-        if isinstance(keep_prob, (int, float)) and keep_prob == 1:
+    def _dropped(self, values: Any, keep_prob: Any, kind: str) -> Any:
+        if _keeps_all(keep_prob):
             return values
-        return nest.pack_as(values, [dropout(v, keep_prob, seed=self._seed)
-                                     for v in nest.flatten(values)])
+        flat = nest.flatten(values)
+        memories = {id(s.c) for s in _lstm_states(values)} if kind == "state" else ()
+        noise: Sequence[Tensor | None] = self._noise.get(kind) or [None] * len(flat)
+        return nest.pack_as(values, [
+            v if id(v) in memories else self._dropped_one(v, keep_prob, n)
+            for v, n in zip(flat, noise, strict=True)])
+
+    def _dropped_one(self, value: Any, keep_prob: Any, noise: Tensor | None) -> Tensor:
+        if noise is None:
+            return dropout(value, keep_prob, seed=self._seed)
+        kept = raw_ops.Mul(raw_ops.RealDiv(value, keep_prob),
+                           raw_ops.Floor(raw_ops.Add(noise, keep_prob)))
+        kept.set_shape(value.shape)
+        return kept
+
+    def _make_noise(self, input_size: Any, dtype: Any) -> dict[str, list[Tensor]]:
+        """What decides in all steps which units are dropped."""
+        if dtype is None:
+            raise ValueError("When variational_recurrent=True, dtype must be provided")
+        sizes = {"output": self.output_size, "state": self.state_size}
+        if not _keeps_all(self._input_keep_prob):
+            if input_size is None:
+                raise ValueError("When variational_recurrent=True and input_keep_prob < 1.0 or is "
+                                 "unknown, input_size must be provided")
+            sizes["input"] = input_size
+        return {kind: [random_uniform([1, *as_shape(s).as_list()], dtype=dtype, seed=self._seed)
+                       for s in nest.flatten(size)] for kind, size in sizes.items()}
+
+
+def _keeps_all(keep_prob: Any) -> bool:
+    return isinstance(keep_prob, (int, float)) and keep_prob == 1
+
+
+def _lstm_states(state: Any) -> list[LSTMStateTuple]:
+    if isinstance(state, LSTMStateTuple):
+        return [state]
+    return [s for part in state for s in _lstm_states(part)] if isinstance(state, tuple) else []
 
 
 class ResidualWrapper(_Wrapper):
