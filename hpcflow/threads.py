@@ -7,6 +7,7 @@ cores are used already.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import threading
@@ -113,7 +114,6 @@ class Pool:
 
 # What launchers tell each rank of a job.
 _RANKS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_RANK", "SLURM_PROCID")
-_IS_RANK = any([name in os.environ for name in _RANKS])  # once: the environment is slow to read
 
 _pool: Pool | None = None
 _wide_pool: Pool | None = None
@@ -139,9 +139,10 @@ def thread_count() -> int:
     return min(_cores(), int(text)) if text.isdecimal() and int(text) else _cores()
 
 
+@functools.cache  # the environment is slow to read
 def is_rank() -> bool:
     """True in a job of several processes, as far as launchers tell."""
-    return _IS_RANK
+    return any(name in os.environ for name in _RANKS)
 
 
 def limited_to_one() -> bool:

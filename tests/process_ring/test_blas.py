@@ -156,7 +156,7 @@ def test_other_bits_are_no_choice(clock, monkeypatch):
 
 @pytest.mark.parametrize("flag", ["deterministic", "threads"])
 def test_where_one_thread_is_asked_for_nothing_is_tried(setting, monkeypatch, flag):
-    monkeypatch.setattr(threads, "_IS_RANK", False)
+    monkeypatch.setattr(threads, "is_rank", lambda: False)
     monkeypatch.setattr(config.flags, flag, 1)
     for _ in range(100):
         product(128, 128, 128)

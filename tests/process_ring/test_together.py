@@ -147,6 +147,7 @@ def test_how_many_fill_the_cores(monkeypatch, environment, cores, flag, asked, e
         monkeypatch.delenv(name, raising=False)
     for name, text in environment.items():
         monkeypatch.setitem(os.environ, name, text)
+    monkeypatch.setattr(threads, "is_rank", threads.is_rank.__wrapped__)
     monkeypatch.setattr(threads, "_cores", lambda: cores)
     monkeypatch.setattr(config.flags, "threads", flag)
     monkeypatch.setattr(threads, "_most_at_once", asked)
