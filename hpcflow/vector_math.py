@@ -58,9 +58,9 @@ def constants(dtype: str, *values: float) -> tuple:
 
 def compiler(*liberties: str) -> Callable:
     """Numba's decorator for functions that need no interpreter, with the `liberties` of its
-    ``fastmath``."""
+    ``fastmath``. They become part of the loops that call them: a call is not vectorized."""
     numba = importlib.import_module("numba")
-    return functools.partial(numba.njit, nogil=True, error_model="numpy",
+    return functools.partial(numba.njit, nogil=True, error_model="numpy", forceinline=True,
                              fastmath=set(liberties) or False)
 
 
@@ -89,6 +89,103 @@ def exponential(dtype: str, below_one: bool = False) -> Callable:
         return scaled(series(rest), integer(whole))
 
     return exp
+
+
+@functools.lru_cache(maxsize=8)
+def expm1_below(dtype: str) -> Callable:
+    """exp(x) - 1 of one number; of one above zero, 0.
+
+    It is 2**k (exp(r) - 1) + (2**k - 1), where r is at most log(2) / 2 in size.
+    """
+    form, number = _FORMATS[dtype], np.dtype(dtype).type
+    zero, one, lowest = constants(dtype, 0, 1, -2 * form.mantissa)
+    per_log2, (high, low) = number(1 / math.log(2)), map(number, form.log2)
+    integer = form.integer
+    bits, bias = integer(form.mantissa), integer(form.bias)
+    series = _series(tuple([number(1 / math.factorial(n + 1)) for n in range(form.terms - 1)]))
+
+    @compiler("contract")
+    def expm1(x: Any) -> Any:
+        # So written that a NaN passes both.
+        x = lowest if x < lowest else x
+        x = zero if x > zero else x
+        whole = np.rint(x * per_log2)
+        rest = x - whole * high
+        rest -= whole * low
+        power = integer(integer(integer(whole) + bias) << bits).view(number)
+        return power * (rest * series(rest)) + (power - one)
+
+    return expm1
+
+
+# erf(x) / x for |x| <= 4, in powers of x²/8 - 1: a Chebyshev series, computed with 40 digits.
+_ERF = (
+    0.35353099561883217, -0.17657623587308222, 0.1316751217802348, -0.1077102893793698,
+    0.09020883404928395, -0.07473053609826187, 0.05988893544408006, -0.04574400173257201,
+    0.033047585797651144, -0.022563597698227356, 0.014397568196491, -0.008382074146103648,
+    0.004746829400637348, -0.0029118389977216786, 0.0014380182488648665, -0.00032430257864073293,
+    0.0001583410534181754, -0.000246708826385322, 9.735200507674453e-05,
+)
+
+
+@functools.lru_cache(maxsize=8)
+def erf(dtype: str) -> Callable:
+    """The error function of one number, in double precision; rounded, it is 1 from 4 on."""
+    number, series = np.dtype(dtype).type, _series(_ERF)
+
+    @compiler("contract")
+    def erf(x: Any) -> Any:
+        # So written that a NaN passes both.
+        wide = np.float64(x)
+        wide = -4.0 if wide < -4.0 else wide
+        wide = 4.0 if wide > 4.0 else wide
+        return number(wide * series(wide * wide * 0.125 - 1.0))
+
+    return erf
+
+
+# With u = (x - 3) / (x + 3), x exp(x²) erfc(x) for x >= 1, in powers of (4 u - 1) / 3.
+_ERFC = (
+    0.5535231886717992, 0.0323255114761722, -0.03995258345556413, 0.029186196347533375,
+    -0.015785891424886532, 0.006499227966287544, -0.0019276260626843653, 0.00032006307473748176,
+    2.5523130937212075e-05, -2.941439708709488e-05, 4.443227764921426e-06,
+    1.419243813252381e-06, -4.742417053928385e-07,
+)
+
+
+@functools.lru_cache(maxsize=8)
+def erfc(dtype: str) -> Callable:
+    """1 - erf(x) of one number, computed in double precision, exact in the tail."""
+    number, series, tail = np.dtype(dtype).type, _series(_ERF), _series(_ERFC)
+    exp = exponential("float64", below_one=True)
+
+    @compiler("contract")
+    def erfc(x: Any) -> Any:
+        wide = np.float64(x)
+        size = abs(wide)
+        near = 1.0 if size > 1.0 else size
+        far = 1.0 if size < 1.0 else size
+        far = 30.0 if far > 30.0 else far
+        inside = near * series(near * near * 0.125 - 1.0)
+        outside = exp(-far * far) * tail((4.0 * ((far - 3.0) / (far + 3.0)) - 1.0) / 3.0) / far
+        # A sum, as a choice would become a branch; one of the two is exactly zero.
+        is_near = 1.0 if size < 1.0 else 0.0
+        result = is_near * (1.0 - inside) + (1.0 - is_near) * outside
+        return number(2.0 - result if wide < 0.0 else result)
+
+    return erfc
+
+
+@functools.lru_cache(maxsize=8)
+def lgamma(dtype: str) -> Callable:
+    """log |gamma(x)| of one number, by the C library in double precision."""
+    number = np.dtype(dtype).type
+
+    @compiler()
+    def lgamma(x: Any) -> Any:
+        return number(math.lgamma(np.float64(x)))
+
+    return lgamma
 
 
 def _scaled(dtype: str) -> Callable:

@@ -105,7 +105,7 @@ class Binder:
         if kernel is None:
             raise node_error(UnimplementedError, f"No kernel for {node.type} on {device.type}: "
                              f"{describe_kernels(node.type)}", node, node.device)
-        constants = [_constant_value(p) for p in node.inputs]
+        constants = [constant_value(p) for p in node.inputs]
         function = instantiate(node, kernel, device, self.context, constants)
         if kernel.mode == RESOURCE:
             return self._constant(node, function, kernel)
@@ -171,7 +171,7 @@ class Binder:
         return found
 
 
-def _constant_value(port: Port) -> Any:
+def constant_value(port: Port) -> Any:
     """The value of an input that is the same whenever it is alive, else None."""
     node, _ = port
     while node.type in _PASSING and (node.type not in ENTER_TYPES or node.attrs.get("is_constant")):

@@ -1,4 +1,5 @@
-"""fusion: runs of element-wise lines over arrays of one shape become one call.
+"""fusion: runs of element-wise lines over arrays of one shape become one call; other runs of lines
+that are computed row by row become groups of `row_fusion`.
 
 The call is tried first: ``w = f(inputs)``. It runs the compiled loop when there is one (``jit``),
 and over large arrays the same kernels block by block on all cores, so that intermediate values stay
@@ -19,7 +20,9 @@ from typing import Any
 import numpy as np
 
 from hpcflow import jit, threads
+from hpcflow.compiler import row_blocks, row_fusion
 from hpcflow.compiler.ir import device_type
+from hpcflow.compiler.row_fusion import RowGroup
 from hpcflow.compiler.translate import (
     FUSED,
     FUSED_END,
@@ -54,16 +57,54 @@ def fuse(program: Translation) -> None:
         for name in line.arguments:
             uses[name] = uses.get(name, 0) + 1
     result: list[Line] = []
+    plain: list[Line] = []
+    for piece in row_fusion.pieces(program.lines):
+        if isinstance(piece, Line):
+            plain.append(piece)
+            continue
+        call = _row_call(program, piece, uses)
+        if call is None:
+            plain += piece.lines
+            continue
+        result += _fused_alike(program, plain, uses)
+        plain = []
+        lines = piece.lines if piece.count is not None else _fused_alike(program, piece.lines, uses)
+        result += [call[0], *lines, call[1]]
+    program.lines = result + _fused_alike(program, plain, uses)
+
+
+def _row_call(program: Translation, group: RowGroup,
+              uses: dict[str, int]) -> tuple[Line, Line] | None:
+    """The lines around those of `group` that compute it by rows, where that is worth it."""
+    outputs = group.outputs(uses)
+    if not group.may_run(outputs) or _are_alike(group.lines) or (
+            group.count is not None and group.count * group.row_size() < row_blocks.LARGE):
+        return None
+    name = f"f{len(program.globals)}"
+    program.globals[name] = row_fusion.fused(group, outputs)
+    node = group.lines[0].node
+    return (Line(node, [], FUSED, [name, *group.rowed, *group.whole]),
+            Line(node, outputs, FUSED_END, []))
+
+
+def _are_alike(lines: list[Line]) -> bool:
+    """True if all are over arrays of one shape and dtype."""
+    return all(_joins(line, lines[:i][-1:]) for i, line in enumerate(lines))
+
+
+def _fused_alike(program: Translation, lines: list[Line], uses: dict[str, int]) -> list[Line]:
+    """`lines`, with calls before runs over arrays of one shape and dtype."""
+    result: list[Line] = []
     group: list[Line] = []
-    for index, line in enumerate(program.lines):
+    for index, line in enumerate(lines):
         if not _joins(line, group):
-            result += _closed(program, group, uses, program.lines[index:])
+            result += _closed(program, group, uses, lines[index:])
             group = []
         if _joins(line, group):
             group.append(line)
         else:
             result.append(line)
-    program.lines = result + _closed(program, group, uses, [])
+    return result + _closed(program, group, uses, [])
 
 
 def _joins(line: Line, group: list[Line]) -> bool:

@@ -51,6 +51,7 @@ class Lives:
         self._defined: dict[str, tuple[int, ...]] = {}
         self._inside: list[tuple[int, ...]] = []  # per line the blocks it is in, by their start
         self.ends: dict[int, int] = {}
+        self.starts: dict[int, int] = {}
         self._find_blocks()
         self._follow(program)
 
@@ -58,7 +59,8 @@ class Lives:
         blocks: list[int] = []
         for i, line in enumerate(self.lines):
             if line.function in (END, END_LOOP, FUSED_END):
-                self.ends[blocks.pop()] = i
+                self.starts[i] = blocks.pop()
+                self.ends[self.starts[i]] = i
             self._inside.append(tuple(blocks))
             for name in line.targets:
                 if line.function == FUSED_END:  # both ways make these
@@ -190,12 +192,12 @@ class _Writer:
             end = self.lives.ends[index]
             self.program.globals[name].reuse(
                 {a for a in arguments if self.program.is_own(a) and self.lives.last[a] <= end})
-            self._put(node, f"w = {name}({', '.join(arguments)})", "if w is None:")
+            self._put(node, f"w{index} = {name}({', '.join(arguments)})", f"if w{index} is None:")
             self.depth += 1
         elif line.function == FUSED_END:
             self.depth -= 1
-            self._put(node, f"else: {', '.join(line.targets)}, = w")
-            self._put(node, "del w")
+            made = f"w{self.lives.starts[index]}"
+            self._put(node, f"else: {', '.join(line.targets)}, = {made}", f"del {made}")
             self._drop(index, node)
         else:
             self._loop_line(index, line)
@@ -220,7 +222,7 @@ class _Writer:
                 self._put(node, _assignment(line))
                 self._drop(index, node)
         else:
-            start = next(s for s, end in self.lives.ends.items() if end == index)
+            start = self.lives.starts[index]
             self.depth -= 1
             self._put(node, "else:", f"    n{start}, s{start} = look(S, n{start}, s{start})",
                       "    continue", "break")

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.function_loops import with_loop
 from hpcflow.kernels.parallel import in_blocks
 from hpcflow.kernels.registry import KernelNode, kernel
 
@@ -20,7 +21,7 @@ def _relu(node: KernelNode) -> Any:
     def run(x: Any, out: Any = None) -> Any:
         return maximum(x, zero, out=out)
 
-    return run
+    return with_loop(node, run)
 
 
 @kernel("ReluGrad", **_ELEMENTWISE)
@@ -31,7 +32,7 @@ def _relu_grad(node: KernelNode) -> Any:
     def run(dy: Any, x: Any, out: Any = None) -> Any:
         return multiply(dy, greater(x, zero), out=out)
 
-    return in_blocks(run) if node.xp is np else run
+    return with_loop(node, in_blocks(run) if node.xp is np else run)
 
 
 @kernel("Relu6", **_ELEMENTWISE)
@@ -43,7 +44,7 @@ def _relu6(node: KernelNode) -> Any:
         y = maximum(x, zero, out=out)
         return minimum(y, six, out=y if y.ndim else None)
 
-    return run
+    return with_loop(node, run)
 
 
 @kernel("Relu6Grad", **_ELEMENTWISE)
@@ -54,7 +55,7 @@ def _relu6_grad(node: KernelNode) -> Any:
     def run(dy: Any, x: Any, out: Any = None) -> Any:
         return xp.multiply(dy, xp.greater(x, zero) & xp.less(x, six), out=out)
 
-    return run
+    return with_loop(node, run)
 
 
 @kernel("Elu", types=_FLOATS, **_ELEMENTWISE)
@@ -66,7 +67,7 @@ def _elu(node: KernelNode) -> Any:
         below = xp.expm1(xp.minimum(x, zero))
         return xp.add(xp.maximum(x, zero), below, out=out)
 
-    return run
+    return with_loop(node, run)
 
 
 @kernel("EluGrad", types=_FLOATS, **_ELEMENTWISE)
@@ -101,7 +102,7 @@ def _softplus_grad(node: KernelNode) -> Any:
     def run(dy: Any, x: Any, out: Any = None) -> Any:
         return xp.true_divide(dy, xp.exp(-x) + one, out=out)
 
-    return run
+    return with_loop(node, run)
 
 
 @kernel("Softsign", types=_FLOATS, **_ELEMENTWISE)
@@ -112,7 +113,7 @@ def _softsign(node: KernelNode) -> Any:
     def run(x: Any, out: Any = None) -> Any:
         return xp.true_divide(x, xp.absolute(x) + one, out=out)
 
-    return run
+    return with_loop(node, run)
 
 
 @kernel("SoftsignGrad", types=_FLOATS, **_ELEMENTWISE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.kernels.function_loops import with_loop
 from hpcflow.kernels.registry import KernelNode, kernel, ufunc
 
 _FLOATS = ("float16", "float32", "float64", "bfloat16")
@@ -46,7 +47,7 @@ def _rsqrt(node: KernelNode) -> Any:
         y = root(x, out=out)
         return reciprocal(y, out=y) if y.ndim else reciprocal(y)
 
-    return run
+    return with_loop(node, run)
 
 
 @kernel("Sigmoid", **_ELEMENTWISE)
@@ -63,7 +64,7 @@ def _sigmoid(node: KernelNode) -> Any:
         add(y, one, out=y)
         return reciprocal(y, out=y)
 
-    return run
+    return with_loop(node, run)
 
 
 # ---------------------------------------------------------------- gradients: f(output, gradient)
@@ -82,7 +83,7 @@ def _tanh_grad(node: KernelNode) -> Any:
         subtract(one, t, out=t)
         return multiply(t, dy, out=t if out is None else out)
 
-    return run
+    return with_loop(node, run)
 
 
 @kernel("SigmoidGrad", **_ELEMENTWISE)
@@ -98,7 +99,7 @@ def _sigmoid_grad(node: KernelNode) -> Any:
         multiply(t, y, out=t)
         return multiply(t, dy, out=t if out is None else out)
 
-    return run
+    return with_loop(node, run)
 
 
 # These three conjugate the output of a complex function themselves.
@@ -124,7 +125,7 @@ def _reciprocal_grad(node: KernelNode) -> Any:
         multiply(t, dy, out=t)
         return negative(t, out=t if out is None else out)
 
-    return _conjugating(node, run)
+    return with_loop(node, _conjugating(node, run))
 
 
 @kernel("SqrtGrad", **_ELEMENTWISE)
@@ -143,7 +144,7 @@ def _sqrt_grad(node: KernelNode) -> Any:
             result[still] = 0
         return result
 
-    return _conjugating(node, run)
+    return with_loop(node, _conjugating(node, run))
 
 
 @kernel("RsqrtGrad", **_ELEMENTWISE)
@@ -160,7 +161,7 @@ def _rsqrt_grad(node: KernelNode) -> Any:
         multiply(t, half, out=t)
         return multiply(t, dy, out=t if out is None else out)
 
-    return _conjugating(node, run)
+    return with_loop(node, _conjugating(node, run))
 
 
 # ---------------------------------------------------------------- complex numbers

@@ -53,7 +53,7 @@ def lgamma(x: Any) -> Any:
         if not (x < 0).any():
             return positive
         # Γ(x) Γ(1 - x) = π / sin(πx); the sine of the fraction alone is exact near the poles.
-        sine = np.abs(np.sin(np.pi * (x - np.floor(x))))
+        sine = np.abs(np.sin(np.pi * (x - np.rint(x))))
         reflected = np.log(np.pi / sine) - positive
         reflected = np.where(np.isinf(x), np.inf, reflected)
         return np.where(x < 0, reflected, positive)

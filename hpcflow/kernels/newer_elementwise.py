@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.function_loops import with_loop
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown, ufunc
+
+_ELEMENTWISE: dict[str, Any] = {"fresh": True, "accepts_out": True, "elementwise": True}
 
 for _op_type, _name in (
         ("Sinh", "sinh"), ("Cosh", "cosh"), ("Asinh", "arcsinh"), ("Acosh", "arccosh"),
@@ -15,7 +18,7 @@ for _op_type, _name in (
     ufunc(_op_type, _name)
 
 
-@kernel("LeftShift", "RightShift", fresh=True)
+@kernel("LeftShift", "RightShift", fresh=True, elementwise=True)
 def _shift(node: KernelNode) -> Any:
     """By at most the width less one, as shifts by more are not defined."""
     xp, dtype = node.xp, node.np_dtype()
@@ -27,16 +30,17 @@ def _shift(node: KernelNode) -> Any:
 def _safe(op_type: str, function: Any) -> None:
     """Where the factor (of a quotient: the divisor) is 0 the result is 0, whatever the other is."""
 
-    @kernel(op_type, fresh=True)
+    @kernel(op_type, **_ELEMENTWISE)
     def factory(node: KernelNode) -> Any:
         xp, zero = node.xp, node.np_dtype().type(0)
 
-        def run(x: Any, y: Any) -> Any:
-            keep = (y if op_type in ("DivNoNan", "MulNoNan") else x) != zero
+        def run(x: Any, y: Any, out: Any = None) -> Any:
+            drop = (y if op_type in ("DivNoNan", "MulNoNan") else x) == zero
             with np.errstate(all="ignore"):
-                return xp.where(keep, function(xp, x, y), zero)[()]
+                result = xp.where(drop, zero, function(xp, x, y))
+            return _chosen(result, out)
 
-        return run
+        return with_loop(node, run)
 
 
 _safe("DivNoNan", lambda xp, x, y: xp.true_divide(x, y))
@@ -56,19 +60,35 @@ def _alpha(node: KernelNode) -> Any:
     return node.np_dtype().type(np.float32(node.attr("alpha")))
 
 
-@kernel("LeakyRelu", fresh=True)
+@kernel("LeakyRelu", **_ELEMENTWISE)
 def _leaky_relu(node: KernelNode) -> Any:
     xp, zero, alpha = node.xp, node.np_dtype().type(0), _alpha(node)
-    return lambda x: xp.where(x > zero, x, x * alpha)[()]
+
+    def run(x: Any, out: Any = None) -> Any:
+        return _chosen(xp.where(x > zero, x, x * alpha), out)
+
+    return with_loop(node, run, alpha=alpha)
 
 
-@kernel("LeakyReluGrad", fresh=True)
+@kernel("LeakyReluGrad", **_ELEMENTWISE)
 def _leaky_relu_grad(node: KernelNode) -> Any:
     xp, zero, alpha = node.xp, node.np_dtype().type(0), _alpha(node)
-    return lambda grad, x: xp.where(x > zero, grad, grad * alpha)[()]
+
+    def run(grad: Any, x: Any, out: Any = None) -> Any:
+        return _chosen(xp.where(x > zero, grad, grad * alpha), out)
+
+    return with_loop(node, run, alpha=alpha)
 
 
-@kernel("Selu", fresh=True, accepts_out=True, elementwise=True)
+def _chosen(result: Any, out: Any) -> Any:
+    """`result`, in `out` if that is given."""
+    if out is None:
+        return result[()]
+    out[...] = result
+    return out
+
+
+@kernel("Selu", **_ELEMENTWISE)
 def _selu(node: KernelNode) -> Any:
     """One of the two summands is zero."""
     xp, number = node.xp, node.np_dtype().type
@@ -78,17 +98,17 @@ def _selu(node: KernelNode) -> Any:
         negative = below * xp.expm1(xp.minimum(x, zero))
         return xp.add(scale * xp.maximum(x, zero), negative, out=out)
 
-    return run
+    return with_loop(node, run, scale=scale, below=below)
 
 
-@kernel("SeluGrad", fresh=True)
+@kernel("SeluGrad", fresh=True, elementwise=True)
 def _selu_grad(node: KernelNode) -> Any:
     xp, number = node.xp, node.np_dtype().type
     zero, scale, below = number(0), number(_SCALE), number(_SCALE_ALPHA)
     return lambda grad, y: xp.where(y < zero, grad * (y + below), grad * scale)[()]
 
 
-@kernel("SelectV2", fresh=True)
+@kernel("SelectV2", fresh=True, elementwise=True)
 def _select(node: KernelNode) -> Any:
     where = node.xp.where
 

@@ -47,8 +47,9 @@ class Kernel(NamedTuple):
         types: type attribute -> allowed dtypes; empty means all that the op allows.
         fresh: the outputs never share memory with an input or with state.
         accepts_out: the function takes ``out=`` for its only output.
-        elementwise: output element i depends on input elements i alone (so the first input may be
-            overwritten when its shape and dtype are the output's).
+        elementwise: output element i depends on input elements i alone, where inputs broadcast (so
+            blocks may be computed by themselves, and an input of the shape and dtype of the
+            output may be given as ``out``).
         host_inputs, host_outputs: positions that are NumPy arrays on every device.
         deferred_inputs: positions that may come as a ``hpcflow.deferred.Deferred`` on a CPU.
         operator: the Python operator that gives the same on NumPy scalars, many times faster than

@@ -14,7 +14,7 @@ _LARGE = 2048
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
-@kernel("Select", fresh=True)
+@kernel("Select", fresh=True, elementwise=True)
 def _select(node: KernelNode) -> Any:
     xp = node.xp
     choose = _chooser(xp, node.np_dtype())

@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels import error_functions, gamma_functions
+from hpcflow.kernels.function_loops import with_loop
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 
@@ -18,7 +19,7 @@ def _in_double(function: Callable) -> Callable:
     def factory(node: KernelNode) -> Callable:
         dtype, same_shapes = node.np_dtype(), node.op_type == "Betainc"
 
-        def run(*inputs: Any) -> Any:
+        def run(*inputs: Any, out: Any = None) -> Any:
             try:
                 if same_shapes and len({np.shape(x) for x in inputs if np.ndim(x)}) > 1:
                     raise ValueError("only scalars broadcast")
@@ -26,9 +27,12 @@ def _in_double(function: Callable) -> Callable:
             except ValueError as e:
                 raise _shapes_do_not_fit(inputs) from e
             with np.errstate(all="ignore"):
-                return np.asarray(result).astype(dtype)[()]
+                if out is None:
+                    return np.asarray(result).astype(dtype)[()]
+                out[...] = result
+                return out
 
-        return run
+        return with_loop(node, run)
 
     return factory
 
@@ -44,7 +48,8 @@ for _op_type, _function in (
         ("Igamma", gamma_functions.igamma), ("Igammac", gamma_functions.igammac),
         ("Zeta", gamma_functions.zeta), ("Polygamma", gamma_functions.polygamma),
         ("Betainc", gamma_functions.betainc)):
-    kernel(_op_type, device="CPU", fresh=True)(_in_double(_function))
+    kernel(_op_type, device="CPU", fresh=True, accepts_out=True, elementwise=True)(
+        _in_double(_function))
 
 
 def _on_gpu(name: str) -> Callable[[KernelNode], Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
-@kernel("AddN", fresh=True)
+@kernel("AddN", fresh=True, elementwise=True)
 def _add_n(node: KernelNode) -> Any:
     """Added from left to right into one buffer; a single input is copied."""
     add = node.xp.add

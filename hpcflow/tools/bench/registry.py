@@ -21,8 +21,8 @@ class Options:
         peers: name -> the Python that has this peer.
         quick: only show that everything runs: a few steps, meaningless figures.
         ps: the number of parameter-server ranks.
-        case: only the cases of `kernels`, `arrays`, `convnets` and `control_flow` whose titles
-            contain this.
+        case: only the cases of `kernels`, `arrays`, `elementwise`, `convnets` and `control_flow`
+            whose titles contain this.
     """
 
     peers: dict[str, str] = field(default_factory=dict)
@@ -94,6 +94,11 @@ BENCHMARKS = {
         Benchmark(
             "arrays",
             "single ops that move, index, sort and reduce arrays",
+            peers=("tensorflow",),
+        ),
+        Benchmark(
+            "elementwise",
+            "formulas written out of plain ops, and every element-wise op, in one process each",
             peers=("tensorflow",),
         ),
         Benchmark(

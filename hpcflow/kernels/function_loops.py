@@ -1,0 +1,142 @@
+"""Element-wise functions that are several passes of NumPy, as one loop where Numba is installed.
+
+The exact ones give the bits of the NumPy forms: they do the same operations in the same order.
+The others compute in vectorized arithmetic (``vector_math``), which differs in the last bits; the
+deterministic mode keeps to NumPy for these.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow import jit, vector_math
+from hpcflow.kernels.parallel import ONCE_BYTES, over_rows
+from hpcflow.kernels.registry import KernelNode
+
+_LARGE = 1 << 14  # elements from which on a loop is worth it
+_BOTH = ("float32", "float64")
+
+# Op type -> the result of x and y, which are its inputs. Numbers are of their dtype.
+_EXACT = {
+    "Relu": "0 if x <= 0 else x",
+    "Relu6": "(0 if x <= 0 else x) if (x < 6) | (x != x) else 6",
+    "LeakyRelu": "x if x > 0 else x * alpha",
+    "Softsign": "x / (abs(x) + 1)",
+    "Rsqrt": "1 / sqrt(x)",
+    "ReluGrad": "x * (1 if y > 0 else 0)",
+    "Relu6Grad": "x * (1 if (y > 0) & (y < 6) else 0)",
+    "LeakyReluGrad": "x if y > 0 else x * alpha",
+    "TanhGrad": "(1 - x * x) * y",
+    "SigmoidGrad": "((1 - x) * x) * y",
+    "InvGrad": "-(x * x * y)",
+    "ReciprocalGrad": "-(x * x * y)",
+    "SqrtGrad": "0 if y * 0.5 == 0 else y * 0.5 / x",
+    "RsqrtGrad": "(x * x * x * -0.5) * y",
+    "DivNoNan": "0 if y == 0 else x / y",
+    "MulNoNan": "0 if y == 0 else x * y",
+    "Xdivy": "0 if x == 0 else x / y",
+}
+_APPROXIMATE = {
+    "Sigmoid": "1 / (1 + exponential(-x))",
+    "Elu": "x if x > 0 else expm1_below(x)",
+    "Selu": "x * scale if x > 0 else below * expm1_below(x)",
+    "SoftplusGrad": "x / (1 + exponential(-y))",
+    "Erf": "erf(x)",
+    "Erfc": "erfc(x)",
+    "Lgamma": "lgamma(x)",
+}
+_DTYPES = {"Erf": ("float32",), "Erfc": ("float32",), "Lgamma": ("float32",)}
+
+
+def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable:
+    """``compute(x[, y], out=None)``, of large arrays of one shape by a loop once there is one.
+
+    Args:
+        node: of one of the op types above; others, and other dtypes, get `compute` as it is.
+        compute: the form of NumPy; its results have the dtype of its inputs.
+        constants: numbers that the formula of the op type names.
+    """
+    kind, dtype = node.op_type, node.np_dtype()
+    if (node.xp is not np or kind not in _EXACT and kind not in _APPROXIMATE
+            or dtype.name not in _DTYPES.get(kind, _BOTH)):
+        return compute
+    program = _program(kind, dtype.name, tuple(sorted(constants.items())))
+    may_run = jit.enabled if kind in _EXACT else jit.approximates
+
+    def run(*inputs: Any, out: Any = None) -> Any:
+        first = inputs[0]
+        if first.size < _LARGE or not may_run() or not all(
+                [x.shape == first.shape and _lies_in_order(x) for x in inputs]):
+            return compute(*inputs, out=out)
+        found = jit.compiled(program)
+        if found.function is None:
+            began = time.perf_counter()
+            result = compute(*inputs, out=out)
+            found.spent(time.perf_counter() - began)
+            return result
+        if out is None or not _lies_in_order(out):
+            out = np.empty(first.shape, dtype)
+        _run_loop(found.function, [*inputs, out])
+        return out
+
+    return run
+
+
+def _run_loop(loop: Callable, arrays: list) -> None:
+    flat = [a.reshape(-1) for a in arrays]
+    over_rows(flat[0].size, len(flat) * flat[0].itemsize,
+              lambda part: loop(*[a[part] for a in flat]), ONCE_BYTES)
+
+
+def _lies_in_order(x: Any) -> bool:
+    return x.flags.c_contiguous and x.flags.aligned
+
+
+class _Program:
+    """The loop of one op type for `jit`."""
+
+    def __init__(self, kind: str, dtype: str, constants: tuple) -> None:
+        self.kind = kind
+        self.dtype = dtype
+        self.constants = constants
+        self.key = dtype, f"{kind} {constants}"
+
+    def compile(self) -> Callable:
+        """The compiled loop over one or two inputs and the output."""
+        is_exact = self.kind in _EXACT
+        text = (_EXACT if is_exact else _APPROXIMATE)[self.kind]
+        number = np.dtype(self.dtype).type
+        scope: dict[str, Any] = {"sqrt": np.sqrt, **dict(self.constants)}
+        text = re.sub(r"(?<![\w.])\d+(\.\d+)?", lambda n: _named(n[0], number, scope), text)
+        for name in re.findall(r"[a-z]\w+(?=\()", text):
+            if name not in ("abs", "sqrt"):
+                scope[name] = getattr(vector_math, name)(self.dtype)
+        inputs = ["x", "y"] if re.search(r"\by\b", text) else ["x"]
+        exec(compile(_loop_text(inputs, text), "<hpcflow function>", "exec"), scope)
+        kind = getattr(vector_math.types(), self.dtype)
+        given, made = (vector_math.types().Array(kind, 1, "C", readonly=r) for r in (True, False))
+        liberties = () if is_exact else ("contract",)
+        return vector_math.compiler(*liberties)((*[given] * len(inputs), made))(scope["loop"])
+
+
+_program = functools.lru_cache(maxsize=256)(_Program)
+
+
+def _named(digits: str, number: Callable, scope: dict[str, Any]) -> str:
+    """A name for a number of the dtype: as it stands it would be of another."""
+    name = "n" + digits.replace(".", "_")
+    scope[name] = number(float(digits))
+    return name
+
+
+def _loop_text(inputs: list[str], result: str) -> str:
+    lines = [f"def loop({', '.join(f'{n}s' for n in inputs)}, made):",
+             "    for i in range(made.size):"]
+    lines += [f"        {n} = {n}s[i]" for n in inputs]
+    return "\n".join([*lines, f"        made[i] = {result}"]) + "\n"

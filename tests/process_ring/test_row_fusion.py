@@ -1,0 +1,244 @@
+"""Runs of lines whose rows are independent: line by line, and in blocks on several threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import config, threads
+from hpcflow.compiler import row_blocks
+
+ROWS, COLUMNS = 37, 24
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    """A pool of three threads, whatever the machine has."""
+    found = threads.Pool(3)
+    monkeypatch.setattr(threads, "_pool", found)
+    yield found
+    found.close()
+
+
+@pytest.fixture
+def blocks(monkeypatch, pool):
+    """Blocks of few rows, also of small arrays; the calls that are made."""
+    monkeypatch.setattr(row_blocks, "LARGE", 1)
+    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 4096)
+    calls = []
+    run = row_blocks.RowFused._run
+
+    def counted(self, *arguments):
+        calls.append(self)
+        return run(self, *arguments)
+
+    monkeypatch.setattr(row_blocks.RowFused, "_run", counted)
+    return calls
+
+
+def run_both(monkeypatch, calls, fetches, feeds):
+    """The fetches node by node, and compiled; `calls` are those of the compiled step."""
+    found = []
+    for is_compiled in (False, True):
+        monkeypatch.setattr(config.flags, "compile", is_compiled)
+        with hf.Session() as session:
+            session.run(hf.global_variables_initializer())
+            calls.clear()
+            found.append(session.run(fetches, feeds))
+    return found
+
+
+def data(seed, *shape):
+    return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
+
+
+def layer_norm(x, gamma):
+    centered = x - hf.reduce_mean(x, 1, keep_dims=True)
+    variance = hf.reduce_mean(hf.square(centered), 1, keep_dims=True)
+    return centered * hf.rsqrt(variance + 1e-6) * gamma
+
+
+def softmax(x, gamma):
+    e = hf.exp(x - hf.reduce_max(x, 1, keep_dims=True))
+    return e / hf.reduce_sum(e, 1, keep_dims=True)
+
+
+def batch_norm(x, gamma):
+    return (x - gamma) * hf.rsqrt(hf.square(gamma) + 1e-3) * gamma + 1.0
+
+
+def masked(x, gamma):
+    mask = hf.logical_and(hf.greater(x, gamma), hf.logical_not(hf.less(x * x, 0.25)))
+    return hf.where(hf.logical_or(mask, x > 1.0), x * 0.2, hf.cast(mask, hf.float32) - x)
+
+
+def bytes_of(x, gamma):
+    return (hf.cast(hf.cast(hf.abs(x) * 90.0, hf.uint8), hf.float32) - gamma) / 7.0
+
+
+def rows_of_rank_1(x, gamma):
+    return hf.reduce_sum(x * gamma, 1) * 2.0 - hf.reduce_max(x, [1])
+
+
+FORMULAS = [layer_norm, softmax, batch_norm, masked, bytes_of, rows_of_rank_1]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("count", [ROWS, None])
+def test_formulas_have_the_same_bits(graph, monkeypatch, blocks, formula, count):
+    x = hf.placeholder(hf.float32, [count, COLUMNS])
+    gamma = hf.Variable(data(1, COLUMNS))
+    feeds = {x: data(0, ROWS, COLUMNS)}
+    expected, found = run_both(monkeypatch, blocks, formula(x, gamma), feeds)
+    np.testing.assert_array_equal(found, expected)
+    assert len(blocks) == 1
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("axes", [None, 0, [0, 1], [-2, 0]])
+@pytest.mark.parametrize("kind", ["sum", "mean", "max", "min", "prod"])
+def test_reductions_at_the_end(graph, monkeypatch, blocks, kind, axes, keep):
+    """Exact for integers; sums of floats are formed in another order."""
+    reduce = getattr(hf, f"reduce_{kind}")
+    for dtype in (hf.float32, hf.int32):
+        x = hf.placeholder(dtype, [ROWS, 2, COLUMNS])
+        y = reduce(hf.abs(x) + 1, axes, keep_dims=keep)
+        value = (data(0, ROWS, 2, COLUMNS) * (1 if dtype is hf.float32 else 9)).astype(
+            dtype.as_numpy_dtype)
+        expected, found = run_both(monkeypatch, blocks, [y, y * 2], {x: value})
+        for a, b in zip(found, expected, strict=True):
+            assert a.shape == b.shape and a.dtype == b.dtype
+            np.testing.assert_allclose(a, b, rtol=3e-6 if dtype is hf.float32 else 0)
+        assert len(blocks) == (0 if kind == "mean" and dtype is hf.int32 else 1)
+
+
+def test_logical_reductions_at_the_end(graph, monkeypatch, blocks):
+    x = hf.placeholder(hf.float32, [None, COLUMNS])
+    above = hf.greater(x, 0.0)
+    fetches = [hf.reduce_all(above), hf.reduce_any(above, 0), hf.reduce_all(above, 1)]
+    expected, found = run_both(monkeypatch, blocks, fetches, {x: data(0, ROWS, COLUMNS)})
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert blocks
+
+
+def random_program(random, count):
+    """Placeholders, values for them, and some results of ops that may share rows."""
+    dims = [(count, COLUMNS), (count, COLUMNS), (count, 1), (COLUMNS,), (1, COLUMNS), ()]
+    inputs = [hf.placeholder(hf.float32, d) for d in dims]
+    values = list(inputs)
+    for _ in range(random.randint(4, 25)):
+        x, y = (values[random.randint(len(values))] for _ in range(2))
+        kind = random.randint(8)
+        if kind < 3:
+            made = [hf.add, hf.multiply, hf.maximum, hf.subtract][random.randint(4)](x, y)
+        elif kind == 3:
+            made = [hf.nn.relu6, hf.tanh, hf.nn.elu, hf.negative, hf.erf][random.randint(5)](x)
+        elif kind == 4:
+            made = hf.cast(hf.greater(x, y), hf.float32)
+        elif kind == 5:
+            made = hf.where(hf.less(x, 0.5), x, -x)
+        elif kind == 6:
+            made = hf.cast(hf.clip_by_value(hf.cast(x, hf.int32), -9, 9), hf.float32)
+        elif x.shape.ndims == 2:
+            made = hf.reduce_max(x, random.randint(2), keep_dims=True)
+        else:
+            made = x + 1
+        values.append(made)
+    picked = [values[-1]] + [values[i] for i in random.choice(len(values), 3)]
+    feeds = {t: data(i, *[ROWS if d is None else d for d in dims[i]])
+             for i, t in enumerate(inputs)}
+    return picked, feeds
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_programs_have_the_same_bits(graph, monkeypatch, blocks, seed):
+    random = np.random.RandomState(seed)
+    # As many rows as columns: then a vector may be taken for either.
+    fetches, feeds = random_program(random, (None, ROWS, COLUMNS)[seed % 3])
+    expected, found = run_both(monkeypatch, blocks, fetches, feeds)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b, err_msg=f"seed {seed}")
+
+
+def test_rows_that_differ_after_all(graph, monkeypatch, blocks):
+    """One row is broadcast to others; an error names its op."""
+    x, y = (hf.placeholder(hf.float32, [None, COLUMNS]) for _ in range(2))
+    z = hf.cast(hf.greater(hf.add(x * 2, y, name="the_sum"), 0.0), hf.float32)
+    feeds = {x: data(0, ROWS, COLUMNS), y: data(1, 1, COLUMNS)}
+    expected, found = run_both(monkeypatch, blocks, z, feeds)
+    np.testing.assert_array_equal(found, expected)
+    assert not blocks
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError, match="the_sum"):
+        session.run(z, {x: data(0, 3, COLUMNS), y: data(0, 2, COLUMNS)})
+
+
+def test_an_error_in_a_block_names_its_op(graph, monkeypatch, blocks):
+    x = hf.placeholder(hf.int32, [ROWS, COLUMNS])
+    z = hf.cast(hf.floordiv(x, x - 5, name="the_quotient"), hf.float32)
+    value = np.full((ROWS, COLUMNS), 7)
+    expected, found = run_both(monkeypatch, blocks, z, {x: value})
+    np.testing.assert_array_equal(found, expected)
+    value[ROWS - 1] = 5
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError,
+                                                match="the_quotient"):
+        session.run(z, {x: value})
+
+
+def test_leading_axes_of_one_shape_are_taken_as_one(graph, monkeypatch, blocks):
+    x = hf.placeholder(hf.float32, [2, 30, 40])
+    y = hf.cast(hf.greater(x, 0.5), hf.float32) * [2.0] * 40
+    value = data(0, 2, 30, 40)
+    for fed in (value, np.asfortranarray(value)):
+        expected, found = run_both(monkeypatch, blocks, y, {x: fed})
+        np.testing.assert_array_equal(found, expected)
+    assert blocks[0].merged == 2
+
+
+def test_only_what_ends_is_overwritten(graph, monkeypatch, blocks):
+    x = hf.placeholder(hf.float32, [ROWS, ROWS])
+    product = hf.matmul(x, x)
+    y = product - hf.reduce_max(x, 1, keep_dims=True) + hf.reduce_max(x, 1, keep_dims=True)
+    variable = hf.Variable(data(1, ROWS, ROWS))
+    z = (variable + [1.0] * ROWS) * 2.0
+    value = data(0, ROWS, ROWS)
+    expected, found = run_both(monkeypatch, blocks, [y, z, variable], {x: value})
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_array_equal(found[1], (data(1, ROWS, ROWS) + np.float32(1)) * np.float32(2))
+    np.testing.assert_array_equal(found[2], data(1, ROWS, ROWS))
+    both = run_both(monkeypatch, blocks, [y, product], {x: value})[1]
+    np.testing.assert_array_equal(both[1], value @ value)
+
+
+def test_nothing_is_gained_by_reductions_alone(graph, monkeypatch, blocks):
+    x = hf.placeholder(hf.float32, [ROWS, COLUMNS])
+    run_both(monkeypatch, blocks, [hf.reduce_sum(x, 1), hf.reduce_max(x)],
+             {x: data(0, ROWS, COLUMNS)})
+    assert not blocks
+
+
+def test_blocks_do_not_depend_on_the_threads(graph, monkeypatch, blocks):
+    x = hf.placeholder(hf.float32, [1000, COLUMNS])
+    y = hf.reduce_sum(hf.square(x) * [1.5] * COLUMNS)
+    monkeypatch.setattr(config.flags, "compile", True)
+    found = set()
+    for count in (1, 2, 3):
+        pool = threads.Pool(count)
+        monkeypatch.setattr(threads, "_pool", pool)
+        with hf.Session() as session:
+            found.add(float(session.run(y, {x: data(0, 1000, COLUMNS)})))
+        pool.close()
+    assert len(found) == 1 and blocks
+
+
+def test_an_end_of_one_block_is_the_reduction():
+    for op_type, ufunc in row_blocks.END_UFUNCS.items():
+        if op_type in ("All", "Any"):
+            continue
+        end = row_blocks.End(op_type, (0,), np.dtype(np.float64), True)
+        x = np.arange(1.0, 13.0).reshape(4, 3)
+        found = end.joined([end.of_block(x[:1]), end.of_block(x[1:])], x.shape)
+        expected = x.mean(0) if op_type == "Mean" else ufunc.reduce(x, 0)
+        np.testing.assert_allclose(found, expected[None], rtol=1e-15)
+
