@@ -1,4 +1,4 @@
-"""Element-wise functions as compiled loops: against their NumPy forms, over all kinds of numbers."""
+"""Element-wise functions as compiled loops: against NumPy, over all kinds of numbers."""
 
 from __future__ import annotations
 
