@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, threads
-from hpcflow.compiler import row_blocks
+from hpcflow import config, jit, threads
+from hpcflow.compiler import fusion, row_blocks
 
 ROWS, COLUMNS = 37, 24
 
@@ -242,3 +242,21 @@ def test_an_end_of_one_block_is_the_reduction():
         expected = x.mean(0) if op_type == "Mean" else ufunc.reduce(x, 0)
         np.testing.assert_allclose(found, expected[None], rtol=1e-15)
 
+
+
+def test_few_rows_still_run_as_compiled_loops(graph, monkeypatch):
+    """Where the number of rows is not known, runs over one shape have calls inside."""
+    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(fusion, "_FUSED_SECONDS", 0.0)
+    x = hf.placeholder(hf.float32, [None, COLUMNS])
+    y = hf.cast(hf.greater(((x + 1.0) * x - 2.0) * x, [0.1] * COLUMNS), hf.float32)
+    value = data(0, ROWS, COLUMNS)
+    one = np.float32(1)
+    expected = (((value + one) * value - np.float32(2)) * value > np.float32(0.1)).astype("f")
+    monkeypatch.setattr(config.flags, "compile", True)
+    with hf.Session() as session:
+        for _ in range(2):
+            np.testing.assert_array_equal(session.run(y, {x: value}), expected)
+            jit.wait()
+    assert not jit.enabled() or [c for c in jit._programs.values() if c.function is not None]
