@@ -1,9 +1,9 @@
 """last reads: a fetched variable has the value that the step leaves in it.
 
-What fetches a reference, or an Identity of one, sees the memory of the variable, which updates
-change in place: ``session.run([train_op, global_step])`` gives the new count. So the read for the
-client waits for all updates of the variable in the step, unless one of them depends on it. All
-other reads that are free to come before an update do.
+What fetches a variable, or an Identity of one, sees its memory, which updates change in place:
+``session.run([train_op, global_step])`` gives the new count. So the read for the client waits for
+all updates of the variable in the step, unless one of them depends on it. All other reads that are
+free to come before an update do; the result of an update is what that update made.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from hpcflow.graph.traversal import ancestors
 
 
 def read_last(graph: StepGraph) -> None:
-    """Give every fetched reference a read of its own, after the updates.
+    """Give every fetched variable a read of its own, after the updates.
 
     Not in a step whose feeds come one by one: there a client may ask for a value before what
     updates need is there.
@@ -65,7 +65,7 @@ def _reference(fetch: Node) -> Port | None:
     """The reference whose value is fetched; None if it is no variable's."""
     copies = _copies(fetch)
     source, index = copies[-1].inputs[0] if copies else fetch.inputs[0]
-    if not source.dtypes[index]._is_ref_dtype:
+    if source.inputs or not source.dtypes[index]._is_ref_dtype:
         return None
     is_shown = any(t.dtype._is_ref_dtype for t in _reads(fetch.op)[-1].outputs)
     return (source, index) if is_shown else None
