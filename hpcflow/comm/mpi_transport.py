@@ -257,23 +257,8 @@ class MpiTransport(Transport):
         if dest == self.rank:
             self._check_open()
             self._control.send_to_self(payload)
-            return
-        # As `run_locked(self._control.send, ...)`, without its call.
-        try:
-            self.lock()
-        except IndexError:
-            self.defer(self._control.send, dest, payload)
-            return
-        try:
-            if self.deferred:
-                self.run_deferred()
-            self._control.send(dest, payload)
-        except self.mpi_error as error:
-            raise mpi_failure(error, f"rank {self.rank}") from None
-        finally:
-            self.unlock(None)
-            if self.deferred:
-                self.flush()
+        else:
+            self.run_locked(self._control.send, dest, payload)
 
     # --- data plane -------------------------------------------------------------------------
 

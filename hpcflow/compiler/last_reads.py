@@ -34,10 +34,9 @@ def read_last(graph: StepGraph) -> None:
     ends = _Ends(graph)
     for fetch, port in fetched.items():
         mine = updates.get(state_of(port), [])
-        copies = _copies(fetch)
-        if not _needed(_reads(fetch.op), mine):
+        if mine and not _needed(_reads(fetch.op), mine):
             waited = [end for update in mine for end in ends.of(update)]
-            _insert(graph, fetch, port, [*(c for n in copies for c in n.controls), *waited])
+            _insert(graph, fetch, port, [*(c for n in _copies(fetch) for c in n.controls), *waited])
 
 
 def _copies(fetch: Node) -> list[Node]:
