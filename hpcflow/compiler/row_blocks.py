@@ -164,14 +164,20 @@ class RowFused:
         count = max(-(-rows * self._row_bytes // (BLOCK_BYTES * pieces)), _FEWEST_BLOCKS)
         blocks = threads.bounds(rows, min(rows, count), 16 if rows >= 64 * count else 1)
         found: list[tuple] = [()] * len(blocks)
-        parts = threads.bounds(len(blocks), threads.pool().size * _PARTS_PER_THREAD, 1)
+        size = threads.pool().size
+        parts = threads.bounds(len(blocks), size * _PARTS_PER_THREAD if size > 1 else 1, 1)
+        at_once = max(1, BLOCK_BYTES // (blocks[0][1] * self._row_bytes * pieces))
 
         def part(number: int) -> None:
-            spare = [np.empty((blocks[0][1], *row[less:]), d) for d, row in self._scratch]
-            for k in range(*parts[number]):
-                start, stop = blocks[k]
-                found[k] = self._block(
-                    *[a[start:stop] for a in arrays], *[t[start:stop] for t in targets],
+            first, last = parts[number]
+            most = min(at_once, last - first)
+            spare = [np.empty((most * blocks[0][1], *row[less:]), d) for d, row in self._scratch]
+            for k in range(first, last, most):
+                group = blocks[k : min(k + most, last)]
+                start, stop = group[0][0], group[-1][1]
+                cuts = [slice(a - start, b - start) for a, b in group]
+                found[k : k + len(group)] = self._block(
+                    cuts, *[a[start:stop] for a in arrays], *[t[start:stop] for t in targets],
                     *[s[: stop - start] for s in spare], *whole)
 
         threads.pool().run(part, len(parts))
@@ -201,12 +207,16 @@ def _places(steps: list[Step], outputs: list[str]) -> tuple[dict[str, str], list
 
 
 def _block_function(fused: RowFused, places: dict[str, str]) -> Callable:
-    """``f(*rowed, *outputs, *scratch, *whole)`` calls one kernel after the other; the reductions of
-    the block as a tuple. Generated, so that next to nothing happens between two calls."""
+    """``f(cuts, *rowed, *outputs, *scratch, *whole)`` calls one kernel after the other; a tuple of
+    reductions for each block. Generated, so that next to nothing happens between two calls.
+
+    The blocks `cuts` are computed together: each call lets another thread have the interpreter, and
+    may have to wait for it.
+    """
     names = {n: f"a{i}" for i, n in enumerate(fused.rowed)}
     outputs = {n: f"t{i}" for i, n in enumerate(fused.outputs)}
     names |= {n: f"s{i}" for i, n in enumerate(fused.whole)}
-    parameters = [*(names[n] for n in fused.rowed), *outputs.values(),
+    parameters = ["cuts", *(names[n] for n in fused.rowed), *outputs.values(),
                   *(f"w{i}" for i in range(len(fused._scratch))), *(names[n] for n in fused.whole)]
     scope: dict[str, Any] = {}
     lines = []
@@ -216,7 +226,7 @@ def _block_function(fused: RowFused, places: dict[str, str]) -> Callable:
         scope[f"k{i}"] = step.function if step.end is None else step.end.of_block
         if step.end is not None:
             ends.append(f"e{i}")
-            lines.append(f"    e{i} = k{i}({given[0]})")
+            lines.append(f"    e{i} = [k{i}({given[0]}[cut]) for cut in cuts]")
             continue
         place = outputs.get(step.target) or places.get(step.target)
         names[step.target] = place or f"v{i}"
@@ -224,7 +234,7 @@ def _block_function(fused: RowFused, places: dict[str, str]) -> Callable:
             lines.append(f"    k{i}({', '.join(given)}, out={place})")
         else:
             lines.append(f"    {f'{place}[...]' if place else f'v{i}'} = k{i}({', '.join(given)})")
-    lines.append(f"    return ({', '.join(ends)}{',' if ends else ''})")
+    lines.append(f"    return [*zip({', '.join(ends)})]" if ends else "    return [()] * len(cuts)")
     source = "\n".join([f"def block({', '.join(parameters)}):", *lines]) + "\n"
     exec(compile(source, "<hpcflow rows>", "exec"), scope)
     return scope["block"]

@@ -218,7 +218,9 @@ def test_nothing_is_gained_by_reductions_alone(graph, monkeypatch, blocks):
     assert not blocks
 
 
-def test_blocks_do_not_depend_on_the_threads(graph, monkeypatch, blocks):
+@pytest.mark.parametrize("block_bytes", [4096, 1 << 21])  # one block after the other, or together
+def test_blocks_do_not_depend_on_the_threads(graph, monkeypatch, blocks, block_bytes):
+    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", block_bytes)
     x = hf.placeholder(hf.float32, [1000, COLUMNS])
     y = hf.reduce_sum(hf.square(x) * [1.5] * COLUMNS)
     monkeypatch.setattr(config.flags, "compile", True)
@@ -230,6 +232,24 @@ def test_blocks_do_not_depend_on_the_threads(graph, monkeypatch, blocks):
             found.add(float(session.run(y, {x: data(0, 1000, COLUMNS)})))
         pool.close()
     assert len(found) == 1 and blocks
+
+
+def test_one_thread_computes_blocks_together(graph, monkeypatch, blocks):
+    """As many as fit into the cache: between calls other threads take the interpreter."""
+    sizes = []
+    make = row_blocks._block_function
+
+    def counted(fused, places):
+        function = make(fused, places)
+        return lambda cuts, *rest: sizes.append(len(cuts)) or function(cuts, *rest)
+
+    monkeypatch.setattr(row_blocks, "_block_function", counted)
+    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 1 << 21)
+    monkeypatch.setattr(threads, "_pool", threads.Pool(1))
+    x = hf.placeholder(hf.float32, [1000, COLUMNS])
+    y = hf.reduce_sum(hf.square(x) * [1.5] * COLUMNS)
+    run_both(monkeypatch, blocks, y, {x: data(0, 1000, COLUMNS)})
+    assert set(sizes) == {4}
 
 
 def test_an_end_of_one_block_is_the_reduction():
