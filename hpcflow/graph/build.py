@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections import namedtuple
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,10 @@ from hpcflow.graph.operation import Operation, Tensor, arg_length, arg_types
 
 _NUMBER_ATTR_MINIMUM = 1
 _NUMPY = (np.ndarray, np.generic)
+
+#: Op type without kernels -> what makes its outputs of other operations, given the graph, the
+#: attributes, the inputs and the types of the outputs.
+STAND_INS: dict[str, Callable[[Graph, dict[str, Any], list[Tensor], list], list[Tensor]]] = {}
 
 
 def apply_op(op_type: str, name: str | None = None, **keywords: Any) -> Any:
@@ -87,7 +92,18 @@ def _build(graph: Graph, op_def: OpDef, name: str | None, keywords: dict[str, An
     with contextlib.ExitStack() as scopes:
         for op in held:  # what changes a variable runs where the variable is
             scopes.enter_context(graph.colocate_with(op))
+        if op_def.name in STAND_INS:
+            return _stand_in(graph, op_def, inputs, attrs, name)
         return graph._add_op(op_def, inputs, attrs, name)
+
+
+def _stand_in(graph: Graph, op_def: OpDef, inputs: list[Tensor], attrs: dict,
+              name: str | None) -> Operation:
+    """Build what `op_def` stands for; an operation of its name gives what it results in."""
+    types = arg_types(op_def.outputs, attrs)
+    with graph.name_scope(name or op_def.name) as scope:
+        outputs = STAND_INS[op_def.name](graph, attrs, inputs, types)
+        return graph._add_op(get_op_def("Identity"), outputs, {"T": types[0]}, scope)
 
 
 def _ref_flags(op_def: OpDef, attrs: dict[str, Any]) -> list[bool]:

@@ -36,14 +36,19 @@ _RANKS: dict[str, tuple[int | None, ...]] = {
     **dict.fromkeys(("MatrixDiagV2", "MatrixDiagV3"), (None, None, 0, 0, 0)),
     "OneHot": (None, 0, 0, 0),
     "PadV2": (None, 2, 0),
+    "RandomUniform": (1,),
     "RegexFullMatch": (None, 0),
     "RegexReplace": (None, 0, 0),
     "Reverse": (None, 1),
     "SetSize": (2, 1, 1),
+    "ShardedFilename": (0, 0, 0),
+    "ShardedFilespec": (0, 0),
+    "Slice": (None, 1, 1),
     "SparseSplit": (0, 2, 1, 1),
     "Split": (0,),
     "StridedSlice": (None, 1, 1, 1),
     "StridedSliceGrad": (1, 1, 1, 1),
+    "Tile": (None, 1),
 }
 
 # Pairs of inputs of one shape.

@@ -178,7 +178,7 @@ def concat_offset(node: KernelNode) -> Callable:
     """Where each input starts in the concatenation: zeros but for the axis."""
 
     def run(axis: Any, *shapes: Any) -> tuple:
-        position, start, offsets = _checked_axis(shapes[0], int(axis)), 0, []
+        position, start, offsets = _offset_axis(shapes[0], int(axis)), 0, []
         for i, shape in enumerate(shapes):
             _check_offset(shapes[0], shape, i, position)
             offset = np.zeros_like(shapes[0])
@@ -190,12 +190,27 @@ def concat_offset(node: KernelNode) -> Callable:
     return run
 
 
+def _offset_axis(first: Any, axis: int) -> int:
+    if first.ndim != 1:
+        raise invalid(f"input 0 should be a vector, but has shape {shown(first)}")
+    if not -len(first) <= axis < len(first):
+        raise invalid(f"Concat dim is out of range: {axis} vs. {len(first)}")
+    return axis % len(first)
+
+
 def _check_offset(first: Any, shape: Any, number: int, axis: int) -> None:
     """All inputs have the shape of the first but for the axis."""
-    if shape.shape != first.shape or any(a != b for i, (a, b) in enumerate(zip(first, shape))
-                                         if i != axis):
+    if shape.shape != first.shape:
+        raise invalid(f"input {number} should contain {len(first)} elements, but has shape "
+                      f"{shown(shape)}")
+    if any(a != b for i, (a, b) in enumerate(zip(first, shape)) if i != axis):
         raise invalid(f"All dimensions except {axis} must match. Input {number} has shape "
-                      f"{shape.tolist()} and doesn't match input 0 with shape {first.tolist()}.")
+                      f"{_words(shape)} and doesn't match input 0 with shape {_words(first)}.")
+
+
+def _words(shape: Any) -> str:
+    """A shape that is a value, as errors show it: [2 3 5]."""
+    return f"[{' '.join(map(str, shape.tolist()))}]"
 
 
 # ---------------------------------------------------------------- Split, SplitV

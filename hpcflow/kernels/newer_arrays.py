@@ -58,12 +58,18 @@ def _roll(node: KernelNode) -> Any:
 
     def run(x: Any, shift: Any, axis: Any) -> Any:
         axes, rank = [int(a) for a in np.ravel(axis)], np.ndim(x)
-        if np.ndim(axis) > 1 or np.shape(axis) != np.shape(shift):
-            raise invalid("shift and axis must be scalars or vectors of one size, got shapes "
-                          f"{list(np.shape(shift))} and {list(np.shape(axis))}")
-        if len(axes) != np.size(shift) or any(not -rank <= a < rank for a in axes):
-            raise invalid(f"shifts {np.ravel(shift).tolist()} along axes {axes} do not fit shape "
-                          f"{shown(x)}")
+        if not rank:
+            raise invalid("input must be 1-D or higher, but is a scalar")
+        for name, value in (("axis", axis), ("shift", shift)):
+            if np.ndim(value) > 1:
+                raise invalid(f"{name} must be a scalar or a 1-D vector, but has shape "
+                              f"{shown(np.shape(value))}")
+        if len(axes) != np.size(shift):
+            raise invalid(f"shift and axis must have the same size, got shapes "
+                          f"{shown(np.shape(shift))} and {shown(np.shape(axis))}")
+        if any(not -rank <= a < rank for a in axes):
+            raise invalid(f"axis is out of range: shifts {np.ravel(shift).tolist()} along axes "
+                          f"{axes} do not fit shape {shown(x)}")
         return xp.roll(x, [int(s) for s in np.ravel(shift)], axes)
 
     return run

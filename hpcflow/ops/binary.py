@@ -139,7 +139,8 @@ def _pow_grad(op: Operation, grad: Any) -> tuple:
     """d(x^y) = y x^(y-1) dx + x^y log(x) dy; log(x) counts as zero where it has no real value."""
     x, y, z = _conj(op.inputs[0]), _conj(op.inputs[1]), _conj(op.outputs[0])
     power = raw_ops.Pow(x, raw_ops.Sub(y, _one(y)))
-    grad_x = raw_ops.Mul(grad, raw_ops.Mul(y, power))
+    # From the left: no product of what may overflow, where the gradient is zero.
+    grad_x = raw_ops.Mul(raw_ops.Mul(grad, y), power)
     zeros = raw_ops.ZerosLike(x)
     if x.dtype.is_complex:
         defined = raw_ops.NotEqual(x, zeros)
@@ -148,7 +149,7 @@ def _pow_grad(op: Operation, grad: Any) -> tuple:
     # The logarithm of a safe value: a NaN would survive the Select in second derivatives.
     safe = raw_ops.Select(defined, x, raw_ops.OnesLike(x))
     logarithm = _logarithm(safe)
-    grad_y = None if logarithm is None else raw_ops.Mul(grad, raw_ops.Mul(z, logarithm))
+    grad_y = None if logarithm is None else raw_ops.Mul(raw_ops.Mul(grad, z), logarithm)
     return unbroadcast(op.inputs[0], op.inputs[1], grad_x, grad_y)
 
 

@@ -45,10 +45,21 @@ def _block_arguments(op: Operation) -> tuple[Dims, Any, Any]:
     return op.input_dims(0), constant_value(op.inputs[1]), constant_value(op.inputs[2])
 
 
+def _beside_space(op: Operation, dims: Dims) -> list[Dims]:
+    """The shape of the result where the sizes of the blocks are not known, but their number may
+    be: what lies behind space stays as it is."""
+    if dims is None:
+        return [None]
+    blocks = op.input_dims(1)
+    if not blocks or blocks[0] is None:
+        return [(None,) * len(dims)]
+    return [(*[None] * (blocks[0] + 1), *dims[blocks[0] + 1 :])]
+
+
 def _to_batch_shape(op: Operation) -> list[Dims]:
     dims, block, paddings = _block_arguments(op)
     if dims is None or block is None:
-        return [None if dims is None else (None,) * len(dims)]
+        return _beside_space(op, dims)
     count = len(block)
     with_rank_at_least(dims, count + 1, "input")
     sizes = [_divided(dims[i + 1], block[i], None if paddings is None else paddings[i])
@@ -58,9 +69,10 @@ def _to_batch_shape(op: Operation) -> list[Dims]:
 
 
 def _divided(size: int | None, block: int, padding: Any) -> int | None:
-    if block < 1 or (padding is not None and min(padding) < 0):
-        raise ValueError(f"block sizes must be positive and paddings not negative, got {block} and "
-                         f"{padding}")
+    if block < 1:
+        raise ValueError(f"block_shape must be positive, got {block}")
+    if padding is not None and min(padding) < 0:
+        raise ValueError(f"paddings must be non-negative, got {padding}")
     if size is None or padding is None:
         return None
     quotient, rest = divmod(size + int(sum(padding)), int(block))
@@ -73,7 +85,7 @@ def _divided(size: int | None, block: int, padding: Any) -> int | None:
 def _from_batch_shape(op: Operation) -> list[Dims]:
     dims, block, crops = _block_arguments(op)
     if dims is None or block is None:
-        return [None if dims is None else (None,) * len(dims)]
+        return _beside_space(op, dims)
     count = len(block)
     with_rank_at_least(dims, count + 1, "input")
     batch, total = dims[0], int(np.prod(block))

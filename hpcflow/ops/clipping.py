@@ -22,22 +22,42 @@ __all__ = [
 
 
 def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any,
-                  name: str | None = None) -> Tensor:
-    """Return `t` with elements below `clip_value_min` or above `clip_value_max` set to these."""
-    values = _graph_values(t, clip_value_min, clip_value_max)
-    with name_scope(name, "clip_by_value", values) as scope:
-        t = convert_to_tensor(t, name="t")
-        return raw_ops.Maximum(raw_ops.Minimum(t, clip_value_max), clip_value_min, name=scope)
+                  name: str | None = None) -> Any:
+    """Return `t` with elements below `clip_value_min` or above `clip_value_max` set to these.
+
+    Of IndexedSlices the values are clipped. Raises ``ValueError`` for bounds that would give the
+    result another shape.
+    """
+    bounds = _graph_values(t, clip_value_min, clip_value_max)
+    with name_scope(name, "clip_by_value", bounds) as scope:
+        values = _dense_part(t)
+        clipped = raw_ops.Maximum(raw_ops.Minimum(values, clip_value_max), clip_value_min,
+                                  name=scope)
+        values.get_shape().assert_is_compatible_with(clipped.get_shape())
+        return _like(t, clipped)
 
 
-def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Tensor:
+def _dense_part(t: Any) -> Tensor:
+    """`t` as a tensor; of IndexedSlices the values."""
+    return convert_to_tensor(t.values if isinstance(t, IndexedSlices) else t, name="t")
+
+
+def _like(original: Any, values: Tensor) -> Any:
+    """`values`, as IndexedSlices if `original` is."""
+    if isinstance(original, IndexedSlices):
+        return IndexedSlices(values, original.indices, original.dense_shape)
+    return values
+
+
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
     """Return `t`, scaled down so that its L2 norm is at most `clip_norm`.
 
     With `axes` the norm is taken over these dimensions, and every slice along them is scaled by
-    itself. A tensor of zeros stays as it is, and has a gradient.
+    itself. A tensor of zeros stays as it is, and has a gradient. Of IndexedSlices the values are
+    scaled. Raises ``ValueError`` for a `clip_norm` that would give the result another shape.
     """
     with name_scope(name, "clip_by_norm", _graph_values(t, clip_norm)) as scope:
-        t = convert_to_tensor(t, name="t")
+        original, t = t, _dense_part(t)
         limit = convert_to_tensor(clip_norm, t.dtype.base_dtype)
         squares = raw_ops.Sum(raw_ops.Mul(t, t), _all_axes(t) if axes is None else axes,
                               keep_dims=True)
@@ -45,7 +65,9 @@ def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = No
         positive = raw_ops.Greater(squares, raw_ops.ZerosLike(squares))
         safe = raw_ops.Select(positive, squares, raw_ops.OnesLike(squares))
         norm = raw_ops.Select(positive, raw_ops.Sqrt(safe), squares)
-        return raw_ops.RealDiv(raw_ops.Mul(t, limit), raw_ops.Maximum(norm, limit), name=scope)
+        scaled = raw_ops.Mul(t, limit)
+        t.get_shape().assert_is_compatible_with(scaled.get_shape())
+        return _like(original, raw_ops.RealDiv(scaled, raw_ops.Maximum(norm, limit), name=scope))
 
 
 def clip_by_average_norm(t: Any, clip_norm: Any, name: str | None = None) -> Tensor:
@@ -117,9 +139,7 @@ def _scaled(original: Any, value: Tensor | None, scale: Tensor, name: str) -> An
         if scale.dtype.base_dtype is not value.dtype.base_dtype:
             scale = raw_ops.Cast(scale, DstT=value.dtype.base_dtype)
         scaled = raw_ops.Mul(value, scale, name=name)
-    if isinstance(original, IndexedSlices):
-        return IndexedSlices(scaled, original.indices, original.dense_shape)
-    return scaled
+    return _like(original, scaled)
 
 
 def _values_of(t_list: Sequence[Any]) -> list[Tensor | None]:

@@ -234,14 +234,26 @@ def gather_nd(params: Any, indices: Any, name: str | None = None, batch_dims: in
     Returns a tensor of shape ``indices.shape[:-1] + params.shape[batch_dims+K:]``. Raises
     ``InvalidArgumentError`` when run for coordinates out of range.
     """
+    batch_dims = _static_number(batch_dims, "batch_dims")
     if batch_dims:
         with name_scope(name, "BatchGatherND", [params, indices]):
-            indices = _with_batch(convert_to_tensor(indices, name="indices"), batch_dims)
+            indices = with_batch(convert_to_tensor(indices, name="indices"), batch_dims)
             return raw_ops.GatherNd(params=params, indices=indices)
     return raw_ops.GatherNd(params=params, indices=indices, name=name)
 
 
-def _with_batch(indices: Tensor, batch_dims: int) -> Tensor:
+def _static_number(value: Any, name: str) -> int:
+    """The integer that `value` is; of a tensor with one element its constant value.
+
+    Raises ``TypeError`` for anything else.
+    """
+    known = constant_value(value) if isinstance(value, Tensor) else np.asarray(value)
+    if known is None or known.size != 1 or not np.issubdtype(known.dtype, np.integer):
+        raise TypeError(f"{name} must be an integer known when the graph is built, got {value!r}")
+    return int(known.item())
+
+
+def with_batch(indices: Tensor, batch_dims: int) -> Tensor:
     """Coordinates with those of the batch before them: its places are counted.
 
     Raises ``ValueError`` for indices of unknown rank or not more dimensions than the batch.
@@ -439,7 +451,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = dtypes.bool,
             maxlen = _largest(lengths)
         maxlen = convert_to_tensor(maxlen, kind if not isinstance(maxlen, Tensor) else None)
         if maxlen.shape.ndims not in (0, None):
-            raise ValueError("maxlen must be scalar for sequence_mask")
+            raise ValueError("`maxlen` must be scalar for sequence_mask")
         zero, one = np.zeros((), maxlen.dtype.np), np.ones((), maxlen.dtype.np)
         steps = raw_ops.Range(zero, maxlen, one)
         ends = raw_ops.ExpandDims(lengths, -1)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.graph.convert import convert_n_to_tensor, convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
@@ -139,7 +140,7 @@ def joined_dims(axis_tensor: Tensor, values: list[Tensor]) -> Dims:
     if rank is None:
         return None
     if rank == 0:
-        raise ValueError("Can't concatenate scalars (use stack instead)")
+        raise ValueError("Can't concatenate scalars (use tf.stack instead)")
     if axis is None:
         return (None,) * rank
     return _joined_dims(values, rank, normalize_axis(axis.item(), rank))
@@ -243,7 +244,7 @@ def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
         values = [values]
     if len(values) == 1:
         with name_scope(name, "concat", list(values)) as scope:
-            axis = convert_to_tensor(axis, name="concat_dim")
+            axis = convert_to_tensor(axis, dtypes.int32, name="concat_dim")
             axis.get_shape().assert_is_compatible_with(())
             return raw_ops.Identity(values[0], name=scope)
     return raw_ops.ConcatV2(values=list(values), axis=axis, name=name)
@@ -324,9 +325,12 @@ def _split_sizes(sizes: np.ndarray | None, total: int | None, number: int) -> li
     listed = sizes.tolist()
     rest = sum(s for s in listed if s >= 0)
     if min(listed) < -1 or listed.count(-1) > 1:
-        raise ValueError(f"size_splits may hold one -1 and otherwise no negative number: {listed}")
+        place = next(i for i, s in enumerate(listed) if s < -1 or (s < 0 and -1 in listed[:i]))
+        raise ValueError(f"Split size at index {place} must be >= 0 (one of them may be -1). "
+                         f"Got: {listed[place]}")
     if total is not None and (rest > total if -1 in listed else rest != total):
-        raise ValueError(f"size_splits {listed} do not add up to {total}")
+        raise ValueError("Determined shape must either match input shape along the split "
+                         f"dimension, which is {total}, or be less: size_splits is {listed}")
     missing = None if total is None else total - rest
     return [missing if s == -1 else s for s in listed]
 

@@ -63,9 +63,13 @@ def transpose(a: Any, perm: Any = None, name: str = "transpose",
     """
     with name_scope(name, "transpose", [a]) as scope:
         a = convert_to_tensor(a, name="x")
-        if conjugate and a.dtype.is_complex:
-            return raw_ops.Conj(raw_ops.Transpose(a, _order_of(a, perm)), name=scope)
-        return raw_ops.Transpose(a, _order_of(a, perm), name=scope)
+        return _transposed(a, _order_of(a, perm), conjugate, scope)
+
+
+def _transposed(a: Tensor, perm: Any, conjugate: bool, name: str) -> Tensor:
+    if conjugate and a.dtype.is_complex:
+        return raw_ops.Conj(raw_ops.Transpose(a, perm), name=name)
+    return raw_ops.Transpose(a, perm, name=name)
 
 
 def _order_of(a: Tensor, perm: Any) -> Any:
@@ -78,10 +82,10 @@ def _order_of(a: Tensor, perm: Any) -> Any:
     return raw_ops.Range(raw_ops.Sub(rank, 1), -1, -1)
 
 
-def matrix_transpose(a: Any, name: str = "matrix_transpose") -> Tensor:
+def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
     """Return `a` (rank 2 or more) with its last two dimensions exchanged.
 
-    Raises ``ValueError`` for a smaller rank.
+    With `conjugate` complex numbers are conjugated. Raises ``ValueError`` for a smaller rank.
     """
     with name_scope(name, "matrix_transpose", [a]):
         a = convert_to_tensor(a, name="a")
@@ -95,7 +99,7 @@ def matrix_transpose(a: Any, name: str = "matrix_transpose") -> Tensor:
             rank = raw_ops.Rank(a)
             last = raw_ops.Pack([raw_ops.Sub(rank, 1), raw_ops.Sub(rank, 2)])
             perm = raw_ops.ConcatV2([raw_ops.Range(0, raw_ops.Sub(rank, 2), 1), last], 0)
-        return raw_ops.Transpose(a, perm, name="transpose")
+        return _transposed(a, perm, conjugate, "transpose")
 
 
 # ---------------------------------------------------------------- Tile
@@ -164,10 +168,11 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
 def _padding_rows(op: Operation) -> tuple[int | None, np.ndarray | None]:
     """The rank that the paddings are made for, and their values; None for what is unknown."""
     shape = with_rank(op.input_dims(1), 2, "paddings")
-    merge_dim(shape[1], 2)
+    if shape[1] not in (None, 2):
+        raise ValueError(f"paddings must be a matrix with 2 columns, but has shape {show(shape)}")
     value = constant_value(op.inputs[1])
     if value is not None and (value < 0).any():
-        raise ValueError(f"paddings must not be negative: {value.tolist()}")
+        raise ValueError(f"paddings must be non-negative: {value.tolist()}")
     return shape[0], value
 
 

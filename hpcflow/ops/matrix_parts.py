@@ -136,22 +136,65 @@ def _diag_part_grad(op: Operation, grad: Tensor) -> Tensor:
 # ---------------------------------------------------------------- building
 
 
-def matrix_diag(diagonal: Any, name: str | None = None) -> Tensor:
+# Where the shorter diagonals of a band are: those above the main one at the right.
+_ALIGN = "RIGHT_LEFT"
+
+
+def _is_main(k: Any) -> bool:
+    return not isinstance(k, Tensor) and np.ndim(k) == 0 and k == 0
+
+
+def matrix_diag(diagonal: Any, name: str | None = None, k: Any = 0, num_rows: Any = -1,
+                num_cols: Any = -1, padding_value: Any = 0, align: str = _ALIGN) -> Tensor:
     """Return square matrices with the last dimension of `diagonal` on the diagonal, else zeros.
 
-    From shape ``[..., N]`` to ``[..., N, N]``.
+    From shape ``[..., N]`` to ``[..., N, N]``. With a pair `k` the last two dimensions are the
+    diagonals `k[0]` to `k[1]`, the uppermost first; see :func:`matrix_diag_part`.
+
+    Args:
+        diagonal: a tensor of rank 1 or more.
+        name: name of the operation.
+        k: the number of the diagonal, 0 for the main one, or the lowest and the highest of a band.
+        num_rows: the number of rows; as few as fit when -1.
+        num_cols: the number of columns; as few as fit when -1.
+        padding_value: what stands outside of the diagonals.
+        align: as of :func:`matrix_diag_part`.
     """
-    return raw_ops.MatrixDiag(diagonal=diagonal, name=name)
+    others = (num_rows, num_cols, padding_value)
+    if _is_main(k) and not any(isinstance(v, Tensor) for v in others) and others == (-1, -1, 0):
+        return raw_ops.MatrixDiag(diagonal=diagonal, name=name)
+    return raw_ops.MatrixDiagV3(diagonal=diagonal, k=k, num_rows=num_rows, num_cols=num_cols,
+                                padding_value=padding_value, align=align, name=name)
 
 
-def matrix_diag_part(input: Any, name: str | None = None) -> Tensor:
-    """Return the main diagonals: from shape ``[..., M, N]`` to ``[..., min(M, N)]``."""
-    return raw_ops.MatrixDiagPart(input=input, name=name)
+def matrix_diag_part(input: Any, name: str | None = None, k: Any = 0, padding_value: Any = 0,
+                     align: str = _ALIGN) -> Tensor:
+    """Return the main diagonals: from shape ``[..., M, N]`` to ``[..., min(M, N)]``.
+
+    Args:
+        input: a tensor of rank 2 or more.
+        name: name of the operation.
+        k: the number of the diagonal, 0 for the main one; or the lowest and the highest of a band,
+            whose diagonals are the rows of matrices, the uppermost first.
+        padding_value: what fills up the shorter diagonals of a band.
+        align: where these are: "RIGHT_LEFT" puts those above the main diagonal to the right and
+            those below to the left; "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT".
+    """
+    if _is_main(k):
+        return raw_ops.MatrixDiagPart(input=input, name=name)
+    return raw_ops.MatrixDiagPartV3(input=input, k=k, padding_value=padding_value, align=align,
+                                    name=name)
 
 
-def matrix_set_diag(input: Any, diagonal: Any, name: str | None = None) -> Tensor:
-    """Return the matrices `input` ``[..., M, N]`` with `diagonal` ``[..., min(M, N)]`` set."""
-    return raw_ops.MatrixSetDiag(input=input, diagonal=diagonal, name=name)
+def matrix_set_diag(input: Any, diagonal: Any, name: str | None = None, k: Any = 0,
+                    align: str = _ALIGN) -> Tensor:
+    """Return the matrices `input` ``[..., M, N]`` with `diagonal` ``[..., min(M, N)]`` set.
+
+    `k` and `align` are as of :func:`matrix_diag_part`.
+    """
+    if _is_main(k):
+        return raw_ops.MatrixSetDiag(input=input, diagonal=diagonal, name=name)
+    return raw_ops.MatrixSetDiagV3(input=input, diagonal=diagonal, k=k, align=align, name=name)
 
 
 def matrix_band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:

@@ -126,8 +126,15 @@ def _histogram_shape(op: Operation) -> list[Dims]:
 
 
 def _bincount_shape(op: Operation) -> list[Dims]:
+    with_rank(op.input_dims(1), 0, "size")
     dims, size = op.input_dims(0), constant_value(op.inputs[1])
     count = None if size is None else int(size)
+    if count is not None and count < 0:
+        raise ValueError(f"size must be non-negative, got {count}")
+    if op.type == "Bincount":
+        return [(count,)]
+    if dims is not None and not 1 <= len(dims) <= 2:
+        raise ValueError(f"Shape must be at most rank 2 but is rank {len(dims)}")
     return [None if dims is None else (*dims[:-1], count) if len(dims) == 2 else (count,)]
 
 

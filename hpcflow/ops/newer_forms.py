@@ -1,6 +1,6 @@
-"""Newer op types that are imported as older ones which compute the same.
+"""Newer op types that are built, and imported, as older ones which compute the same.
 
-What such a node stands for is built in its place; the import keeps an operation of its name.
+What such a node stands for is built in its place; an operation of its name gives the result.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.graph.build import STAND_INS
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import LOWERED
 from hpcflow.graph.opdef import not_differentiable, register_op
@@ -28,10 +29,10 @@ def _stands_for(op_type: str, inputs: str, outputs: str, attrs: str,
 
     register_op(op_type, inputs, outputs, attrs, shape=unknown)
     not_differentiable(op_type)
-    _imported_as(op_type, build)
+    STAND_INS[op_type] = _imported_as(op_type, build)
 
 
-def _imported_as(op_type: str, build: Callable[[dict[str, Any], list[Tensor]], Any]) -> None:
+def _imported_as(op_type: str, build: Callable[[dict[str, Any], list[Tensor]], Any]) -> Callable:
     """Let the import build ``build(attrs, inputs)`` instead of an operation of that type."""
 
     def lower(graph: Graph, attrs: dict[str, Any], inputs: list[Tensor],
@@ -39,6 +40,7 @@ def _imported_as(op_type: str, build: Callable[[dict[str, Any], list[Tensor]], A
         return [build(attrs, inputs)]
 
     LOWERED[op_type] = lower
+    return lower
 
 
 # ---------------------------------------------------------------- diagonals

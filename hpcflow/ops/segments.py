@@ -34,6 +34,10 @@ __all__ = [
     "sparse_segment_sqrt_n",
     "sparse_segment_sum",
     "unsorted_segment_max",
+    "unsorted_segment_mean",
+    "unsorted_segment_min",
+    "unsorted_segment_prod",
+    "unsorted_segment_sqrt_n",
     "unsorted_segment_sum",
 ]
 
@@ -358,6 +362,55 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any,
                                       num_segments=num_segments, name=name)
 
 
+def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any,
+                         name: str | None = None) -> Tensor:
+    """Return the minima of the elements of each segment, the highest value of the type for a
+    segment without elements; ids as in :func:`unsorted_segment_sum`."""
+    return raw_ops.UnsortedSegmentMin(data=data, segment_ids=segment_ids,
+                                      num_segments=num_segments, name=name)
+
+
+def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any,
+                          name: str | None = None) -> Tensor:
+    """Return the products of the elements of each segment, 1 for a segment without elements; ids
+    as in :func:`unsorted_segment_sum`."""
+    return raw_ops.UnsortedSegmentProd(data=data, segment_ids=segment_ids,
+                                       num_segments=num_segments, name=name)
+
+
+def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any,
+                          name: str | None = None) -> Tensor:
+    """Return the means of the elements of each segment, 0 for a segment without elements; ids as
+    in :func:`unsorted_segment_sum`."""
+    with name_scope(name, "UnsortedSegmentMean", [data, segment_ids, num_segments]) as scope:
+        data, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
+        total = raw_ops.UnsortedSegmentSum(data, ids, num_segments)
+        return raw_ops.RealDiv(total, _segment_sizes(data, ids, num_segments), name=scope)
+
+
+def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any,
+                            name: str | None = None) -> Tensor:
+    """Return the sums of the elements of each segment, divided by √(their number); ids as in
+    :func:`unsorted_segment_sum`."""
+    with name_scope(name, "UnsortedSegmentSqrtN", [data, segment_ids, num_segments]) as scope:
+        data, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
+        total = raw_ops.UnsortedSegmentSum(data, ids, num_segments)
+        sizes = raw_ops.Sqrt(_segment_sizes(data, ids, num_segments))
+        return raw_ops.RealDiv(total, sizes, name=scope)
+
+
+def _segment_sizes(data: Tensor, ids: Tensor, num_segments: Any) -> Tensor:
+    """How many elements each segment has, at least 1, in a shape that divides the segments."""
+    dtype = data.dtype.base_dtype
+    ones = raw_ops.Cast(raw_ops.OnesLike(ids), DstT=dtype)
+    sizes = raw_ops.Maximum(raw_ops.UnsortedSegmentSum(ones, ids, num_segments),
+                            np.ones((), dtype.np))
+    inner = raw_ops.Sub(raw_ops.Rank(data), raw_ops.Rank(ids))
+    ones_behind = raw_ops.Fill(raw_ops.ExpandDims(inner, np.int32(0)), np.int32(1))
+    return raw_ops.Reshape(sizes, raw_ops.ConcatV2([raw_ops.Shape(sizes), ones_behind],
+                                                   np.int32(0)))
+
+
 def sparse_segment_sum(data: Any, indices: Any, segment_ids: Any,
                        name: str | None = None) -> Tensor:
     """Return :func:`segment_sum` of the rows ``data[indices]``, one segment id per index."""
@@ -385,6 +438,8 @@ def bincount(arr: Any, minlength: Any = None, maxlength: Any = None, weights: An
     The result has one entry per value from 0 to the maximum, at least `minlength` entries and at
     most `maxlength`: larger values are then left out. Its type is that of `weights`, or `dtype`.
     """
+    if np.ndim(minlength) or (isinstance(minlength, Tensor) and minlength._dims):
+        weights, minlength, maxlength = minlength, maxlength, weights  # the order of later 1.x
     with name_scope(None, "bincount", [arr, minlength, maxlength, weights]):
         arr = convert_to_tensor(arr, dtypes.int32, name="arr")
         flat = raw_ops.Reshape(arr, np.array([-1], np.int32))

@@ -292,13 +292,15 @@ def _bitcast_shape(op: Operation) -> list[Dims]:
     if old > new:
         return [dims + (old // new,)]
     if not dims or dims[-1] not in (None, new // old):
-        raise ValueError(f"the last dimension of {show(dims)} must be {new // old} to make "
-                         f"{op._attrs['type'].name} of {op._attrs['T'].name}")
+        types = op._attrs["T"], op._attrs["type"]
+        raise ValueError(f"Cannot bitcast from {types[0].as_datatype_enum} to "
+                         f"{types[1].as_datatype_enum} ({types[0].name} to {types[1].name}): the "
+                         f"last dimension of {show(dims)} must be {new // old}")
     return [dims[:-1]]
 
 
-_BITS = ("{float, double, int64, int32, uint8, uint16, int16, int8, complex64, complex128, qint8, "
-         "quint8, qint32, half}")  # fmt: skip
+_BITS = ("{bfloat16, half, float, double, int8, int16, int32, int64, uint8, uint16, uint32, "
+         "uint64, complex64, complex128, qint8, quint8, qint16, quint16, qint32}")  # fmt: skip
 register_op("Bitcast", "input: T", "output: type", f"T: {_BITS}; type: {_BITS}",
             shape=_bitcast_shape)
 not_differentiable("Bitcast")

@@ -26,6 +26,7 @@ from hpcflow.graph.shape_inference import (
 from hpcflow.ops.indexing import boolean_mask
 from hpcflow.ops.static_shape import known_dims, known_elements, known_values, shape_of
 from hpcflow.ops.type_sets import INDEX
+from hpcflow.shapes import Dimension
 from hpcflow.strided import ELLIPSIS, NEW_AXIS, SHRINK, SLICE, Masks, strided_entry, strided_index
 
 __all__ = ["newaxis", "slice", "strided_slice"]
@@ -358,12 +359,13 @@ class _Spec:
             self._position(entry, end, 1, bit, "shrink_axis")
 
     def _range(self, entry: builtins.slice, bit: int) -> None:
-        self._position(0 if entry.start is None else _checked_position(entry.start),
-                       0 if entry.stop is None else _checked_position(entry.stop),
-                       1 if entry.step is None else _checked_position(entry.step), bit)
-        if entry.start is None:
+        start, stop, step = (_known(v) for v in (entry.start, entry.stop, entry.step))
+        self._position(0 if start is None else _checked_position(start),
+                       0 if stop is None else _checked_position(stop),
+                       1 if step is None else _checked_position(step), bit)
+        if start is None:
             self.masks["begin_mask"] |= bit
-        if entry.stop is None:
+        if stop is None:
             self.masks["end_mask"] |= bit
 
     def _position(self, begin: Any, end: Any, stride: Any, bit: int, mask: str = "") -> None:
@@ -388,6 +390,11 @@ def _vector(values: list, dtype: Any) -> Any:
     items = [convert_to_tensor(v) if hasattr(v, "graph") else np.array(v, dtype) for v in values]
     return raw_ops.Pack([raw_ops.Cast(v, DstT=dtype) if isinstance(v, Tensor)
                          and v.dtype.base_dtype.np != dtype else v for v in items], name="stack")
+
+
+def _known(bound: Any) -> Any:
+    """`bound`; None for an unknown Dimension, which bounds nothing."""
+    return None if isinstance(bound, Dimension) and bound.value is None else bound
 
 
 def _checked_position(entry: Any) -> Any:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -14,12 +18,14 @@ from hpcflow.graph.shape_inference import (
     show,
     unchanged,
 )
+from hpcflow.ops.indexing import with_batch
 from hpcflow.shapes import TensorShape
 
 __all__ = [
     "assign",
     "assign_add",
     "assign_sub",
+    "batch_scatter_update",
     "count_up_to",
     "scatter_add",
     "scatter_div",
@@ -259,6 +265,23 @@ def scatter_nd_update(ref: Any, indices: Any, updates: Any, use_locking: bool | 
     coordinates out of range.
     """
     return raw_ops.ScatterNdUpdate(ref, indices, updates, use_locking=use_locking, name=name)
+
+
+def batch_scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True,
+                         name: str | None = None) -> Any:
+    """Set places in each row of a batch: ``ref[i, ..., indices[i, ..., j]] = updates[i, ..., j]``.
+
+    All but the last dimension of `indices` (of known rank) are those `ref` begins with; `updates`
+    has the shape ``indices.shape + ref.shape[rank of indices:]``. Returns the reference. Raises
+    (when run) ``InvalidArgumentError`` for places out of range.
+    """
+    with name_scope(name, "BatchScatterUpdate", [indices, updates]):
+        places = convert_to_tensor(indices, name="indices")
+        batch_dims = len(places.get_shape().with_rank_at_least(1)) - 1
+        places = raw_ops.ExpandDims(places, np.int32(-1))
+        if batch_dims:
+            places = with_batch(places, batch_dims)
+        return scatter_nd_update(ref, places, updates, use_locking=use_locking)
 
 
 def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,

@@ -24,6 +24,16 @@ FEEDS: dict = {}
 BUILDING = [
     (lambda: hf.reduce_sum(X, 2), r"Invalid reduction dimension 2 for input with 2 dim"),
     (lambda: hf.reduce_sum(X, -3), r"Invalid reduction dimension"),
+    (lambda: hf.concat([X[0, 0], X[0, 0]], 0), r"Can't concatenate scalars \(use tf\.stack"),
+    (lambda: hf.pad(X, [[1, 1, 1], [1, 1, 1]]), "paddings must be a matrix with 2 columns"),
+    (lambda: hf.pad(X, [[-1, 1], [1, 1]]), "must be non-negative"),
+    (lambda: hf.split(X, [1, -2, 4], 1), "Split size at index 1 must be >= .*. Got: -2"),
+    (lambda: hf.split(X, [1, 1], 1), "Determined shape must either match input"),
+    (lambda: hf.bitcast(hf.zeros([2], hf.int8), hf.int32), "Cannot bitcast from 6 to 3"),
+    (lambda: hf.sequence_mask([1], [2]), "`maxlen` must be scalar"),
+    (lambda: hf.clip_by_value(X, 0, np.zeros((4, 1, 1), np.float32)), "Shapes .* incompatible"),
+    (lambda: hf.clip_by_norm(X, np.ones((4, 1, 1), np.float32)), "Shapes .* incompatible"),
+    (lambda: hf.raw_ops.Bincount(arr=[1], size=[1], weights=[1]), "must be rank 0 but is rank 1"),
     (lambda: hf.stack([X, X], axis=3), r"axis = 3 not in \[-3, 3\)"),
     (lambda: hf.unstack(X, axis=-3), r"axis = -3 not in \[-2, 2\)"),
     (lambda: hf.concat([X, X[:, :2]], 0), "Dimension 1 in both shapes must be equal, but are 3"),
@@ -78,6 +88,15 @@ RUNNING = [
     (lambda: hf.reverse_sequence(X, [1, 4], 1), r"seq_lens\(1\) > input.dims\(1\)"),
     (lambda: hf.segment_sum(X, [0, 0, 1]), "segment_ids should be the same size"),
     (lambda: hf.sparse_segment_sum(X, [0, -1], [0, 0]), r"indices\[1\] == -1 out of range \[0, 2"),
+    (lambda: hf.raw_ops.ConcatOffset(concat_dim=2, shape=[[1, 2], [1, 3]]),
+     "Concat dim is out of range: 2 vs. 2"),
+    (lambda: hf.raw_ops.ConcatOffset(concat_dim=1, shape=[[1, 2], [2, 3]]),
+     r"Input 1 has shape \[2 3\] and doesn't match input 0 with shape \[1 2\]"),
+    (lambda: hf.raw_ops.ConcatOffset(concat_dim=1, shape=[[1, 2], [2]]), "should contain 2 elem"),
+    (lambda: hf.roll(X, 1, 2), "is out of range"),
+    (lambda: hf.roll(X, [1, 2], [0]), "shift and axis must have the same size"),
+    (lambda: hf.tile(fed(X), fed(2)), "must be a vector"),
+    (lambda: hf.random_uniform(fed(3, "int32")), "must be a vector"),
     (lambda: hf.gather(X, [[0, 2]]), r"indices\[0,1\] = 2 is not in \[0, 2\)"),
     (lambda: hf.gather(X, 2), r"indices = 2 is not in \[0, 2\)"),
     (lambda: hf.gather_nd(X, [[0, 3]]), r"indices\[0\] = \[0,3\] does not index into param shape"),
@@ -128,3 +147,8 @@ def test_features_that_do_not_fit():
         parsed = hf.parse_example([text], {key: hf.FixedLenFeature([3], hf.float32)})
         with hf.Session() as session, pytest.raises(InvalidArgumentError, match=message):
             session.run(parsed)
+
+
+def test_an_axis_that_is_no_integer():
+    with pytest.raises(TypeError, match="int32"):
+        hf.concat(X, 4.2)

@@ -1,0 +1,45 @@
+"""Places in sorted rows: searchsorted."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.static_shape import shape_of
+
+__all__ = ["searchsorted"]
+
+
+def searchsorted(sorted_sequence: Any, values: Any, side: str = "left",
+                 out_type: Any = dtypes.int32, name: str | None = None) -> Tensor:
+    """Return where each of `values` would be put into its sorted row.
+
+    Args:
+        sorted_sequence: ``[..., N]``, ascending along the last dimension.
+        values: ``[..., M]``, with the same dimensions before the last.
+        side: "left" for the place before equal elements, "right" for that after them.
+        out_type: int32 or int64.
+        name: name of the operation.
+
+    Returns a tensor of the shape of `values`. Raises ``ValueError`` for another `side`.
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"side must be either 'right' or 'left', got {side!r}")
+    find = raw_ops.LowerBound if side == "left" else raw_ops.UpperBound
+    with name_scope(name, "searchsorted", [sorted_sequence, values]) as scope:
+        rows = convert_to_tensor(sorted_sequence)
+        values = convert_to_tensor(values, rows.dtype.base_dtype)
+        places = find(_as_matrix(rows), _as_matrix(values), out_type=out_type)
+        return raw_ops.Reshape(places, shape_of(values), name=scope)
+
+
+def _as_matrix(rows: Tensor) -> Tensor:
+    size = raw_ops.StridedSlice(raw_ops.Shape(rows), np.array([-1], np.int32),
+                                np.zeros(1, np.int32), np.ones(1, np.int32), end_mask=1)
+    return raw_ops.Reshape(rows, raw_ops.ConcatV2([np.array([-1], np.int32), size], np.int32(0)))
