@@ -74,6 +74,16 @@ def span(size: int, window: int, stride: int, padding: bytes, rate: int = 1) -> 
     return Span(size, window, stride, rate, out, missing // 2, missing - missing // 2)
 
 
+def moves(s: Span) -> bool:
+    """False for a window of one element that visits every position."""
+    return s.window > 1 or s.stride > 1
+
+
+def whole(size: int) -> Span:
+    """A dimension along which a window of one element visits every position."""
+    return Span(size, 1, 1, 1, size, 0, 0)
+
+
 def spans(sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: bytes,
           rates: Sequence[int] | None = None) -> tuple[Span, ...]:
     """One :func:`span` per dimension of space."""

@@ -6,15 +6,17 @@ channels, are the same code. Padding is never written out: the outermost outputs
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.pooling_loops import max_gradient
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import check_rank
-from hpcflow.windows import Span, spans, taps
+from hpcflow.windows import Span, moves, spans, taps
 
 _REAL = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16")
 _FLOATS = {"T": ("float16", "float32", "float64")}
@@ -53,10 +55,6 @@ def _lowest(dtype: np.dtype) -> Any:
     return dtype.type(-np.inf) if dtype.kind == "f" else np.iinfo(dtype).min
 
 
-def _moves(s: Span) -> bool:
-    return s.window > 1 or s.stride > 1
-
-
 def _along(xp: Any, x: Any, axis: int, s: Span, combine: Callable, start: Any) -> Any:
     """`x` with the elements of each window along one axis combined into one."""
     before = (_EVERY,) * axis
@@ -72,7 +70,7 @@ def _along(xp: Any, x: Any, axis: int, s: Span, combine: Callable, start: Any) -
 def _reduced(xp: Any, x: Any, over: Sequence[Span], combine: Callable, start: Any) -> Any:
     """All windows combined, axis by axis."""
     for axis, s in enumerate(over, 1):
-        if _moves(s):
+        if moves(s):
             x = _along(xp, x, axis, s, combine, start)
     return x
 
@@ -87,7 +85,7 @@ def max_pool(node: KernelNode) -> Callable:
 
     def run(x: Any) -> Any:
         over = geometry(x)
-        if not any(map(_moves, over)):
+        if not any(map(moves, over)):
             return x.copy()
         return _reduced(xp, x, over, xp.maximum, lowest)
 
@@ -117,12 +115,17 @@ def max_pool_grad(node: KernelNode) -> Callable:
         dims = _out_shape(x.shape, over)
         _check_shape("orig_output", y, dims)
         _check_shape("grad", dy, dims)
-        dx = xp.zeros(x.shape, dy.dtype)
-        for here, there, hit in _matches(xp, x, y, over):
-            dx[here] += dy[there] * hit
-        return dx
+        return max_gradient(x, dy, over, functools.partial(_by_elements, xp, x, y, dy, over))
 
     return run
+
+
+def _by_elements(xp: Any, x: Any, y: Any, dy: Any, over: Sequence[Span]) -> Any:
+    """The gradient of maxima, one element of the window after the other."""
+    dx, zero = xp.zeros(x.shape, dy.dtype), dy.dtype.type(0)
+    for here, there, hit in _matches(xp, x, y, over):
+        dx[here] += xp.where(hit, dy[there], zero)
+    return dx
 
 
 @kernel("MaxPoolGradGrad", "MaxPool3DGradGrad", types={"T": _REAL}, fresh=True)
@@ -134,9 +137,9 @@ def _max_pool_grad_grad(node: KernelNode) -> Callable:
         over = geometry(x, "orig_input")
         _check_shape("orig_output", y, _out_shape(x.shape, over))
         _check_shape("grad", ddx, x.shape)
-        ddy = xp.zeros(y.shape, ddx.dtype)
+        ddy, zero = xp.zeros(y.shape, ddx.dtype), ddx.dtype.type(0)
         for here, there, hit in _matches(xp, x, y, over):
-            ddy[there] += ddx[here] * hit
+            ddy[there] += xp.where(hit, ddx[here], zero)
         return ddy
 
     return run
@@ -249,7 +252,7 @@ def avg_pool_grad(node: KernelNode) -> Callable:
         wide = _wide(dy)
         part = wide / _counts(xp, over, wide.dtype)
         for axis, s in enumerate(over, 1):
-            if _moves(s):
+            if moves(s):
                 part = _spread(xp, part, axis, s)
         return part.astype(dtype, copy=False)
 

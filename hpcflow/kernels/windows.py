@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.kernels.registry import KernelNode, invalid, shown
-from hpcflow.windows import Span, axes_of, extent, spans, taps
+from hpcflow.windows import Span, axes_of, extent, moves, spans, taps
 
 # Bytes of columns that are made at once: about what the caches hold.
 _BLOCK_BYTES = 4 << 20
@@ -111,7 +111,7 @@ def matrix(x: Any) -> Any:
 
 def is_pointwise(over: Sequence[Span]) -> bool:
     """True for a window of one element that visits every position: a plain matrix product."""
-    return all(s.window == s.stride == 1 for s in over)
+    return not any(map(moves, over))
 
 
 def columns(xp: Any, x: Any, over: Sequence[Span]) -> Any:

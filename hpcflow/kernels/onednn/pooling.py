@@ -16,9 +16,10 @@ from hpcflow.kernels.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
+from hpcflow.kernels.pooling_loops import max_gradient
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import Window, in_float32, window_of
-from hpcflow.windows import Span
+from hpcflow.windows import Span, whole
 
 _MAX, _MEAN_WITHOUT_PADDING = 511, 1023
 _OPTIONS: dict[str, Any] = {"device": "CPU", "types": {"T": TYPES}, "priority": 10, "fresh": True}
@@ -157,9 +158,15 @@ def _max_gradient(node: KernelNode) -> Callable:
         expected = _out_shape(dims, over, first)
         if pooling is None or y.shape != expected or dy.shape != expected:
             return fallback(x, y, dy)
-        dx = np.empty(x.shape, np.float32)
-        pooling.max_gradient(np.ascontiguousarray(x), np.ascontiguousarray(dy), dx)
-        return dx
+        x, dy = np.ascontiguousarray(x), np.ascontiguousarray(dy)
+
+        def compute() -> Any:
+            dx = np.empty(x.shape, np.float32)
+            pooling.max_gradient(x, dy, dx)
+            return dx
+
+        # The loop needs channels that lie side by side.
+        return compute() if first else max_gradient(x, dy, (*over, whole(dims[-1])), compute)
 
     return in_float32(node, run)
 
