@@ -18,6 +18,7 @@ from hpcflow.compiler.inline import inline_functions
 from hpcflow.compiler.ir import Node, StepGraph
 from hpcflow.compiler.last_reads import read_last
 from hpcflow.compiler.late_receives import delay_receives
+from hpcflow.compiler.later_reads import read_later
 from hpcflow.compiler.loops import spread_loops
 from hpcflow.compiler.partition import partition
 from hpcflow.compiler.place import Placer
@@ -45,6 +46,10 @@ class PassContext(NamedTuple):
 
 def _functions(graph: StepGraph, context: PassContext) -> None:
     inline_functions(graph)
+
+
+def _later_reads(graph: StepGraph, context: PassContext) -> None:
+    read_later(graph)
 
 
 def _fold(graph: StepGraph, context: PassContext) -> None:
@@ -106,6 +111,7 @@ def _regions(graph: StepGraph, context: PassContext) -> None:
 # Name, pass, and whether it only makes the step faster. In this order; nothing else runs.
 PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("functions", _functions, False),
+    ("later reads", _later_reads, False),
     ("fold", _fold, True),
     ("dead branches", _dead_branches, True),
     ("simplify", _simplify, True),
