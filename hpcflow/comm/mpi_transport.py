@@ -62,6 +62,8 @@ class MpiTransport(Transport):
     together). `tag_limit` may lower the number of tags below what MPI offers.
     """
 
+    shares_memory = True
+
     def __init__(self, comms: PrivateComms | None = None, tag_limit: int | None = None) -> None:
         from mpi4py import MPI
 

@@ -19,6 +19,8 @@ import numpy as np
 
 from hpcflow.comm.reduction import Reducer
 
+_SIGN = np.ones(1, np.uint8)
+
 Message = tuple[int, Any]
 Round = tuple[list[Message], list[Message]]
 
@@ -35,6 +37,10 @@ Pattern = Generator[Round, bool, None]
 SMALL_BYTES = 1 << 15
 #: ... unless there are more members than this.
 FEW = 8
+#: Blocks of one reduction that are under way at a time, ...
+LANES = 2
+#: ... if it has so many bytes.
+SPLIT_BYTES = 1 << 21
 #: Bytes of the segment that each member owns of a block, at most, and of what it receives of it.
 SEGMENT_BYTES = 1 << 22
 RECEIVED_BYTES = 1 << 24
@@ -46,10 +52,17 @@ def bounds(length: int, parts: int) -> list[int]:
 
 
 def blocks(length: int, itemsize: int, members: int) -> list[slice]:
-    """How a reduction of `length` elements is cut into blocks, each a pattern of its own."""
+    """How a reduction of `length` elements is cut into equal blocks, each a pattern of its own.
+
+    Of a tensor that is not short there are as many for every lane: while the messages of one block
+    are under way, another one is computed.
+    """
     segment = min(SEGMENT_BYTES, RECEIVED_BYTES // max(members - 1, 1))
     count = max(1, segment * members // itemsize)
-    return [slice(i, min(i + count, length)) for i in range(0, length, count)]
+    parts = max(1, -(-length // count))
+    if length * itemsize >= SPLIT_BYTES:
+        parts = -(-parts // LANES) * LANES
+    return [slice(a, b) for a, b in itertools.pairwise(bounds(length, parts))]
 
 
 def is_small(nbytes: int, members: int) -> bool:
@@ -119,15 +132,19 @@ def allreduce_levels(
     within: Reducer,
     between: Reducer,
     scratch: Any,
+    rooms: Sequence[Sequence[Any]] | None = None,
 ) -> Pattern:
     """Reduce segments within the node, each of them across the nodes, and share them in the node.
 
     Every node has as many members. `scratch` has room for a segment from each other member of the
-    node, or of the other nodes.
+    node, or of the other nodes; `rooms` are as of `allreduce_shared`, None sends messages.
     """
     def across(values: Any) -> Pattern:
         return _reduce_and_share(levels.across, levels.node, values, values, between, scratch)
 
+    if rooms is not None:
+        return allreduce_shared(
+            levels.local, levels.local_index, source, out, within, rooms, across)
     return _reduce_and_share(levels.local, levels.local_index, source, out, within, scratch, across)
 
 
@@ -162,6 +179,51 @@ def _reduce_and_share(
         [(ranks[k], out[own]) for k in peers],
         [(ranks[k], out[segments[k]]) for k in peers],
     )
+
+
+def allreduce_shared(
+    ranks: Sequence[int],
+    me: int,
+    source: Any,
+    out: Any,
+    reducer: Reducer,
+    rooms: Sequence[Sequence[Any]],
+    between: Callable[[Any], Pattern] | None = None,
+) -> Pattern:
+    """As `_reduce_and_share`, of `ranks` that share memory; messages only say that it is written.
+
+    ``rooms[k][j]`` has room for a segment. Rank k writes there what rank j has to reduce, and into
+    ``rooms[k][k]`` what it has reduced itself. What is in them has been read when the next first
+    message of the others has come; all they read of others is theirs or, after it, complete.
+    """
+    edges = bounds(len(out), len(ranks))
+    segments = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    peers = others(len(ranks), me)
+    for k in peers:
+        _fill(rooms[me][k], source[segments[k]])
+    ok = yield _signs(ranks, peers)
+    own = out[segments[me]]
+    if ok:
+        pieces = [rooms[k][me][: len(own)] for k in range(len(ranks))]
+        pieces[me] = source[segments[me]]
+        reducer.reduce(pieces, own)
+    if between is not None:
+        yield from between(own)
+    _fill(rooms[me][me], own)
+    ok = yield _signs(ranks, peers)
+    if ok:
+        for k in peers:
+            segment = out[segments[k]]
+            np.copyto(segment, rooms[k][k][: len(segment)])
+
+
+def _fill(room: Any, values: Any) -> None:
+    np.copyto(room[: len(values)], values)
+
+
+def _signs(ranks: Sequence[int], peers: Sequence[int]) -> Round:
+    """A round of messages of one byte."""
+    return [(ranks[k], _SIGN) for k in peers], [(ranks[k], np.empty(1, np.uint8)) for k in peers]
 
 
 def broadcast(members: int, me: int, root: int, value: Any) -> Pattern:

@@ -96,7 +96,8 @@ class Reducer:
         self._wide = np.dtype(np.float32) if is_narrow(dtype) and nodes is None else dtype
 
     def reduce(self, pieces: list[Any], out: Any) -> None:
-        """Join `pieces` (flat arrays, in the order of the owners' nodes) into `out`."""
+        """Join `pieces` (flat arrays, in the order of the owners' nodes) into `out`, which is none
+        of them."""
         if len(pieces) == 2 and self._wide is self.dtype and self._divisor == 1:
             self._join(pieces[0], pieces[1], out=out)
             return
@@ -105,13 +106,34 @@ class Reducer:
             self._reduce_block([piece[part] for piece in pieces], out[part])
 
     def _reduce_block(self, pieces: list[Any], out: Any) -> None:
+        total = out
         if self._wide is not self.dtype:
             pieces = [piece.astype(self._wide) for piece in pieces]
-        values = dict(zip(self._order, pieces, strict=True))
-        total = join(values, self._leaves, self._join)
+            total = np.empty(len(out), self._wide)
+        joined = self._joined(dict(zip(self._order, pieces, strict=True)), total)
         if self._divisor != 1:
-            total = total / np.asarray(self._divisor, self._wide)
-        out[...] = total
+            joined = np.divide(joined, np.asarray(self._divisor, self._wide), out=total)
+        if joined is not out:
+            out[...] = joined
+
+    def _joined(self, values: dict[TreeNode, Any], out: Any) -> Any:
+        """The root of the tree: in `out`, unless it is one of `values`."""
+        free = [out]  # what no value that is still needed lies in
+        taken: set[int] = set()
+
+        def add(left: Any, right: Any) -> Any:
+            if id(left) in taken:
+                target = left
+                if id(right) in taken:
+                    free.append(right)
+            elif id(right) in taken:
+                target = right
+            else:
+                target = free.pop() if free else np.empty(len(out), self._wide)
+                taken.add(id(target))
+            return self._join(left, right, out=target)
+
+        return join(values, self._leaves, add)
 
 
 def divided(value: Any, divisor: int) -> Any:

@@ -33,6 +33,11 @@ class SimulatedLink:
         self._numbers = itertools.count()
         self._lock = threading.Lock()
 
+    @property
+    def shares_memory(self) -> bool:
+        """Whether ranks of one node can share memory: not while the link is between them."""
+        return self.bandwidth is None and self._inner.shares_memory
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 

@@ -70,6 +70,8 @@ class Transport(ABC):
     description: str
     #: Whether a poll that finds nothing yields the core.
     yields = False
+    #: Whether ranks of one node are processes that can share memory.
+    shares_memory = False
 
     @abstractmethod
     def poll(self) -> bool:

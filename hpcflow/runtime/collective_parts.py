@@ -31,11 +31,16 @@ _SPARE = 4
 
 
 class Job:
-    """One run of a work: ``lanes`` are its patterns, ``result()`` the outputs once all are done."""
+    """One run of a work: ``lanes`` are its patterns, ``result()`` the outputs once all are done.
+
+    ``rooms`` is known when the patterns begin: the memory of the work's `room_bytes` that each of
+    the layout's `local` members shares with the others; None if messages have to do.
+    """
 
     def __init__(self, lanes: list[Pattern], result: Any) -> None:
         self.lanes = lanes
         self.result = result
+        self.rooms: list[Any] | None = None
 
 
 class Pool:
@@ -89,11 +94,14 @@ class Layout:
         self.size = sum(map(len, nodes))
         sizes = {len(node) for node in nodes}
         self.levels: Levels | None = None
+        #: The members with which this one can reduce in shared memory; none if there are no levels.
+        self.local: Sequence[int] = nodes[0] if len(nodes) == 1 else ()
         if len(nodes) > 1 and len(sizes) == 1 and sizes != {1}:
             node = next(i for i, members in enumerate(nodes) if me in members)
             place = list(nodes[node]).index(me)
             across = [members[place] for members in nodes]
             self.levels = Levels(tuple(nodes[node]), place, tuple(across), node)
+            self.local = self.levels.local
 
 
 def solo(me: int = 0) -> Layout:

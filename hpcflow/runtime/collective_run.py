@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,7 @@ class Schedule:
         self.texts: list[str] = []
         self.hash = ""
         self.offsets: list[int] = []
+        self.room_edges: list[int] = []  # where in a room that of each operation begins and ends
         self.runs: dict[Any, Run] = {}
 
     def close(self) -> None:
@@ -48,9 +50,9 @@ class Schedule:
         self.texts = [f"{o.op_type} {o.work.text}{o.key and f' ({o.key})'}"
                       for o in self.operations]
         self.hash = hashlib.sha256("\n".join(self.texts).encode()).hexdigest()
-        self.offsets = [0]
-        for operation in self.operations:
-            self.offsets.append(self.offsets[-1] + operation.work.lanes)
+        works = [o.work for o in self.operations]
+        self.offsets = [0, *itertools.accumulate(w.lanes for w in works)]
+        self.room_edges = [0, *itertools.accumulate(w.room_bytes for w in works)]
 
     def begin(self, step: Any) -> None:
         """A step begins."""
@@ -106,8 +108,9 @@ class OperationRun:
         self.left = len(job.lanes)
         self.complete = False
 
-    def launch(self, route: Route) -> None:
+    def launch(self, route: Route, rooms: list[Any] | None) -> None:
         """Post the first messages; a run that has failed only lets the others go on."""
+        self.job.rooms = rooms
         failed = self.run.error is not None
         self.activities = [
             Activity(route.shifted(lane), pattern, self._lane_over, self._lane_failed,

@@ -15,6 +15,7 @@ import numpy as np
 from hpcflow.comm import patterns
 from hpcflow.comm.patterns import Levels, Pattern
 from hpcflow.comm.reduction import MEAN, Reducer, cover, divided
+from hpcflow.comm.shared_memory import aligned
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.registry import KernelNode
 from hpcflow.runtime.collective_moves import (
@@ -35,9 +36,6 @@ from hpcflow.runtime.collective_parts import (
     show_all,
 )
 from hpcflow.threads import thread_count
-
-#: Blocks of one reduction that are under way at a time.
-LANES = 2
 
 # Room for what is received, for all operations of this process.
 _scratch_pool = Pool()
@@ -77,9 +75,13 @@ class Allreduce:
         self.is_static = is_static(dims)
         self._pool = Pool()
         self.lanes = 1
+        #: Memory through which this member can reduce with the others of its node; 0 is none.
+        self.room_bytes = 0
         if self.is_static:
             self._set_sizes([tuple(d) for d in self.dims])
-            self.lanes = max(1, min(LANES, len(self._blocks)))
+            self.lanes = max(1, min(patterns.LANES, len(self._blocks)))
+            if not self._small and len(layout.local) > 1 and not slices:
+                self.room_bytes = self.lanes * len(layout.local) * self._slot_bytes()
 
     def _set_sizes(self, shapes: list[tuple[int, ...]]) -> None:
         self.shapes = shapes
@@ -120,8 +122,9 @@ class Allreduce:
             count = len(self.shapes)
             parts = [values[i * count : (i + 1) * count] for i in range(self.pieces)]
             sources = [self._packed(part) for part in parts]
-        lanes = [self._lane(lane, sources, out) for lane in range(self.lanes)]
-        return Job(lanes, lambda: self._views(out))
+        job = Job([], lambda: self._views(out))
+        job.lanes = [self._lane(job, lane, sources, out) for lane in range(self.lanes)]
+        return job
 
     def _packed(self, values: Sequence[Any]) -> Any:
         """The values as one flat array: the only one as it is, several copied together."""
@@ -138,22 +141,39 @@ class Allreduce:
             for (a, b), shape in zip(edges, self.shapes, strict=True)
         )
 
-    def _lane(self, lane: int, sources: list[Any], out: Any) -> Pattern:
+    def _lane(self, job: Job, lane: int, sources: list[Any], out: Any) -> Pattern:
+        rooms = None if job.rooms is None else [self._slots(room, lane) for room in job.rooms]
         for block in self._blocks[lane :: self.lanes]:
-            yield from self._block([s[block] for s in sources], out[block])
+            yield from self._block([s[block] for s in sources], out[block], rooms)
 
-    def _block(self, sources: list[Any], out: Any) -> Pattern:
+    def _slot_bytes(self) -> int:
+        """Room for a segment of any block."""
+        largest = max(block.stop - block.start for block in self._blocks)
+        return aligned(-(-largest // len(self.layout.local)) * self.dtype.itemsize)
+
+    def _slots(self, room: Any, lane: int) -> list[Any]:
+        """The arrays of one lane in a room: for each local member one."""
+        size, count = self._slot_bytes(), len(self.layout.local)
+        edges = range(lane * count * size, (lane + 1) * count * size, size)
+        return [room[a : a + size].view(self.dtype) for a in edges]
+
+    def _block(self, sources: list[Any], out: Any, rooms: list[Any] | None) -> Pattern:
         me = self.layout.me
         if self._small:
             scratch = self._scratch(self.length)
             return patterns.allreduce_small(me, sources, out, self.reducer, scratch)
         levels = self.layout.levels
         if levels is not None and not self.slices:
-            return self._in_levels(levels, sources[0], out)
+            return self._in_levels(levels, sources[0], out, rooms)
+        if rooms is not None:
+            members = range(self.layout.size)
+            return patterns.allreduce_shared(members, me, sources[0], out, self.reducer, rooms)
         segment = -(-len(out) // self.layout.size)
         return patterns.allreduce(me, sources, out, self.reducer, self._scratch(segment))
 
-    def _in_levels(self, levels: Levels, source: Any, out: Any) -> Pattern:
+    def _in_levels(
+        self, levels: Levels, source: Any, out: Any, rooms: list[Any] | None
+    ) -> Pattern:
         within = "sum" if self.reduction == MEAN else self.reduction
         local, nodes = len(levels.local), len(levels.across)
         segment = -(-len(out) // local)
@@ -161,7 +181,7 @@ class Allreduce:
         scratch = _scratch_pool.take(room * self.dtype.itemsize, np.uint8).view(self.dtype)
         return patterns.allreduce_levels(
             levels, source, out, Reducer(within, self.dtype, local),
-            Reducer(self.reduction, self.dtype, nodes, self.layout.size), scratch)
+            Reducer(self.reduction, self.dtype, nodes, self.layout.size), scratch, rooms)
 
     def _scratch(self, length: int) -> list[list[Any]]:
         """For the pieces of every member arrays of `length`; none for this one's own."""

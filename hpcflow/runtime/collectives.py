@@ -18,6 +18,7 @@ A step that fails says so to the members, and lets its messages go on empty (see
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections import deque
@@ -25,6 +26,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpcflow.comm.activity import Route
+from hpcflow.comm.shared_memory import Room, enter_room, make_room
 from hpcflow.errors import (
     AbortedError,
     FailedPreconditionError,
@@ -94,8 +96,52 @@ class Agreement:
         self.first_tag = first_tag
         self.offsets = schedule.offsets
         self.routes: list[Route] | None = None  # per operation, once all have agreed
+        self.rooms: list[Any] = []  # per operation the memory that local members share, or None
+        self._edges = schedule.room_edges
         # Per operation the runs that use its tags, in order; the first is under way.
         self.queues: list[deque[OperationRun]] = [deque() for _ in schedule.operations]
+        # The room of this member, and the memory of all local ones, if it could be had.
+        self.room: Room | None = None
+        self.entered: list[Any] | None = None
+
+    def launch(self, index: int) -> None:
+        """Start the first run of operation `index` that waits, if the members have agreed."""
+        queue = self.queues[index]
+        if self.routes is not None and queue:
+            shares = self.routes[index].transport.shares_memory
+            queue[0].launch(self.routes[index], self.rooms[index] if shares else None)
+
+    def make_room(self) -> list[Any] | None:
+        """Memory for all operations that can use it: its address."""
+        self.room = make_room(self._edges[-1])
+        return self.room.address if self.room is not None else None
+
+    def enter(self, addresses: dict[int, list[Any]], me: int) -> bool:
+        """Map the rooms of the local members; True if that was possible."""
+        mine = self.room.memory  # type: ignore[union-attr]
+        found = [mine if k == me else enter_room(a) for k, a in addresses.items()]
+        self.entered = found if all(m is not None for m in found) else None
+        return self.entered is not None
+
+    def share(self, nbytes: int) -> None:
+        """Give the first operations their part of `nbytes` of the rooms, as far as these go."""
+        self.rooms = [
+            [memory[start:stop] for memory in self.entered or ()]
+            if start < stop <= nbytes else None
+            for start, stop in itertools.pairwise(self._edges)
+        ]
+        if self.room is not None:
+            self.room.shut(used=any(self.rooms))
+        self.room = self.entered = None
+
+
+class Joining:
+    """What the first member of a group knows while the others map the rooms for one schedule."""
+
+    def __init__(self, tags: list[int], nbytes: int) -> None:
+        self.tags = tags
+        self.nbytes = nbytes
+        self.come: set[int] = set()
 
 
 class Group:
@@ -110,6 +156,7 @@ class Group:
         self.reasons: dict[int, BaseException] = {}  # step -> why it failed elsewhere
         self._agreements: dict[str, Agreement] = {}
         self._proposals: dict[str, dict[int, Any]] = {}  # led: hash -> member -> what it sent
+        self._joinings: dict[str, Joining] = {}  # led, by hash: proposed by all
         self._runs: deque[Run] = deque(maxlen=_REMEMBERED)
         self._active: Run | None = None
         self._started = 0
@@ -152,31 +199,31 @@ class Group:
         agreement = run.run.agreement
         index = run.operation.index
         agreement.queues[index].append(run)
-        if agreement.routes is not None and agreement.queues[index][0] is run:
-            run.launch(agreement.routes[index])
+        if agreement.queues[index][0] is run:
+            agreement.launch(index)
 
     def dequeue(self, run: OperationRun) -> None:
         """An operation is complete: the next with its tags may start. For use under the lock."""
-        agreement = run.run.agreement
-        queue = agreement.queues[run.operation.index]
-        queue.popleft()
-        if queue:
-            queue[0].launch(agreement.routes[run.operation.index])  # type: ignore[index]
+        agreement, index = run.run.agreement, run.operation.index
+        agreement.queues[index].popleft()
+        agreement.launch(index)
 
     # ------------------------------------------------------------ agreeing
 
     def _propose(self, schedule: Schedule, number: int) -> Agreement:
         first_tag = self.owner.take_tags(schedule.offsets[-1])
         agreement = self._agreements[schedule.hash] = Agreement(schedule, first_tag)
+        room = agreement.make_room() if self.owner.transport.shares_memory else None
         self._send(0, "propose", hash=schedule.hash, number=number, texts=schedule.texts,
-                   names=[o.name for o in schedule.operations], tag=first_tag)
+                   names=[o.name for o in schedule.operations], tag=first_tag, room=room)
         return agreement
 
     def missing_agreement(self, hash: str) -> list[int]:
         """Who has not proposed a schedule yet: known to the leader, the others ask the leader."""
         if self.me:
             return [0]
-        come = self._proposals.get(hash, {})
+        joining = self._joinings.get(hash)
+        come = joining.come if joining is not None else self._proposals.get(hash, {})
         return [k for k in range(len(self.ranks)) if k not in come]
 
     def _on_propose(self, member: int, body: Any) -> None:
@@ -189,9 +236,35 @@ class Group:
                     return
         if len(proposals) == len(self.ranks):
             del self._proposals[body["hash"]]
-            tags = [proposals[k]["tag"] for k in range(len(self.ranks))]
-            for k in range(len(self.ranks)):
-                self._send(k, "agreed", hash=body["hash"], tags=tags)
+            self._propose_rooms(body["hash"], [proposals[k] for k in range(len(self.ranks))])
+
+    def _propose_rooms(self, hash: str, proposals: list[Any]) -> None:
+        """Let the members of each node map each other's rooms, if all have made one."""
+        rooms = [p["room"] for p in proposals]
+        nbytes = min(room[-1] for room in rooms) if all(rooms) else 0
+        self._joinings[hash] = Joining([p["tag"] for p in proposals], nbytes)
+        if not nbytes:
+            self._agree(hash)
+            return
+        for k in range(len(self.ranks)):
+            self._send(k, "enter", hash=hash, rooms=rooms)
+
+    def _on_enter(self, body: Any) -> None:
+        local = {k: body["rooms"][k] for k in self.layout.local}
+        entered = self._agreements[body["hash"]].enter(local, self.me)
+        self._send(0, "entered", hash=body["hash"], entered=entered)
+
+    def _on_entered(self, member: int, body: Any) -> None:
+        joining = self._joinings[body["hash"]]
+        joining.come.add(member)
+        joining.nbytes *= body["entered"]
+        if len(joining.come) == len(self.ranks):
+            self._agree(body["hash"])
+
+    def _agree(self, hash: str) -> None:
+        joining = self._joinings.pop(hash)
+        for k in range(len(self.ranks)):
+            self._send(k, "agreed", hash=hash, tags=joining.tags, shared=joining.nbytes)
 
     def _refuse(self, one: int, theirs: Any, other: int, body: Any) -> None:
         error = difference(
@@ -206,10 +279,10 @@ class Group:
                 return
             transport, tags = self.owner.transport, body["tags"]
             everything = Route(transport, self.ranks, tags, self.me, self.owner.endpoint.transfers)
+            agreement.share(body["shared"])
             agreement.routes = [everything.shifted(o) for o in agreement.offsets[:-1]]
-            for queue, route in zip(agreement.queues, agreement.routes, strict=True):
-                if queue:
-                    queue[0].launch(route)
+            for index in range(len(agreement.queues)):
+                agreement.launch(index)
             for run in self._runs:
                 if run.agreement is agreement:
                     run.progress = time.monotonic()
@@ -328,6 +401,10 @@ class Group:
         member, what = self.ranks.index(source), body["what"]
         if what == "propose":
             self._on_propose(member, body)
+        elif what == "enter":
+            self._on_enter(body)
+        elif what == "entered":
+            self._on_entered(member, body)
         elif what == "agreed":
             self._on_agreed(body)
         elif what == "failed":

@@ -210,6 +210,41 @@ def test_stragglers_are_waited_for(ranks):
         assert session.run(total) == size
 
 
+def reduced_in_rooms():
+    """For each schedule so far, which of its operations share memory."""
+    from hpcflow.runtime import server
+
+    groups = server.mpi_network().collectives()._groups.values()
+    return [[r is not None for r in agreement.rooms]
+            for group in groups for agreement in group._agreements.values()]
+
+
+def test_a_failed_step_leaves_shared_memory_usable(ranks, monkeypatch):
+    rank, size = ranks
+    from hpcflow.comm import shared_memory
+
+    monkeypatch.setattr(shared_memory, "_made", 0)
+    length = 300_001
+    x = hf.placeholder(hf.float32, [length])
+    fine = hf.placeholder(hf.bool, [])
+    with hf.control_dependencies([hf.Assert(fine, ["no"])]):
+        later = x + 1.0
+    totals = [hf.mpi.allreduce(x, name="first_in_rooms"), hf.mpi.allreduce(later, name="second")]
+    with hf.Session() as session:
+        for turn in range(6):
+            bad = turn % 2 == 1
+            feeds = {x: part(rank, (length,)) * (turn + 1), fine: not bad or rank < size - 1}
+            if bad:
+                with pytest.raises(hf.errors.OpError):
+                    session.run(totals, feeds)
+                continue
+            got = session.run(totals, feeds)
+            want = sum(part(i, (length,)) for i in range(size)) * (turn + 1)
+            np.testing.assert_allclose(got[0], want, rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(got[1], want + size, rtol=1e-4, atol=1e-4)
+    assert size == 1 or [True, True] in reduced_in_rooms()
+
+
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max"])
 def test_ranks_of_two_nodes_reduce_in_two_levels(monkeypatch, reduction):
     """As if every second rank were on another node."""

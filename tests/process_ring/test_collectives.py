@@ -242,8 +242,58 @@ def test_two_levels_are_one_sum():
         np.testing.assert_array_equal(value, jobs[0].result()[0])
 
 
-def deliver(lanes):
-    """Run patterns against each other, message by message; counts bytes between members."""
+@pytest.mark.parametrize("nodes", [[[0, 1, 2]], [[0, 2], [1, 3]]])
+@pytest.mark.parametrize("length", [50_001, 9_001])
+def test_shared_memory_gives_the_same_bits(monkeypatch, nodes, length):
+    from hpcflow.comm import shared_memory
+    from hpcflow.runtime.collective_parts import Layout
+    from hpcflow.runtime.collective_work import Allreduce
+
+    monkeypatch.setattr(patterns, "SEGMENT_BYTES", 1 << 15)  # several blocks
+    count = sum(map(len, nodes))
+    data = [part(i, (length,)) for i in range(count)]
+    works = [Allreduce(Layout(i, nodes), "mean", np.dtype(np.float32), [(length,)])
+             for i in range(count)]
+    rooms = [shared_memory.Room(w.room_bytes) for w in works]
+    results = []
+    for shared in (False, True, True):
+        jobs = [w.open([d]) for w, d in zip(works, data, strict=True)]
+        for job, work in zip(jobs, works, strict=True):
+            if shared:
+                job.rooms = [shared_memory.enter_room(rooms[k].address) for k in work.layout.local]
+        for lane in range(works[0].lanes):
+            most = 1 if shared and len(nodes) == 1 else None
+            deliver([job.lanes[lane] for job in jobs], most)
+        results += [job.result()[0] for job in jobs]
+    for value in results:
+        np.testing.assert_array_equal(value, results[0])
+    np.testing.assert_allclose(results[0], np.mean(data, 0), rtol=1e-5, atol=1e-6)
+
+
+def test_rooms_in_memory(monkeypatch):
+    from hpcflow import config
+    from hpcflow.comm import shared_memory
+
+    monkeypatch.setattr(shared_memory, "_made", 0)
+    monkeypatch.setattr(config.flags, "shared_bytes", 10_000)
+    room, rest = shared_memory.make_room(6_000), shared_memory.make_room(6_000)
+    assert (room.nbytes, rest.nbytes) == (6_000, 4_000)
+    assert shared_memory.make_room(1) is None
+    theirs = shared_memory.enter_room(room.address)
+    theirs[7] = 3
+    assert room.memory[7] == 3
+    pid, number, token, nbytes = room.address
+    for wrong in ([pid, number, "00" * 16, nbytes], [pid, number, token, nbytes + 1],
+                  [pid, 10**6, token, nbytes], rest.address[:2] + room.address[2:]):
+        assert shared_memory.enter_room(wrong) is None
+    room.shut(used=True)
+    rest.shut(used=False)
+    assert shared_memory.enter_room(room.address) is None
+    assert shared_memory.make_room(6_000).nbytes == 4_000
+
+
+def deliver(lanes, most=None):
+    """Run patterns against each other, message by message, each of `most` bytes."""
     rounds = {i: next(lane) for i, lane in enumerate(lanes)}
     while rounds:
         sends = {(i, k): b for i, (out, _) in rounds.items() for k, b in out}
@@ -255,6 +305,7 @@ def deliver(lanes):
                     i in dict(rounds[k][1]) for _, k in taken if k in rounds):
                 progress = True
         assert progress
+        assert most is None or all(b.nbytes <= most for b in sends.values())
         copies = [(dict(rounds[k][1])[i], b.copy()) for (i, k), b in sends.items()]
         for target, source in copies:
             target[...] = source
