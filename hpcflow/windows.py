@@ -2,7 +2,8 @@
 
 Along one dimension, output position ``o`` sees the input positions
 ``o * stride + k * rate - before`` for ``k`` in ``range(window)``. ``VALID`` adds no padding;
-``SAME`` adds as little as makes the output ``ceil(size / stride)`` long, the odd one at the end.
+``SAME`` adds as little as makes the output ``ceil(size / stride)`` long, the odd one at the end;
+an explicit padding is a pair of numbers per dimension: what is added before and after.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
+
+#: The padding of one dimension.
+Padding = bytes | tuple[int, int]
 
 
 class Axes(NamedTuple):
@@ -54,29 +58,33 @@ def extent(window: int, rate: int) -> int:
     return (window - 1) * rate + 1
 
 
-def out_size(size: int, window: int, stride: int, padding: bytes, rate: int = 1) -> int:
+def out_size(size: int, window: int, stride: int, padding: Padding, rate: int = 1) -> int:
     """The length of the output; ``ValueError`` if the window does not fit once."""
     reach = extent(window, rate)
     if padding == b"SAME":
         return -(-size // stride)
+    if not isinstance(padding, bytes):
+        size += sum(padding)
     if size < reach and reach > 1:
         raise ValueError(f"Negative dimension size: a window of {reach} does not fit into a "
-                         f"dimension of {size} without padding")
+                         f"dimension of {size} without more padding")
     return -(-(size - reach + 1) // stride)
 
 
-def span(size: int, window: int, stride: int, padding: bytes, rate: int = 1) -> Span:
+def span(size: int, window: int, stride: int, padding: Padding, rate: int = 1) -> Span:
     """The span of a window over a dimension; ``ValueError`` if the window does not fit once."""
     out = out_size(size, window, stride, padding, rate)
     if padding == b"VALID":
         return Span(size, window, stride, rate, out, 0, 0)
+    if not isinstance(padding, bytes):
+        return Span(size, window, stride, rate, out, *padding)
     missing = max((out - 1) * stride + extent(window, rate) - size, 0)
     return Span(size, window, stride, rate, out, missing // 2, missing - missing // 2)
 
 
 def moves(s: Span) -> bool:
     """False for a window of one element that visits every position."""
-    return s.window > 1 or s.stride > 1
+    return s.window > 1 or s.stride > 1 or s.out != s.size
 
 
 def whole(size: int) -> Span:
@@ -84,12 +92,19 @@ def whole(size: int) -> Span:
     return Span(size, 1, 1, 1, size, 0, 0)
 
 
-def spans(sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int], padding: bytes,
-          rates: Sequence[int] | None = None) -> tuple[Span, ...]:
-    """One :func:`span` per dimension of space."""
+def explicit_pairs(numbers: Sequence[int], where: Axes) -> tuple[tuple[int, int], ...]:
+    """The pairs along the axes of space, of the attribute that lists those of all dimensions."""
+    return tuple((int(numbers[2 * a]), int(numbers[2 * a + 1])) for a in where.space)
+
+
+def spans(sizes: Sequence[int], windows: Sequence[int], strides: Sequence[int],
+          padding: bytes | Sequence[Padding], rates: Sequence[int] | None = None,
+          ) -> tuple[Span, ...]:
+    """One :func:`span` per dimension of space; `padding` is one for all or one for each."""
     rates = rates or (1,) * len(sizes)
-    return tuple(span(s, w, t, padding, r)
-                 for s, w, t, r in zip(sizes, windows, strides, rates, strict=True))
+    each = [padding] * len(sizes) if isinstance(padding, bytes) else padding
+    return tuple(span(s, w, t, p, r)
+                 for s, w, t, p, r in zip(sizes, windows, strides, each, rates, strict=True))
 
 
 def taps(over: Sequence[Span]) -> Iterator[tuple[tuple, tuple, tuple]]:

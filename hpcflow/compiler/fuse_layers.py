@@ -87,7 +87,8 @@ def _is_relu_of(node: Node, bias: Node) -> bool:
             and not node.controls)
 
 
-_FUSED = {"Conv2D": ("_ConvBias", ("T", "strides", "padding", "data_format")),
+_FUSED = {"Conv2D": ("_ConvBias", ("T", "strides", "padding", "data_format", "dilations",
+                                      "explicit_paddings")),
           "MatMul": ("_MatMulBias", ("T", "transpose_a", "transpose_b"))}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.attr_values import to_proto
-from hpcflow.graph.newer_attrs import ADDED_LATER, says_nothing
+from hpcflow.graph.newer_attrs import ADDED_LATER
 from hpcflow.graph.opdef import REQUIRED, ArgDef, OpDef
 from hpcflow.shapes import TensorShape
 
@@ -27,7 +27,7 @@ def _fill(node: Any, op: Operation) -> None:
     node.input.extend([t._as_node_def_input() for t in op._inputs])
     node.input.extend([f"^{c.name}" for c in op._control_inputs])
     for key, value in op._attrs.items():
-        if key not in ADDED_LATER or not says_nothing(key, value):
+        if key not in ADDED_LATER or value != op.op_def.attr_map[key].default:
             node.attr[key].CopyFrom(to_proto(value))
 
 

@@ -24,7 +24,7 @@ from hpcflow.kernels.windows import (
 )
 from hpcflow.windows import Span
 
-_TYPES = {"T": ("float16", "float32", "float64")}
+_TYPES = {"T": ("float16", "float32", "float64", "int32")}
 
 
 def checked_spans(window: Window, x_dims: Sequence[int], w_dims: Sequence[int],
@@ -34,7 +34,7 @@ def checked_spans(window: Window, x_dims: Sequence[int], w_dims: Sequence[int],
         raise invalid(f"depth of the input {shown(x_dims)} and of the filter {shown(w_dims)} must "
                       "be equal")
     if min(w_dims[:-2]) < 1:
-        raise invalid(f"the filter is empty: {shown(w_dims)}")
+        raise invalid(f"filter must not have zero elements: {shown(w_dims)}")
     over = window.over(x_dims[1:-1], w_dims[:-2])
     if dy_dims is not None:
         expected = [x_dims[0], *(s.out for s in over), w_dims[-1]]

@@ -7,10 +7,17 @@ from typing import Any
 
 from hpcflow.kernels.convolution import channels_last, described
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
-from hpcflow.kernels.windows import Window, check_rank, last, restored, window_of
+from hpcflow.kernels.windows import (
+    Window,
+    check_rank,
+    in_float32,
+    last,
+    restored,
+    window_of,
+)
 from hpcflow.windows import Span, taps
 
-_TYPES = {"T": ("float32", "float64")}
+_TYPES = {"T": ("float16", "float32", "float64")}
 _EVERY = slice(None)
 
 
@@ -21,7 +28,7 @@ def checked_spans(window: Window, x_dims: Sequence[int], w_dims: Sequence[int],
         raise invalid(f"depth of the input {shown(x_dims)} and of the filter {shown(w_dims)} must "
                       "be equal")
     if min(w_dims[:-2]) < 1:
-        raise invalid(f"the filter is empty: {shown(w_dims)}")
+        raise invalid(f"filter must not have zero elements: {shown(w_dims)}")
     over = window.over(x_dims[1:-1], w_dims[:-2])
     expected = [x_dims[0], *(s.out for s in over), w_dims[-2] * w_dims[-1]]
     if dy_dims is not None and list(dy_dims) != expected:
@@ -51,7 +58,7 @@ def _forward(node: KernelNode) -> Callable:
             parts[there] += x[here][..., None] * w[index]
         return restored(y, first)
 
-    return run
+    return in_float32(node, run)
 
 
 @kernel("DepthwiseConv2dNativeBackpropInput", types=_TYPES, fresh=True, host_inputs=(0,))
@@ -71,7 +78,7 @@ def _by_input(node: KernelNode) -> Callable:
             dx[here] += (parts[there] * w[index]).sum(axis=-1)
         return restored(dx, first)
 
-    return run
+    return in_float32(node, run)
 
 
 @kernel("DepthwiseConv2dNativeBackpropFilter", types=_TYPES, fresh=True, host_inputs=(1,))
@@ -91,4 +98,4 @@ def _by_filter(node: KernelNode) -> Callable:
             dw[index] = xp.einsum("nhwc,nhwcm->cm", x[here], parts[there])
         return dw
 
-    return run
+    return in_float32(node, run)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.kernels.registry import KernelNode, invalid, shown
-from hpcflow.windows import Span, axes_of, extent, moves, spans, taps
+from hpcflow.windows import Padding, Span, axes_of, explicit_pairs, extent, moves, spans, taps
 
 # Bytes of columns that are made at once: about what the caches hold.
 _BLOCK_BYTES = 4 << 20
@@ -24,7 +24,7 @@ class Window(NamedTuple):
     windows: tuple[int, ...]
     strides: tuple[int, ...]
     rates: tuple[int, ...]
-    padding: bytes
+    padding: bytes | tuple[Padding, ...]
     channels_first: bool
 
     def over(self, sizes: Sequence[int], windows: Sequence[int] | None = None) -> tuple[Span, ...]:
@@ -44,8 +44,11 @@ def window_of(node: KernelNode, ksize: str = "ksize") -> Window:
         values = node.attr(name) or [1] * len(strides)
         return tuple(int(values[a]) for a in where.space)
 
-    return Window(pick(ksize), pick("strides"), pick("rates"), node.attr("padding"),
-                  where.channel == 1)
+    padding = node.attr("padding")
+    if padding == b"EXPLICIT":
+        padding = explicit_pairs(node.attr("explicit_paddings"), where)
+    rates = "rates" if node.attr("rates") else "dilations"
+    return Window(pick(ksize), pick("strides"), pick(rates), padding, where.channel == 1)
 
 
 def last(x: Any, first: bool) -> Any:

@@ -31,6 +31,7 @@ from hpcflow.nn.convolution import (
     atrous_conv2d,
     atrous_conv2d_transpose,
     conv1d,
+    conv1d_transpose,
     conv2d,
     conv2d_backprop_filter,
     conv2d_backprop_input,

@@ -12,12 +12,20 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, show, with_rank
-from hpcflow.nn.windowing import format_with_default, positive_list, with_holes
+from hpcflow.nn.windowing import (
+    format_with_default,
+    numbers_per_dimension,
+    padding_attrs,
+    positive_list,
+    with_holes,
+)
+from hpcflow.other_names import also_called
 
 __all__ = [
     "atrous_conv2d",
     "atrous_conv2d_transpose",
     "conv1d",
+    "conv1d_transpose",
     "conv2d",
     "conv2d_backprop_filter",
     "conv2d_backprop_input",
@@ -37,9 +45,11 @@ __all__ = [
 # ---------------------------------------------------------------- plain
 
 
-def conv2d(input: Any, filter: Any, strides: Sequence[int], padding: str,
-           use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
-           name: str | None = None) -> Tensor:
+@also_called(filters="filter")
+def conv2d(input: Any, filter: Any, strides: int | Sequence[int],
+           padding: str | Sequence[Sequence[int]], use_cudnn_on_gpu: bool | None = None,
+           data_format: str | None = None, name: str | None = None,
+           dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the convolution (cross-correlation) of a batch of images with a filter.
 
     ``output[b, i, j, k] = Σ input[b, s₁ i + di, s₂ j + dj, q] filter[di, dj, q, k]``.
@@ -47,71 +57,111 @@ def conv2d(input: Any, filter: Any, strides: Sequence[int], padding: str,
     Args:
         input: [batch, height, width, in] (``NHWC``) or [batch, in, height, width] (``NCHW``).
         filter: [height, width, in, out].
-        strides: four numbers, in the order of the data format; 1 for batch and channels.
-        padding: ``"SAME"`` or ``"VALID"``.
+        strides: four numbers, in the order of the data format, 1 for batch and channels; or those
+            of height and width, or one for both.
+        padding: ``"SAME"``, ``"VALID"``, or a pair of numbers (before, after) per dimension.
         use_cudnn_on_gpu: kept in the graph; no effect on the result.
         data_format: ``"NHWC"`` (default) or ``"NCHW"``.
         name: of the op.
+        dilations: distances of the filter's elements, given like the strides.
 
     Raises:
         ValueError: if the depths differ or the window does not fit.
     """
-    return raw_ops.Conv2D(input=input, filter=filter, strides=strides, padding=padding,
-                          use_cudnn_on_gpu=use_cudnn_on_gpu is not False,
-                          data_format=data_format or "NHWC", name=name)
+    return raw_ops.Conv2D(input=input, filter=filter, name=name,
+                          **_attrs_2d(strides, padding, use_cudnn_on_gpu, data_format, dilations))
+
+
+def _attrs_2d(strides: Any, padding: Any, use_cudnn_on_gpu: bool | None,
+              data_format: str | None, dilations: Any) -> dict[str, Any]:
+    """The attributes of Conv2D and of its gradients."""
+    return {"use_cudnn_on_gpu": use_cudnn_on_gpu is not False,
+            **_depthwise_attrs(numbers_per_dimension(strides, 2, data_format, "strides"), padding,
+                               data_format, dilations)}
+
+
+def _depthwise_attrs(strides: Any, padding: Any, data_format: str | None,
+                     dilations: Any) -> dict[str, Any]:
+    return {"strides": strides, **padding_attrs(padding), "data_format": data_format or "NHWC",
+            "dilations": numbers_per_dimension(dilations, 2, data_format, "dilations")}
 
 
 def conv2d_backprop_input(input_sizes: Any, filter: Any, out_backprop: Any,
-                          strides: Sequence[int], padding: str,
+                          strides: Sequence[int], padding: str | Sequence[Sequence[int]],
                           use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
-                          name: str | None = None) -> Tensor:
+                          name: str | None = None,
+                          dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`conv2d` by its input, whose shape is `input_sizes`."""
     return raw_ops.Conv2DBackpropInput(
-        input_sizes=input_sizes, filter=filter, out_backprop=out_backprop, strides=strides,
-        padding=padding, use_cudnn_on_gpu=use_cudnn_on_gpu is not False,
-        data_format=data_format or "NHWC", name=name)
+        input_sizes=input_sizes, filter=filter, out_backprop=out_backprop, name=name,
+        **_attrs_2d(strides, padding, use_cudnn_on_gpu, data_format, dilations))
 
 
 def conv2d_backprop_filter(input: Any, filter_sizes: Any, out_backprop: Any,
-                           strides: Sequence[int], padding: str,
+                           strides: Sequence[int], padding: str | Sequence[Sequence[int]],
                            use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
-                           name: str | None = None) -> Tensor:
+                           name: str | None = None,
+                           dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`conv2d` by its filter, whose shape is `filter_sizes`."""
     return raw_ops.Conv2DBackpropFilter(
-        input=input, filter_sizes=filter_sizes, out_backprop=out_backprop, strides=strides,
-        padding=padding, use_cudnn_on_gpu=use_cudnn_on_gpu is not False,
-        data_format=data_format or "NHWC", name=name)
+        input=input, filter_sizes=filter_sizes, out_backprop=out_backprop, name=name,
+        **_attrs_2d(strides, padding, use_cudnn_on_gpu, data_format, dilations))
 
 
-def conv3d(input: Any, filter: Any, strides: Sequence[int], padding: str,
-           data_format: str | None = None, name: str | None = None) -> Tensor:
+@also_called(filters="filter")
+def conv3d(input: Any, filter: Any, strides: int | Sequence[int], padding: str,
+           data_format: str | None = None, name: str | None = None,
+           dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the convolution of volumes [batch, depth, height, width, in] (``NDHWC``, or
     ``NCDHW``) with a filter [depth, height, width, in, out]; see :func:`conv2d`."""
-    return raw_ops.Conv3D(input=input, filter=filter, strides=strides, padding=padding,
-                          data_format=data_format or "NDHWC", name=name)
+    return raw_ops.Conv3D(input=input, filter=filter, name=name,
+                          **_attrs_3d(strides, padding, data_format, dilations))
+
+
+def _attrs_3d(strides: Any, padding: str, data_format: str | None,
+              dilations: Any) -> dict[str, Any]:
+    return {"strides": numbers_per_dimension(strides, 3, data_format, "strides"),
+            "padding": padding, "data_format": data_format or "NDHWC",
+            "dilations": numbers_per_dimension(dilations, 3, data_format, "dilations")}
 
 
 def conv3d_backprop_filter_v2(input: Any, filter_sizes: Any, out_backprop: Any,
                               strides: Sequence[int], padding: str,
-                              data_format: str | None = None, name: str | None = None) -> Tensor:
+                              data_format: str | None = None, name: str | None = None,
+                              dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`conv3d` by its filter, whose shape is `filter_sizes`."""
     return raw_ops.Conv3DBackpropFilterV2(
-        input=input, filter_sizes=filter_sizes, out_backprop=out_backprop, strides=strides,
-        padding=padding, data_format=data_format or "NDHWC", name=name)
+        input=input, filter_sizes=filter_sizes, out_backprop=out_backprop, name=name,
+        **_attrs_3d(strides, padding, data_format, dilations))
 
 
-def conv1d(value: Any, filters: Any, stride: int, padding: str,
+def _format_1d(data_format: str | None) -> str:
+    """The format of images one row high for one of rows."""
+    named = {"NWC": "NHWC", "NCW": "NCHW"}.get(data_format or "", data_format)
+    return format_with_default(named, ("NHWC", "NCHW"))
+
+
+@also_called(input="value")
+def conv1d(value: Any, filters: Any, stride: int | Sequence[int], padding: str,
            use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
-           name: str | None = None) -> Tensor:
-    """Return the convolution of [batch, width, in] (``NHWC``, or ``NCHW``: [batch, in, width])
-    with a filter [width, in, out]: :func:`conv2d` on images one row high."""
-    chosen = format_with_default(data_format, ("NHWC", "NCHW"))
-    axis, strides = (1, [1, 1, stride, 1]) if chosen == "NHWC" else (2, [1, 1, 1, stride])
+           name: str | None = None, dilations: int | Sequence[int] | None = None) -> Tensor:
+    """Return the convolution of [batch, width, in] (``NWC`` or ``NHWC``; ``NCW`` or ``NCHW``:
+    [batch, in, width]) with a filter [width, in, out]: :func:`conv2d` on images one row high."""
+    chosen = _format_1d(data_format)
+    axis = 1 if chosen == "NHWC" else 2
+    strides, rates = _of_rows(stride, chosen, "stride"), _of_rows(dilations, chosen, "dilations")
     with name_scope(name, "conv1d", [value, filters]) as scope:
         image = raw_ops.ExpandDims(value, np.int32(axis))
         rows = raw_ops.ExpandDims(filters, np.int32(0))
-        result = conv2d(image, rows, strides, padding, use_cudnn_on_gpu, chosen)
+        result = conv2d(image, rows, strides, padding, use_cudnn_on_gpu, chosen, dilations=rates)
         return raw_ops.Squeeze(result, squeeze_dims=[axis], name=scope)
+
+
+def _of_rows(numbers: Any, data_format: str, what: str) -> list[int]:
+    """The numbers of a convolution of rows for one of images one row high."""
+    every = numbers_per_dimension(numbers, 1, data_format, what)
+    axis = 1 if data_format == "NHWC" else 2
+    return [*every[:axis], 1, *every[axis:]]
 
 
 # ---------------------------------------------------------------- transposed
@@ -131,9 +181,40 @@ def _transposed(value: Any, filter: Any, output_shape: Any, channel: int, rank: 
     return value, filter, shape
 
 
-def conv2d_transpose(value: Any, filter: Any, output_shape: Any, strides: Sequence[int],
-                     padding: str = "SAME", data_format: str = "NHWC",
+def conv1d_transpose(input: Any, filters: Any, output_shape: Any, strides: int | Sequence[int],
+                     padding: str = "SAME", data_format: str = "NWC",
+                     dilations: int | Sequence[int] | None = None,
                      name: str | None = None) -> Tensor:
+    """Return the transpose (gradient) of :func:`conv1d`; see :func:`conv2d_transpose`.
+
+    Args:
+        input: [batch, width, in], or ``NCW``.
+        filters: [width, out, in].
+        output_shape: the shape of the result, three numbers or a tensor.
+        strides: of the convolution that this transposes.
+        padding: ``"SAME"`` or ``"VALID"``, of that convolution.
+        data_format: ``"NWC"`` or ``"NCW"``.
+        dilations: distances of the filter's elements.
+        name: of the op.
+    """
+    chosen = _format_1d(data_format)
+    axis = 1 if chosen == "NHWC" else 2
+    steps, rates = _of_rows(strides, chosen, "strides"), _of_rows(dilations, chosen, "dilations")
+    with name_scope(name, "conv1d_transpose", [input, filters, output_shape]) as scope:
+        sizes = convert_to_tensor(output_shape, name="output_shape")
+        ends = raw_ops.Split(np.int32(0), sizes, num_split=3)
+        shape = raw_ops.ConcatV2([*ends[:axis], np.ones(1, np.int32), *ends[axis:]], np.int32(0))
+        result = conv2d_transpose(raw_ops.ExpandDims(input, np.int32(axis)),
+                                  raw_ops.ExpandDims(filters, np.int32(0)), shape, steps, padding,
+                                  chosen, dilations=rates)
+        return raw_ops.Squeeze(result, squeeze_dims=[axis], name=scope)
+
+
+@also_called(input="value", filters="filter")
+def conv2d_transpose(value: Any, filter: Any, output_shape: Any, strides: int | Sequence[int],
+                     padding: str | Sequence[Sequence[int]] = "SAME", data_format: str = "NHWC",
+                     name: str | None = None,
+                     dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the transpose (gradient) of :func:`conv2d`, sometimes called deconvolution.
 
     Args:
@@ -141,9 +222,10 @@ def conv2d_transpose(value: Any, filter: Any, output_shape: Any, strides: Sequen
         filter: [height, width, out, in].
         output_shape: the shape of the result, a list or a tensor.
         strides: of the convolution that this transposes.
-        padding: ``"SAME"`` or ``"VALID"``, of that convolution.
+        padding: ``"SAME"``, ``"VALID"`` or pairs of numbers, of that convolution.
         data_format: ``"NHWC"`` or ``"NCHW"``.
         name: of the op.
+        dilations: distances of the filter's elements.
 
     Raises:
         ValueError: if the shapes, the padding or the data format do not fit.
@@ -152,25 +234,29 @@ def conv2d_transpose(value: Any, filter: Any, output_shape: Any, strides: Sequen
     with name_scope(name, "conv2d_transpose", [value, filter, output_shape]) as scope:
         channel = 3 if chosen == "NHWC" else 1
         value, filter, shape = _transposed(value, filter, output_shape, channel, 4)
-        return raw_ops.Conv2DBackpropInput(shape, filter, value, strides=strides, padding=padding,
-                                           data_format=chosen, name=scope)
+        return raw_ops.Conv2DBackpropInput(
+            shape, filter, value, name=scope,
+            **_attrs_2d(strides, padding, None, chosen, dilations))
 
 
-def conv3d_transpose(value: Any, filter: Any, output_shape: Any, strides: Sequence[int],
+@also_called(input="value", filters="filter")
+def conv3d_transpose(value: Any, filter: Any, output_shape: Any, strides: int | Sequence[int],
                      padding: str = "SAME", data_format: str | None = None,
-                     name: str | None = None) -> Tensor:
+                     name: str | None = None,
+                     dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the transpose (gradient) of :func:`conv3d`; see :func:`conv2d_transpose`."""
     chosen = format_with_default(data_format, ("NDHWC", "NCDHW"))
     with name_scope(name, "conv3d_transpose", [value, filter, output_shape]) as scope:
         channel = 4 if chosen == "NDHWC" else 1
         value, filter, shape = _transposed(value, filter, output_shape, channel, 5)
-        return raw_ops.Conv3DBackpropInputV2(shape, filter, value, strides=strides,
-                                             padding=padding, data_format=chosen, name=scope)
+        return raw_ops.Conv3DBackpropInputV2(
+            shape, filter, value, name=scope, **_attrs_3d(strides, padding, chosen, dilations))
 
 
 # ---------------------------------------------------------------- with holes
 
 
+@also_called(filters="filter", dilations="dilation_rate")
 def convolution(input: Any, filter: Any, padding: str, strides: Sequence[int] | None = None,
                 dilation_rate: Sequence[int] | None = None, name: str | None = None,
                 data_format: str | None = None) -> Tensor:
@@ -280,36 +366,41 @@ def _with_holes(filters: Tensor, rate: int) -> Tensor:
 # ---------------------------------------------------------------- by channel
 
 
-def depthwise_conv2d_native(input: Any, filter: Any, strides: Sequence[int], padding: str,
-                            data_format: str | None = None, name: str | None = None) -> Tensor:
+def depthwise_conv2d_native(input: Any, filter: Any, strides: Sequence[int],
+                            padding: str | Sequence[Sequence[int]],
+                            data_format: str | None = None, name: str | None = None,
+                            dilations: Sequence[int] | None = None) -> Tensor:
     """Return the convolution of every channel with filters of its own.
 
     `filter` is [height, width, in, multiple]; channel ``q * multiple + m`` of the result is the
     convolution of channel q with ``filter[:, :, q, m]``.
     """
-    return raw_ops.DepthwiseConv2dNative(input=input, filter=filter, strides=strides,
-                                         padding=padding, data_format=data_format or "NHWC",
-                                         name=name)
+    return raw_ops.DepthwiseConv2dNative(
+        input=input, filter=filter, name=name,
+        **_depthwise_attrs(strides, padding, data_format, dilations))
 
 
 def depthwise_conv2d_native_backprop_input(
-        input_sizes: Any, filter: Any, out_backprop: Any, strides: Sequence[int], padding: str,
-        data_format: str | None = None, name: str | None = None) -> Tensor:
+        input_sizes: Any, filter: Any, out_backprop: Any, strides: Sequence[int],
+        padding: str | Sequence[Sequence[int]], data_format: str | None = None,
+        name: str | None = None, dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`depthwise_conv2d_native` by its input."""
     return raw_ops.DepthwiseConv2dNativeBackpropInput(
-        input_sizes=input_sizes, filter=filter, out_backprop=out_backprop, strides=strides,
-        padding=padding, data_format=data_format or "NHWC", name=name)
+        input_sizes=input_sizes, filter=filter, out_backprop=out_backprop, name=name,
+        **_depthwise_attrs(strides, padding, data_format, dilations))
 
 
 def depthwise_conv2d_native_backprop_filter(
-        input: Any, filter_sizes: Any, out_backprop: Any, strides: Sequence[int], padding: str,
-        data_format: str | None = None, name: str | None = None) -> Tensor:
+        input: Any, filter_sizes: Any, out_backprop: Any, strides: Sequence[int],
+        padding: str | Sequence[Sequence[int]], data_format: str | None = None,
+        name: str | None = None, dilations: Sequence[int] | None = None) -> Tensor:
     """Return the gradient of :func:`depthwise_conv2d_native` by its filter."""
     return raw_ops.DepthwiseConv2dNativeBackpropFilter(
-        input=input, filter_sizes=filter_sizes, out_backprop=out_backprop, strides=strides,
-        padding=padding, data_format=data_format or "NHWC", name=name)
+        input=input, filter_sizes=filter_sizes, out_backprop=out_backprop, name=name,
+        **_depthwise_attrs(strides, padding, data_format, dilations))
 
 
+@also_called(dilations="rate")
 def depthwise_conv2d(input: Any, filter: Any, strides: Sequence[int], padding: str,
                      rate: Sequence[int] | None = None, name: str | None = None,
                      data_format: str | None = None) -> Tensor:
@@ -328,6 +419,7 @@ def depthwise_conv2d(input: Any, filter: Any, strides: Sequence[int], padding: s
         return with_holes(input, plain, _sizes(filter, 2), rates, steps, padding, first, scope)
 
 
+@also_called(dilations="rate")
 def separable_conv2d(input: Any, depthwise_filter: Any, pointwise_filter: Any,
                      strides: Sequence[int], padding: str, rate: Sequence[int] | None = None,
                      name: str | None = None, data_format: str | None = None) -> Tensor:

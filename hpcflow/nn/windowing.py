@@ -22,6 +22,33 @@ def positive_list(values: Any, length: int, what: str) -> list[int]:
     return [int(v) for v in value]
 
 
+def numbers_per_dimension(values: Any, space: int, data_format: str | None,
+                          what: str) -> list[int]:
+    """A list for batch, space and channels, from such a list, one for the space, or one number.
+
+    None stands for ones. Raises ``ValueError`` for a list of another length.
+    """
+    numbers = [1] if values is None else np.atleast_1d(values).tolist()
+    if len(numbers) == space + 2:
+        return numbers
+    if len(numbers) not in (1, space):
+        raise ValueError(f"{what} must be of length 1, {space} or {space + 2} but is {values}")
+    inner = numbers * (space // len(numbers))
+    first = bool(data_format) and str(data_format).startswith("NC")
+    return [1, 1, *inner] if first else [1, *inner, 1]
+
+
+def padding_attrs(padding: Any) -> dict[str, Any]:
+    """The attributes that say the padding: a name, or a pair of numbers per dimension."""
+    if isinstance(padding, (str, bytes)):
+        return {"padding": padding}
+    pairs = np.asarray(padding)
+    if pairs.shape != (4, 2):
+        raise ValueError("padding must be a name or four pairs of numbers, one per dimension, but "
+                         f"is {padding}")
+    return {"padding": "EXPLICIT", "explicit_paddings": pairs.reshape(-1).tolist()}
+
+
 def format_with_default(data_format: str | None, allowed: Sequence[str]) -> str:
     """`data_format`, or the first one allowed; ``ValueError`` for any other."""
     chosen = data_format or allowed[0]

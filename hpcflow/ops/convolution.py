@@ -15,6 +15,7 @@ from hpcflow.ops.window_shapes import (
     FORMAT_2D,
     FORMAT_3D,
     PADDING,
+    PADDING_OR_EXPLICIT,
     agreeing,
     axes,
     in_space,
@@ -37,7 +38,8 @@ def conv_output(op: Operation, x: Any, filter_dims: Any) -> Dims:
     channels = filter_dims[-1]
     if op.type.startswith("Depthwise"):
         channels = None if None in (depth, channels) else depth * channels
-    return placed(op, x[0], slid(op, x, filter_dims[:-2], strides), channels)
+    rates = in_space(op, "dilations", rank) if op.attr("dilations") else None
+    return placed(op, x[0], slid(op, x, filter_dims[:-2], strides, rates), channels)
 
 
 def _rank(op: Operation) -> int:
@@ -52,7 +54,7 @@ def _conv_shape(op: Operation) -> list[Dims]:
 
 def _sizes(op: Operation, index: int, rank: int) -> Dims:
     """The shape that input `index` describes; that of the input itself in the older ops."""
-    if op.inputs[index].dtype.base_dtype.name != "int32":
+    if op.type in ("Conv3DBackpropInput", "Conv3DBackpropFilter"):
         return with_rank(op.input_dims(index), rank, op.op_def.inputs[index].name)
     return with_rank(constant_value_as_dims(op.inputs[index]), rank,
                      op.op_def.inputs[index].name)
@@ -73,27 +75,33 @@ def _filter_backprop_shape(op: Operation) -> list[Dims]:
     return [filter_dims]
 
 
-_2D = f"strides: list(int); use_cudnn_on_gpu: bool = true; {PADDING}; {FORMAT_2D}"
-_3D = f"strides: list(int) >= 5; {PADDING}"
-_DEPTHWISE = f"T: {{float, double}}; strides: list(int); {PADDING}; {FORMAT_2D}"
+_2D_ADDED = "explicit_paddings: list(int) = []; dilations: list(int) = [1, 1, 1, 1]"
+_2D = (f"T: {{half, float, double, int32}}; strides: list(int); use_cudnn_on_gpu: bool = true; "
+       f"{PADDING_OR_EXPLICIT}; {FORMAT_2D}; {_2D_ADDED}")
+_3D = f"T: {NUMBER}; strides: list(int) >= 5; {PADDING}"
+_3D_ADDED = "dilations: list(int) = [1, 1, 1, 1, 1]"
+_DEPTHWISE = (f"T: {FLOAT}; strides: list(int); {PADDING_OR_EXPLICIT}; {FORMAT_2D}; "
+              f"{_2D_ADDED}")
+_SIZES_3D = "Tshape: {int32, int64} = int32"
 
-register_op("Conv2D", "input: T; filter: T", "output: T", f"T: {FLOAT}; {_2D}", shape=_conv_shape)
+register_op("Conv2D", "input: T; filter: T", "output: T", _2D, shape=_conv_shape)
 register_op("Conv2DBackpropInput", "input_sizes: int32; filter: T; out_backprop: T", "output: T",
-            f"T: {FLOAT}; {_2D}", shape=_input_backprop_shape)
+            _2D, shape=_input_backprop_shape)
 register_op("Conv2DBackpropFilter", "input: T; filter_sizes: int32; out_backprop: T", "output: T",
-            f"T: {FLOAT}; {_2D}", shape=_filter_backprop_shape)
+            _2D, shape=_filter_backprop_shape)
 
-register_op("Conv3D", "input: T; filter: T", "output: T", f"T: {NUMBER}; {_3D}; {FORMAT_3D}",
+register_op("Conv3D", "input: T; filter: T", "output: T", f"{_3D}; {FORMAT_3D}; {_3D_ADDED}",
             shape=_conv_shape)
-register_op("Conv3DBackpropInputV2", "input_sizes: int32; filter: T; out_backprop: T", "output: T",
-            f"T: {NUMBER}; {_3D}; {FORMAT_3D}", shape=_input_backprop_shape)
+register_op("Conv3DBackpropInputV2", "input_sizes: Tshape; filter: T; out_backprop: T",
+            "output: T", f"{_3D}; {FORMAT_3D}; {_3D_ADDED}; {_SIZES_3D}",
+            shape=_input_backprop_shape)
 register_op("Conv3DBackpropFilterV2", "input: T; filter_sizes: int32; out_backprop: T",
-            "output: T", f"T: {NUMBER}; {_3D}; {FORMAT_3D}", shape=_filter_backprop_shape)
+            "output: T", f"{_3D}; {FORMAT_3D}; {_3D_ADDED}", shape=_filter_backprop_shape)
 register_op("Conv3DBackpropInput", "input: T; filter: T; out_backprop: T", "output: T",
-            f"T: {NUMBER}; {_3D}", shape=_input_backprop_shape,
+            _3D, shape=_input_backprop_shape,
             deprecated="use Conv3DBackpropInputV2")
 register_op("Conv3DBackpropFilter", "input: T; filter: T; out_backprop: T", "output: T",
-            f"T: {NUMBER}; {_3D}", shape=_filter_backprop_shape,
+            _3D, shape=_filter_backprop_shape,
             deprecated="use Conv3DBackpropFilterV2")
 
 register_op("DepthwiseConv2dNative", "input: T; filter: T", "output: T", _DEPTHWISE,
@@ -126,7 +134,8 @@ def _shape_of(tensor: Tensor) -> Any:
 
 
 def _attrs(op: Operation) -> dict[str, Any]:
-    names = ("strides", "padding", "data_format", "use_cudnn_on_gpu")
+    names = ("strides", "padding", "data_format", "use_cudnn_on_gpu", "explicit_paddings",
+             "dilations")
     return {name: op.attr(name) for name in names if name in op.op_def.attr_map}
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.shape_inference import show, with_rank
-from hpcflow.windows import Axes, axes_of, out_size
+from hpcflow.windows import Axes, Padding, axes_of, explicit_pairs, out_size
 
 #: Declarations of attributes, in the notation of ``register_op``.
 PADDING = "padding: {'SAME', 'VALID'}"
+PADDING_OR_EXPLICIT = "padding: {'SAME', 'VALID', 'EXPLICIT'}"
 FORMAT_2D = "data_format: {'NHWC', 'NCHW'} = 'NHWC'"
 FORMAT_3D = "data_format: {'NDHWC', 'NCDHW'} = 'NDHWC'"
 #: Axes of space per data format.
@@ -35,8 +36,8 @@ def in_space(op: Operation, attr: str, rank: int, depth: bool = False) -> list[i
         raise ValueError(f"{attr} must be positive but is {values}")
     where = axes(op, rank)
     if values[0] != 1 or (values[where.channel] != 1 and not depth):
-        raise ValueError(f"{attr} must be 1 in the batch{'' if depth else ' and the channels'} "
-                         f"but is {values}")
+        raise ValueError(f"{attr} in the batch{'' if depth else ' and depth'} dimensions must be 1 "
+                         f"but {attr} is {values}")
     return [values[a] for a in where.space]
 
 
@@ -45,17 +46,40 @@ def slid(op: Operation, dims: Any, windows: Sequence[int | None], strides: Seque
     """The sizes of the output along the axes of space, for an input of shape `dims`."""
     space = axes(op, len(dims)).space
     rates = rates or [1] * len(space)
-    padding = op.attr("padding")
     try:
-        return [_slid(dims[a], w, s, padding, r)
-                for a, w, s, r in zip(space, windows, strides, rates, strict=True)]
+        return [_slid(dims[a], w, s, p, r) for a, w, s, p, r in
+                zip(space, windows, strides, paddings(op, len(dims)), rates, strict=True)]
     except ValueError as e:
         raise ValueError(f"{e}: input {show(dims)}, window {show(tuple(windows))}") from None
 
 
-def _slid(size: int | None, window: int | None, stride: int, padding: bytes,
+def paddings(op: Operation, rank: int) -> Sequence[Padding]:
+    """The padding of each dimension of space.
+
+    Raises ``ValueError`` for explicit numbers that are negative, not a pair per dimension, pad
+    the batch or the channels, or come with another kind of padding.
+    """
+    where, padding = axes(op, rank), op.attr("padding")
+    numbers = [int(n) for n in op.attr("explicit_paddings") or ()]
+    if padding != b"EXPLICIT":
+        if numbers:
+            raise ValueError(f"explicit_paddings must be empty for padding {padding.decode()} but "
+                             f"is {numbers}")
+        return [padding] * len(where.space)
+    if len(numbers) != 2 * rank:
+        raise ValueError(f"explicit_paddings must have {2 * rank} elements, two per dimension, but "
+                         f"is {numbers}")
+    if min(numbers) < 0:
+        raise ValueError(f"All elements of explicit_paddings must be nonnegative: {numbers}")
+    if any(numbers[2 * a] or numbers[2 * a + 1] for a in (0, where.channel)):
+        raise ValueError("explicit_paddings must be 0 in the batch and depth dimensions but is "
+                         f"{numbers}")
+    return explicit_pairs(numbers, where)
+
+
+def _slid(size: int | None, window: int | None, stride: int, padding: Padding,
           rate: int) -> int | None:
-    if size is None or (window is None and padding == b"VALID"):
+    if size is None or (window is None and padding != b"SAME"):
         return None
     return out_size(size, window or 1, stride, padding, rate)
 

@@ -282,3 +282,136 @@ def test_with_space_to_batch_along_one_dimension(session):
             hf.nn.with_space_to_batch(x, rates, "VALID", add, **options)
     with pytest.raises(ValueError, match="filter_shape"):
         hf.nn.with_space_to_batch(x, [3], "SAME", add, spatial_dims=[2])
+
+
+# ---------------------------------------------------------------- distances, explicit paddings
+
+PAIRS = [[0, 0], [2, 1], [0, 3], [0, 0]]
+
+
+def padded(x):
+    return np.pad(x, PAIRS)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("padding", ["SAME", "VALID", PAIRS], ids=str)
+def test_conv2d_with_distances(padding, dtype):
+    x, w = (4 * normal(2, 9, 8, 3)).astype(dtype), (4 * normal(3, 2, 3, 2)).astype(dtype)
+    valid = padding is PAIRS
+    expected = definition(padded(x) if valid else x, w, (2, 1), "VALID" if valid else padding,
+                          (2, 3))
+    limit = {"float16": 0.3, "float32": 1e-4, "float64": 1e-11, "int32": 0}[dtype]
+    got = evaluate(lambda a, b: hf.nn.conv2d(a, b, [1, 2, 1, 1], padding,
+                                             dilations=[1, 2, 3, 1]), x, w)
+    np.testing.assert_allclose(got, expected, atol=limit)
+    chosen = [PAIRS[0], PAIRS[3], PAIRS[1], PAIRS[2]] if valid else padding
+    got = evaluate(lambda a, b: hf.nn.conv2d(a, b, [2, 1], chosen, data_format="NCHW",
+                                             dilations=[2, 3]), first(x), w)
+    np.testing.assert_allclose(got, first(expected), atol=limit)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_other_convolutions_with_distances(dtype):
+    limit = {"float16": 0.1, "float32": 1e-4, "float64": 1e-11}[dtype]
+    x, w = normal(2, 7, 8, 2).astype(dtype), normal(3, 2, 2, 2).astype(dtype)
+    expected = by_channel(padded(x), w, (1, 1), "VALID", (2, 2))
+    got = evaluate(lambda a, b: hf.nn.depthwise_conv2d_native(
+        a, b, [1, 1, 1, 1], PAIRS, dilations=[1, 2, 2, 1]), x, w)
+    np.testing.assert_allclose(got, expected, atol=limit)
+    x, w = normal(1, 6, 5, 7, 2).astype(dtype), normal(2, 2, 3, 2, 3).astype(dtype)
+    got = evaluate(lambda a, b: hf.nn.conv3d(a, b, 1, "SAME", dilations=[2, 1, 3]), x, w)
+    np.testing.assert_allclose(got, definition(x, w, (1, 1, 1), "SAME", (2, 1, 3)), atol=limit)
+    x, w = normal(2, 9, 2).astype(dtype), normal(3, 2, 4).astype(dtype)
+    got = evaluate(lambda a, b: hf.nn.conv1d(a, b, 1, "VALID", data_format="NWC", dilations=2),
+                   x, w)
+    np.testing.assert_allclose(got, definition(x, w, (1,), "VALID", (2,)), atol=limit)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID", PAIRS], ids=str)
+def test_gradients_with_distances(padding):
+    options = {"padding": padding, "dilations": [1, 2, 1, 1]}
+    x, w = normal(1, 6, 5, 1), normal(2, 2, 1, 2)
+    check_gradient(lambda a, b: hf.nn.conv2d(a, b, [1, 1, 2, 1], **options), x, w)
+    check_gradient(lambda a, b: hf.nn.depthwise_conv2d_native(a, b, [1, 1, 1, 1], **options), x, w)
+
+
+def test_transposes_with_distances_are_adjoint():
+    x, w = normal(2, 9, 2), normal(3, 2, 3)
+    forward = definition(x, w, (2,), "SAME", (2,))
+    y = normal(*forward.shape)
+    got = evaluate(lambda v, f: hf.nn.conv1d_transpose(v, f, x.shape, 2, dilations=2), y, w)
+    np.testing.assert_allclose(np.vdot(got, x), np.vdot(y, forward), rtol=1e-10)
+    got = evaluate(lambda v, f: hf.nn.conv1d_transpose(v, f, [2, 2, 9], 2, data_format="NCW",
+                                                       dilations=2), first(y), w)
+    np.testing.assert_allclose(np.vdot(got, first(x)), np.vdot(y, forward), rtol=1e-10)
+    x, w = normal(2, 6, 5, 1), normal(2, 2, 1, 2)
+    forward = definition(padded(x), w, (2, 2), "VALID", (2, 1))
+    y = normal(*forward.shape)
+    got = evaluate(lambda v, f: hf.nn.conv2d_transpose(
+        input=v, filters=f, output_shape=x.shape, strides=2, padding=PAIRS, dilations=[2, 1]),
+        y, w)
+    np.testing.assert_allclose(np.vdot(got, x), np.vdot(y, forward), rtol=1e-10)
+
+
+def test_a_bias_and_a_relu_join_them(session):
+    x, w = normal(2, 9, 8, 3).astype("f"), normal(3, 3, 3, 4).astype("f")
+    y = hf.nn.conv2d(x, hf.placeholder_with_default(w, w.shape), [1, 1, 1, 1], PAIRS,
+                     dilations=[1, 2, 2, 1])
+    got = session.run(hf.nn.relu(hf.nn.bias_add(y, np.ones(4, "f"))))
+    expected = np.maximum(definition(padded(x), w, (1, 1), "VALID", (2, 2)) + 1, 0)
+    np.testing.assert_allclose(got, expected, atol=1e-4)
+
+
+def test_graphs_say_what_is_not_the_default(session):
+    x, w = normal(1, 5, 5, 1), normal(2, 2, 1, 1)
+    plain = hf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME", name="plain")
+    wide = hf.nn.conv2d(x, w, [1, 1, 1, 1], PAIRS, dilations=[1, 2, 1, 1], name="wide")
+    sizes = raw_ops.Conv3DBackpropInputV2(np.array([1, 3, 3, 3, 1]), normal(2, 2, 2, 1, 1),
+                                          normal(1, 2, 2, 2, 1), strides=[1] * 5, padding="VALID",
+                                          name="sizes")
+    graph_def = hf.get_default_graph().as_graph_def()
+    attrs = {node.name: set(node.attr) for node in graph_def.node}
+    assert not attrs["plain"] & {"dilations", "explicit_paddings"}
+    assert attrs["wide"] >= {"dilations", "explicit_paddings"}
+    assert "Tshape" in attrs["sizes"]
+    again = hf.import_graph_def(graph_def, return_elements=["wide:0", "sizes:0"], name="again")
+    for a, b in zip(session.run(again), session.run([wide, sizes])):
+        np.testing.assert_array_equal(a, b)
+    assert plain.shape == (1, 5, 5, 1)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"dilations": [2, 1, 1, 1]}, "dilations in the batch and depth"),
+    ({"dilations": [1, 0, 1, 1]}, "dilations must be positive"),
+    ({"dilations": [1, 1, 1]}, "dilations must be of length 1, 2 or 4"),
+    ({"strides": [1, 1, 1, 2]}, "strides in the batch and depth"),
+    ({"padding": [[0, 0], [-1, 0], [0, 0], [0, 0]]}, "must be nonnegative"),
+    ({"padding": [[1, 0], [1, 0], [0, 0], [0, 0]]}, "0 in the batch and depth"),
+    ({"padding": [[1, 0]]}, "four pairs"),
+    ({"padding": "EXPLICIT"}, "must have 8 elements"),
+    ({"filters": 1, "filter": 2}, None),
+])  # fmt: skip
+def test_bad_distances_and_paddings(options, message):
+    given = {"input": np.zeros((1, 4, 4, 3), "f"), "strides": [1, 1, 1, 1], "padding": "SAME",
+             **({} if message is None else {"filter": np.zeros((2, 2, 3, 1), "f")}), **options}
+    with pytest.raises(TypeError if message is None else ValueError, match=message):
+        hf.nn.conv2d(**given)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_window_of_one_element_sees_the_padding(dtype):
+    x, w = normal(2, 3, 4, 2).astype(dtype), normal(1, 1, 2, 3).astype(dtype)
+    got = evaluate(lambda a, b: hf.nn.conv2d(a, b, 1, PAIRS), x, w)
+    np.testing.assert_allclose(got, definition(padded(x), w, (1, 1), "VALID"), atol=1e-5)
+    dy, options = normal(*got.shape).astype(dtype), {"strides": [1] * 4, "padding": PAIRS}
+    by_input = evaluate(lambda b, d: hf.nn.conv2d_backprop_input(x.shape, b, d, **options), w, dy)
+    by_filter = evaluate(lambda a, d: hf.nn.conv2d_backprop_filter(a, w.shape, d, **options),
+                         x, dy)
+    for gradient, array in ((by_input, x), (by_filter, w)):
+        np.testing.assert_allclose(np.vdot(gradient, array), np.vdot(got, dy), rtol=1e-4)
+
+
+def test_an_empty_filter():
+    for message in failing(lambda x, w: hf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME"),
+                           np.zeros((1, 1, 1, 1), "f"), np.zeros((1, 0, 1, 1), "f")):
+        assert "filter must not have zero elements" in message
