@@ -142,13 +142,13 @@ def _power(node: KernelNode) -> Any:
     return lambda x, _, out=None: square(x, out=out)
 
 
-@kernel("Pow", types={"T": ["int32", "int64"]}, **_ELEMENTWISE)
+@kernel("Pow", types={"T": ["int8", "int16", "int32", "int64"]}, **_ELEMENTWISE)
 def _power_integers(node: KernelNode) -> Any:
     power = node.xp.power
 
     def run(x: Any, y: Any, out: Any = None) -> Any:
         if (y < 0).any():
-            raise invalid("Pow: integers to negative integer powers are not allowed")
+            raise invalid("Integers to negative integer powers are not allowed")
         return power(x, y, out=out)
 
     return run

@@ -22,7 +22,7 @@ for _op_type, _name in (("Tan", "tan"), ("Asin", "arcsin"), ("Acos", "arccos"),
                         ("Atan", "arctan"), ("Reciprocal", "reciprocal"),
                         ("Inv", "reciprocal")):
     ufunc(_op_type, _name, types={"T": _FLOATS + _COMPLEX})
-ufunc("Sign", "sign", types={"T": (*_FLOATS, "int32", "int64")})
+ufunc("Sign", "sign", types={"T": (*_FLOATS, "int8", "int16", "int32", "int64")})
 ufunc("Round", "rint", types={"T": _FLOATS})
 ufunc("Round", "positive", types={"T": ("int32", "int64")})
 

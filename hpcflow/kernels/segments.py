@@ -24,8 +24,11 @@ def _check_sorted(ids: Any, rows: int) -> None:
                       f"{shown(ids)} for {rows} rows")
     if ids.shape[0] and int(ids[0]) < 0:
         raise invalid(f"segment ids must be >= 0, got {int(ids[0])}")
-    if (ids[1:] < ids[:-1]).any():
-        raise invalid("segment ids are not increasing")
+    falls = np.flatnonzero(ids[1:] < ids[:-1])
+    if falls.size:
+        raise invalid(f"Segment id {int(ids[falls[0] + 1])} follows {int(ids[falls[0]])}: segment "
+                      "ids are not increasing, possibly because 'segment_ids' input is not "
+                      "sorted.")
 
 
 def _sorted_segments(name: str, default: int) -> Callable:

@@ -12,7 +12,7 @@ from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_o
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.broadcasting import broadcast_shape, unbroadcast
-from hpcflow.ops.type_sets import SIGNED
+from hpcflow.ops.type_sets import ORDERED, SIGNED
 
 __all__ = [
     "add",
@@ -42,21 +42,21 @@ def _register(types: str, *op_types: str, commutative: bool = False) -> None:
                     commutative=commutative)
 
 
-_WIDE = "{half, float, double, uint8, int8, uint16, int16, int32, int64, complex64, complex128}"
-_ORDERED = "{half, float, double, int32, int64}"
-_ADDABLE = ("{half, float, double, uint8, int8, int16, int32, int64, complex64, complex128, "
-            "string}")  # fmt: skip
+_WIDE = f"{ORDERED[:-1]}, complex64, complex128}}"
+_ADDABLE = f"{_WIDE[:-1]}, string}}"
+_POWERS = f"{SIGNED[:-1]}, bfloat16, int8, int16}}"
 
 _register(_ADDABLE, "Add")
 # AddV2 is what newer programs write for Add; it has no strings and is commutative.
-_register("{bfloat16, half, float, double, uint8, uint16, uint32, uint64, int8, int16, int32, "
-          "int64, complex64, complex128}", "AddV2", commutative=True)
-_register(SIGNED, "Sub", "Pow")
-_register(SIGNED, "SquaredDifference", commutative=True)
+_register(_WIDE, "AddV2", commutative=True)
+_register(_WIDE, "Sub")
+_register(_POWERS, "Pow")
+_register(f"{SIGNED[:-1]}, bfloat16}}", "SquaredDifference", commutative=True)
 _register(_WIDE, "Mul", commutative=True)
 _register(_WIDE, "Div", "RealDiv", "TruncateDiv", "FloorDiv")
-_register("{int32, int64, float, double}", "Mod", "FloorMod", "TruncateMod")
-_register(_ORDERED, "Maximum", "Minimum", commutative=True)
+_register(ORDERED, "FloorMod")
+_register("{int32, int64, float, double, half, bfloat16}", "Mod", "TruncateMod")
+_register(ORDERED, "Maximum", "Minimum", commutative=True)
 
 # ---------------------------------------------------------------- gradients
 

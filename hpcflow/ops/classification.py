@@ -17,7 +17,7 @@ from hpcflow.graph.shape_inference import (
     with_rank,
     with_rank_at_least,
 )
-from hpcflow.ops.type_sets import FLOAT, INDEX, REAL
+from hpcflow.ops.type_sets import FLOAT, INDEX, ORDERED
 
 # ---------------------------------------------------------------- Softmax
 
@@ -123,10 +123,10 @@ def _top_k_shape(op: Operation) -> list[Dims]:
 
 
 register_op("TopK", "input: T", "values: T; indices: int32",
-            f"k: int >= 0; sorted: bool = true; T: {REAL}", shape=_top_k_shape,
+            f"k: int >= 0; sorted: bool = true; T: {ORDERED}", shape=_top_k_shape,
             deprecated="TopKV2 takes k as an input")
 register_op("TopKV2", "input: T; k: int32", "values: T; indices: int32",
-            f"sorted: bool = true; T: {REAL}", shape=_top_k_shape)
+            f"sorted: bool = true; T: {ORDERED}", shape=_top_k_shape)
 
 
 def _top_k_grad(op: Operation, grad: Any, _: Any) -> Tensor:

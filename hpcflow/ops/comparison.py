@@ -11,7 +11,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import unchanged
 from hpcflow.ops.broadcasting import broadcast_shape
-from hpcflow.ops.type_sets import REAL
+from hpcflow.ops.type_sets import LATER, ORDERED
 
 __all__ = [
     "equal",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 _COMPARABLE = ("{half, float, double, uint8, int8, int16, int32, int64, complex64, quint8, qint8, "
-               "qint32, string, bool, complex128}")  # fmt: skip
+               f"qint32, string, bool, complex128, uint16, {LATER}}}")  # fmt: skip
 _ORDERS = ("Less", "LessEqual", "Greater", "GreaterEqual")
 
 
@@ -35,7 +35,7 @@ for _op_type in ("Equal", "NotEqual"):
     register_op(_op_type, "x: T; y: T", "z: bool", f"T: {_COMPARABLE}", shape=broadcast_shape,
                 commutative=True)
 for _op_type in _ORDERS:
-    register_op(_op_type, "x: T; y: T", "z: bool", f"T: {REAL}", shape=broadcast_shape)
+    register_op(_op_type, "x: T; y: T", "z: bool", f"T: {ORDERED}", shape=broadcast_shape)
 for _op_type in ("LogicalAnd", "LogicalOr"):
     register_op(_op_type, "x: bool; y: bool", "z: bool", shape=broadcast_shape, commutative=True)
 register_op("LogicalNot", "x: bool", "y: bool", shape=unchanged)

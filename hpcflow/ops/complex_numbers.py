@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.opdef import RegisterGradient, register_op
@@ -12,7 +14,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import unchanged
 from hpcflow.ops.broadcasting import broadcast_shape, unbroadcast
 
-__all__ = ["complex", "conj", "imag", "real"]
+__all__ = ["angle", "complex", "conj", "imag", "real"]
 
 _COMPLEX = "T: {complex64, complex128} = complex64"
 _COMPLEX_TO_REAL = _COMPLEX + "; Tout: {float, double} = float"
@@ -95,9 +97,21 @@ def real(input: Any, name: str | None = None) -> Tensor:
 
 
 def imag(input: Any, name: str | None = None) -> Tensor:
-    """Return the imaginary part of a complex tensor."""
+    """Return the imaginary part; that of a real tensor is zero."""
     input = convert_to_tensor(input, name="input")
+    if not input.dtype.is_complex:
+        return raw_ops.ZerosLike(input, name=name)
     return raw_ops.Imag(input, Tout=input.dtype.base_dtype.real_dtype, name=name)
+
+
+def angle(input: Any, name: str | None = None) -> Tensor:
+    """Return the argument of each number, between -π and π: 0 or π for real ones."""
+    input = convert_to_tensor(input, name="input")
+    dtype = input.dtype.base_dtype
+    if dtype.is_complex:
+        return raw_ops.Angle(input, Tout=dtype.real_dtype, name=name)
+    return raw_ops.SelectV2(raw_ops.Less(input, np.zeros((), dtype.np)),
+                            np.array(np.pi, dtype.np), np.zeros((), dtype.np), name=name)
 
 
 def conj(x: Any, name: str | None = None) -> Tensor:

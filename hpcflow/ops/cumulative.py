@@ -8,7 +8,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import with_rank_at_least
-from hpcflow.ops.type_sets import NUMBER
+from hpcflow.ops.type_sets import SUMMED
 
 __all__ = ["cumprod", "cumsum"]
 
@@ -20,7 +20,7 @@ def _cumulative_shape(op: Operation) -> list[Dims]:
 
 for _op_type in ("Cumsum", "Cumprod"):
     register_op(_op_type, "x: T; axis: Tidx", "out: T",
-                f"exclusive: bool = false; reverse: bool = false; T: {NUMBER}; "
+                f"exclusive: bool = false; reverse: bool = false; T: {SUMMED}; "
                 "Tidx: {int32, int64} = int32", shape=_cumulative_shape)
 
 

@@ -12,7 +12,7 @@ from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_o
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, unchanged
-from hpcflow.ops.type_sets import FLOAT, FLOAT_OR_COMPLEX, SIGNED
+from hpcflow.ops.type_sets import ANY_FLOAT, ANY_FLOAT_OR_COMPLEX, ORDERED, SIGNED
 
 __all__ = [
     "abs",
@@ -63,21 +63,23 @@ def _same_shape(op: Operation) -> list[Dims]:
 def _unary_grad(*op_types: str, deprecated: str | None = None) -> None:
     """The derivative of a function in terms of its output x and the gradient y."""
     for op_type in op_types:
-        register_op(op_type, "x: T; y: T", "z: T", f"T: {FLOAT_OR_COMPLEX}", shape=_same_shape,
+        register_op(op_type, "x: T; y: T", "z: T", f"T: {ANY_FLOAT_OR_COMPLEX}", shape=_same_shape,
                     deprecated=deprecated)
 
 
-_unary("{half, float, double, int32, int64}", "Abs")
-_unary(SIGNED, "Neg", "Reciprocal", "Square", "Round", "Sign", "Tan", "Asin", "Acos", "Atan")
-_unary(SIGNED, "Inv", deprecated="Reciprocal is the same")
-_unary(FLOAT_OR_COMPLEX, "Sqrt", "Rsqrt", "Exp", "Expm1", "Log", "Log1p", "Tanh", "Sigmoid", "Sin",
-       "Cos")
-_unary(FLOAT, "Lgamma", "Digamma", "Erf", "Erfc", "Floor", "Ceil")
+_unary("{half, float, double, int32, int64, bfloat16, int8, int16}", "Abs")
+_unary(f"{SIGNED[:-1]}, bfloat16, int8, int16}}", "Neg", "Sign")
+_unary(f"{ORDERED[:-1]}, complex64, complex128}}", "Square")
+_unary(f"{SIGNED[:-1]}, bfloat16}}", "Reciprocal", "Round", "Tan", "Asin", "Acos", "Atan")
+_unary(f"{SIGNED[:-1]}, bfloat16}}", "Inv", deprecated="Reciprocal is the same")
+_unary(ANY_FLOAT_OR_COMPLEX, "Sqrt", "Rsqrt", "Exp", "Expm1", "Log", "Log1p", "Tanh", "Sigmoid",
+       "Sin", "Cos")
+_unary(ANY_FLOAT, "Lgamma", "Digamma", "Erf", "Erfc", "Floor", "Ceil")
 _unary("{float, double}", "Rint")
 _unary_grad("ReciprocalGrad", "SqrtGrad", "RsqrtGrad", "TanhGrad", "SigmoidGrad")
 _unary_grad("InvGrad", deprecated="ReciprocalGrad is the same")
 for _op_type in ("IsNan", "IsInf", "IsFinite"):
-    register_op(_op_type, "x: T", "y: bool", f"T: {FLOAT}", shape=unchanged)
+    register_op(_op_type, "x: T", "y: bool", f"T: {ANY_FLOAT}", shape=unchanged)
 
 # ---------------------------------------------------------------- gradients
 

@@ -14,7 +14,7 @@ from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_o
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, register_constant_value
-from hpcflow.ops.type_sets import NUMBER
+from hpcflow.ops.type_sets import SUMMED
 from hpcflow.other_names import also_called
 
 __all__ = [
@@ -81,7 +81,7 @@ def _register(op_type: str, kind: str, types: str | None) -> None:
 
 
 for _op_type in ("Sum", "Prod", "Mean", "Max", "Min"):
-    _register(_op_type, "T", NUMBER)
+    _register(_op_type, "T", SUMMED)
 for _op_type in ("All", "Any"):
     _register(_op_type, "bool", None)
 not_differentiable("All", "Any")
@@ -106,7 +106,7 @@ def _arg_shape(op: Operation) -> list[Dims]:
 
 for _op_type in ("ArgMax", "ArgMin"):
     register_op(_op_type, "input: T; dimension: Tidx", "output: output_type",
-                f"T: {NUMBER}; Tidx: {{int32, int64}} = int32; "
+                f"T: {SUMMED[:-1]}, bool}}; Tidx: {{int32, int64}} = int32; "
                 "output_type: {int32, int64} = int64", shape=_arg_shape)
 not_differentiable("ArgMax", "ArgMin")
 

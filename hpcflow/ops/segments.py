@@ -21,7 +21,7 @@ from hpcflow.graph.shape_inference import (
     with_rank,
     with_rank_at_least,
 )
-from hpcflow.ops.type_sets import INDEX, NUMBER, REAL
+from hpcflow.ops.type_sets import INDEX, ORDERED, REAL, SUMMED
 
 __all__ = [
     "bincount",
@@ -58,8 +58,8 @@ def _segment_shape(op: Operation) -> list[Dims]:
     return [(rows, *data[1:])]
 
 
-for _op_type, _types in (("SegmentSum", NUMBER), ("SegmentProd", NUMBER), ("SegmentMean", REAL),
-                         ("SegmentMin", REAL), ("SegmentMax", REAL)):
+for _op_type, _types in (("SegmentSum", SUMMED), ("SegmentProd", SUMMED), ("SegmentMean", REAL),
+                         ("SegmentMin", ORDERED), ("SegmentMax", ORDERED)):
     register_op(_op_type, "data: T; segment_ids: Tindices", "output: T",
                 f"T: {_types}; Tindices: {INDEX}", shape=_segment_shape)
 
@@ -77,8 +77,8 @@ def _unsorted_shape(op: Operation) -> list[Dims]:
     return [(None if count is None else int(count), *data[len(ids) :])]
 
 
-for _op_type, _types in (("UnsortedSegmentSum", NUMBER), ("UnsortedSegmentMax", REAL),
-                         ("UnsortedSegmentMin", REAL), ("UnsortedSegmentProd", NUMBER)):
+for _op_type, _types in (("UnsortedSegmentSum", SUMMED), ("UnsortedSegmentMax", ORDERED),
+                         ("UnsortedSegmentMin", ORDERED), ("UnsortedSegmentProd", SUMMED)):
     register_op(_op_type, "data: T; segment_ids: Tindices; num_segments: Tnumsegments", "output: T",
                 f"T: {_types}; Tindices: {INDEX}; Tnumsegments: {INDEX} = int32",
                 shape=_unsorted_shape)

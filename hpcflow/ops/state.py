@@ -19,6 +19,7 @@ from hpcflow.graph.shape_inference import (
     unchanged,
 )
 from hpcflow.ops.indexing import with_batch
+from hpcflow.ops.type_sets import SUMMED
 from hpcflow.shapes import TensorShape
 
 __all__ = [
@@ -37,8 +38,7 @@ __all__ = [
     "scatter_update",
 ]
 
-NUMBERS = ("{float, double, int64, int32, uint8, uint16, int16, int8, complex64, complex128, "
-           "qint8, quint8, qint32, half}")
+NUMBERS = SUMMED
 
 # ---------------------------------------------------------------- variables
 

@@ -11,7 +11,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims
-from hpcflow.ops.type_sets import NUMBER
+from hpcflow.ops.type_sets import SUMMED
 from hpcflow.shapes import as_shape
 
 __all__ = ["accumulate_n", "add_n"]
@@ -24,7 +24,7 @@ def _merged_shape(op: Operation) -> list[Dims]:
     return [dims]
 
 
-register_op("AddN", "inputs: N * T", "sum: T", f"N: int >= 1; T: {NUMBER[:-1]}, variant}}",
+register_op("AddN", "inputs: N * T", "sum: T", f"N: int >= 1; T: {SUMMED[:-1]}, variant}}",
             shape=_merged_shape, commutative=True, aggregate=True)
 
 

@@ -11,7 +11,7 @@ from hpcflow.kernels.registry import ANY_ARRAY_DEVICE, registered_kernels
 
 QUANTIZED = {"qint8", "quint8", "qint32", "qint16", "quint16"}
 COMPLEX = {"complex64", "complex128"}
-INTEGERS = {"int8", "int16", "int32", "int64", "uint8", "uint16"}
+INTEGERS = {"int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64"}
 NOT_REAL = QUANTIZED | COMPLEX | INTEGERS
 
 # Op types (a pattern), the dtypes that their kernels leave out, why.

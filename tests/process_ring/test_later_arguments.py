@@ -57,6 +57,9 @@ CASES = [
     (lambda: hf.searchsorted([1, 3, 3], [3, 0], side="right"), [3, 0]),
     (lambda: hf.unravel_index([5, 1], [2, 3]), [[1, 0], [2, 1]]),
     (lambda: hf.guarantee_const(X), X),
+    (lambda: hf.angle(Z), np.angle(Z)),
+    (lambda: hf.angle([-2.0, 3]), [np.pi, 0]),
+    (lambda: hf.imag([-2.0, 3]), [0, 0]),
     (lambda: hf.where_v2([[True], [False]], [1, 2], 3), [[1, 2], [3, 3]]),
     (lambda: hf.quantize([0.0, 255], 0, 255, hf.quint8).output, [0, 255]),
     (lambda: hf.unsorted_segment_mean(X, [2, 0, 2], 3), [X[1], 0 * X[0], X[::2].mean(0)]),
@@ -287,3 +290,28 @@ def test_the_gradient_of_a_power_that_nothing_reads_is_zero():
     z = hf.pow(x, y)  # 6**6 * log(6) is beyond float16
     grads = run(hf.gradients(z[0], [x, y]))
     np.testing.assert_allclose(grads, [[4, 0], [4 * np.log(2), 0]], rtol=2e-3)
+
+
+COMPUTED = {
+    "arithmetic": lambda x, y: [(x + y) * x - hf.minimum(x, y), hf.square(x)],
+    "division": lambda x, y: [x // y, hf.floormod(x, y)],
+    "order": lambda x, y: [hf.less(x, y), hf.equal(x, y), hf.nn.top_k(x, 2).values],
+    "sums": lambda x, y: [hf.add_n([x, y]), hf.cumsum(x, 1), hf.reduce_sum(x, 0),
+                          hf.reduce_max(y), hf.argmax(x, 1)],
+    "segments": lambda x, y: [hf.segment_sum(x, [0, 0]), hf.unsorted_segment_max(y, [1, 0], 2)],
+}
+
+
+@pytest.mark.parametrize("what", COMPUTED)
+@pytest.mark.parametrize("dtype", ["int8", "int16", "uint8", "uint16", "uint32", "uint64",
+                                   "bfloat16"])
+def test_the_narrow_and_unsigned_types_compute(dtype, what):
+    x, y = np.array([[5, 2, 3], [4, 1, 6]]), np.array([[2, 3, 1], [4, 3, 5]])
+    results = [run(COMPUTED[what](hf.cast(x, t), hf.cast(y, t))) for t in (dtype, hf.int64)]
+    for found, expected in zip(*results, strict=True):
+        np.testing.assert_array_equal(np.asarray(found, np.float64), expected)
+
+
+def test_bfloat16_is_summed_in_more_bits():
+    ones = hf.ones([4096], hf.bfloat16)
+    assert float(run(hf.reduce_sum(ones))) == 4096
