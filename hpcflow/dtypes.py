@@ -305,9 +305,17 @@ _PYTHON_TYPES: dict[type, DType] = {
 }
 
 
+_C_NAMES = {float32: "float", float64: "double", float16: "half"}
+
+
+def c_name(dtype: DType) -> str:
+    """The name that messages about values use: C's names of the floating types."""
+    return _C_NAMES.get(dtype.base_dtype, dtype.name)
+
+
 def _known_names() -> dict[str, DType]:
     names = {dtype.name: dtype for dtype in _INTERNED.values()}
-    for alias, target in (("float", float32), ("double", float64), ("half", float16)):
+    for target, alias in _C_NAMES.items():
         names[alias] = target
         names[alias + "_ref"] = target._as_ref
     return names

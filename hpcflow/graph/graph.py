@@ -47,9 +47,7 @@ class Graph:
         self._version_info = (21, 0)  # producer, min_consumer of a GraphDef made from this graph
         # Scopes. They belong to the thread that builds; one thread builds a graph at a time.
         self._name_stack = ""
-        self._device_stack: list[Callable[[Operation], str] | None] = []
-        self._colocation_stack: list[Operation] = []
-        self._control_stack: list[_ControlScope] = []
+        self._scopes: _Scopes | _ScopesOfThreads = _Scopes()
         self._attr_scopes: dict[str, Any] = {}
         self._gradient_overrides: dict[str, str] = {}
         self._gradient_scope = ""  # while gradients are built: the name scope of that call
@@ -161,7 +159,7 @@ class Graph:
             op._id = len(self._ops)
             self._ops.append(op)
             self._ops_by_name[full_name] = op
-        for scope in self._control_stack:
+        for scope in self._scopes.control:
             scope.op_added(op)
         if compute_device:
             self._apply_device(op)
@@ -201,16 +199,17 @@ class Graph:
 
     def _apply_device(self, op: Operation) -> None:
         """Let the innermost device scope speak first; a scope of None silences the outer ones."""
-        for function in reversed(self._device_stack):
+        for function in reversed(self._scopes.devices):
             if function is None:
                 break
             op._set_device(function(op))
 
     def _apply_colocation(self, op: Operation) -> None:
-        if not self._colocation_stack:
+        targets = self._scopes.colocation
+        if not targets:
             return
         groups = list(op._attrs.get(COLOCATION_ATTR, ()))
-        for target in self._colocation_stack:
+        for target in targets:
             groups.extend(target.colocation_groups())
             if target.device:
                 # As in 1.x a colocated operation takes over the explicit device of its group.
@@ -373,11 +372,13 @@ class Graph:
     def device(self, device_name_or_function: Any) -> Iterator[None]:
         """Request a device (string, DeviceSpec, function of the op, or None) for operations made
         inside; an inner request completes an outer one, None drops the outer ones."""
-        self._device_stack.append(_device_function(device_name_or_function))
+        scopes = self._scopes
+        devices = scopes.devices
+        scopes.devices = [*devices, _device_function(device_name_or_function)]
         try:
             yield
         finally:
-            self._device_stack.pop()
+            self._scopes.devices = devices
 
     @contextlib.contextmanager
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
@@ -385,24 +386,23 @@ class Graph:
         if op is None and not ignore_existing:
             raise ValueError("Trying to reset colocation (op is None) but ignore_existing is not "
                              "True")
-        devices = self._device_stack
-        saved = self._colocation_stack
-        self._device_stack = []
+        scopes = self._scopes
+        devices, saved = scopes.devices, scopes.colocation
         target = None if op is None else _operation_of(op)
         base = [] if ignore_existing else saved
-        self._colocation_stack = base if target is None else [*base, target]
+        scopes.devices, scopes.colocation = [], base if target is None else [*base, target]
         try:
             yield
         finally:
-            self._device_stack = devices
-            self._colocation_stack = saved
+            self._scopes.devices, self._scopes.colocation = devices, saved
 
     @contextlib.contextmanager
     def control_dependencies(self, control_inputs: list | None) -> Iterator[None]:
         """Make operations created inside run after `control_inputs`; None clears outer ones."""
-        old_stack, old_context = self._control_stack, self._control_flow_context
+        scopes = self._scopes
+        old_stack, old_context = scopes.control, self._control_flow_context
         if control_inputs is None:
-            self._control_stack = []
+            scopes.control = []
             self._control_flow_context = None
         else:
             known = self._current_control_dependencies()
@@ -412,27 +412,36 @@ class Graph:
                 if op not in known:
                     known.add(op)
                     ops.append(op)
-            self._control_stack = [*old_stack, _ControlScope(ops, old_context)]
+            scopes.control = [*old_stack, _ControlScope(ops, old_context)]
         try:
             yield
         finally:
-            self._control_stack = old_stack
+            self._scopes.control = old_stack
             self._control_flow_context = old_context
 
     def _current_control_dependencies(self) -> set[Operation]:
-        return {op for scope in self._control_stack for op in scope.ops}
+        return {op for scope in self._scopes.control for op in scope.ops}
 
     def _control_inputs_for(self, inputs: list[Tensor]) -> list[Operation]:
-        if not self._control_stack:
+        scopes = self._scopes.control
+        if not scopes:
             return []
         producers = {t.op for t in inputs}
         found: list[Operation] = []
-        for scope in self._control_stack:
+        for scope in scopes:
             # An input made inside the scope already waits for the scope's operations.
             if any(op in scope.seen for op in producers):
                 continue
             found.extend(op for op in scope.ops if op not in producers and op not in found)
         return found
+
+    def switch_to_thread_local(self) -> None:
+        """Give every thread its own scopes of devices, colocation and control dependencies.
+
+        Each begins with those that are open now. Before this is called all threads share them.
+        """
+        if isinstance(self._scopes, _Scopes):
+            self._scopes = _ScopesOfThreads(self._scopes)
 
     @contextlib.contextmanager
     def container(self, container_name: str) -> Iterator[str]:
@@ -549,6 +558,26 @@ def _check_outside(op: Operation) -> None:
     for source in op._control_inputs:
         if source._control_flow_context is not None:
             source._control_flow_context.check_reader(source, op)
+
+
+class _Scopes:
+    """The open scopes of a graph; a scope that opens makes new lists, so lists may be shared."""
+
+    __slots__ = ("devices", "colocation", "control")
+
+    def __init__(self) -> None:
+        self.devices: list[Callable[[Operation], str] | None] = []
+        self.colocation: list[Operation] = []
+        self.control: list[_ControlScope] = []
+
+
+class _ScopesOfThreads(threading.local):
+    """The open scopes of each thread by itself; every thread begins with the lists of `first`."""
+
+    def __init__(self, first: _Scopes) -> None:
+        self.devices = first.devices
+        self.colocation = first.colocation
+        self.control = first.control
 
 
 class _ControlScope:

@@ -16,7 +16,8 @@ _HINTS = frozenset(("grad_a", "grad_b", "grad_x", "grad_y"))
 # Attributes of later versions that are supported here. They are written only where they differ
 # from their default, so that graphs without them stay readable by older readers.
 ADDED_LATER = frozenset(("Tshape", "dilations", "explicit_paddings", "half_pixel_centers",
-                         "ignore_longer_outputs_than_inputs", "narrow_range", "num_bits"))
+                         "ignore_longer_outputs_than_inputs", "narrow_range", "num_bits",
+                         "reduction_type"))
 
 # Attribute -> the values that ask for what the op type has always done.
 _NEUTRAL: dict[str, tuple] = {

@@ -101,6 +101,11 @@ def scalar(op: Operation) -> list[Dims]:
     return [()] * len(op._outputs)
 
 
+def resource_handle(op: Operation) -> list[Dims]:
+    """Shape function of a handle; an old one, by reference, is a container and a name."""
+    return [(2,) if op._outputs[0].dtype._is_ref_dtype else ()]
+
+
 def unknown(op: Operation) -> list[Dims]:
     """Shape function: nothing is known of any output."""
     return [None] * len(op._outputs)

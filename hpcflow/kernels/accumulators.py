@@ -9,30 +9,24 @@ import numpy as np
 
 from hpcflow.kernels.queues import waiting
 from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, invalid, kernel
+from hpcflow.kernels.shared import shared
 from hpcflow.resources.accumulators import Accumulator, DenseAccumulator, SparseAccumulator
-
-
-def _shared(node: KernelNode, kind: type[Accumulator]) -> Accumulator:
-    name = (node.attr("shared_name") or b"").decode() or node.name
-    container = (node.attr("container") or b"").decode()
-    dtype, shape = node.attr("dtype"), node.attr("shape")
-    found = node.resources.lookup_or_create(container, "accumulator", name,
-                                            lambda: kind(name, dtype, shape))
-    if type(found) is not kind or found.dtype != dtype or found.shape != shape:
-        raise invalid(f"Shared accumulator '{name}' is a {found.kind} of type {found.dtype.name} "
-                      f"and shape {found.shape}; this op asks for a {kind.kind} of type "
-                      f"{dtype.name} and shape {shape}")
-    return found
 
 
 @kernel("ConditionalAccumulator", device="CPU", mode=RESOURCE)
 def _dense(node: KernelNode) -> Accumulator:
-    return _shared(node, DenseAccumulator)
+    return _accumulator(node, DenseAccumulator)
 
 
 @kernel("SparseConditionalAccumulator", device="CPU", mode=RESOURCE)
 def _sparse(node: KernelNode) -> Accumulator:
-    return _shared(node, SparseAccumulator)
+    return _accumulator(node, SparseAccumulator)
+
+
+def _accumulator(node: KernelNode, kind: type[Accumulator]) -> Accumulator:
+    averages = node.attr("reduction_type", b"MEAN") == b"MEAN"
+    return shared(node, "accumulator", lambda name: kind(
+        name, node.attr("dtype"), node.attr("shape"), averages))
 
 
 def _check_type(accumulator: Accumulator, node: KernelNode) -> None:

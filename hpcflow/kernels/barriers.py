@@ -9,23 +9,16 @@ import numpy as np
 
 from hpcflow.kernels.queues import waiting
 from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, invalid, kernel
+from hpcflow.kernels.shared import shared
 from hpcflow.resources.barriers import Barrier
 
 
 @kernel("Barrier", device="CPU", mode=RESOURCE)
 def _barrier(node: KernelNode) -> Barrier:
-    name = (node.attr("shared_name") or b"").decode() or node.name
-    container = (node.attr("container") or b"").decode()
-    types, shapes = node.attr("component_types"), node.attr("shapes")
     if node.attr("capacity") >= 0:
         raise invalid(f"A barrier has no bound: capacity must be -1, got {node.attr('capacity')}")
-    found = node.resources.lookup_or_create(container, "barrier", name,
-                                            lambda: Barrier(name, types, shapes))
-    if found.types != types or found.shapes != shapes:
-        raise invalid(f"Shared barrier '{name}' has component types "
-                      f"{[t.name for t in found.types]} and shapes {found.shapes}; this op asks "
-                      f"for {[t.name for t in types]} and {shapes}")
-    return found
+    return shared(node, "barrier", lambda name: Barrier(
+        name, node.attr("component_types"), node.attr("shapes")))
 
 
 @kernel("BarrierInsertMany", device="CPU")

@@ -7,12 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.dtypes import c_name
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 from hpcflow.shapes import TensorShape
-
-# The names of element types in messages, where they differ from DType.name.
-_MESSAGE_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 
 
 @kernel("Const")
@@ -26,11 +24,10 @@ def const(node: KernelNode) -> Callable:
 @kernel("Placeholder", "PlaceholderV2")
 def placeholder(node: KernelNode) -> Callable:
     """Runs only when no value was fed, and says so."""
-    dtype = node.output_dtypes[0].name
     dims = node.output_dims[0]
     shape = "" if dims is None else f" and shape {_show(dims)}"
     message = (f"You must feed a value for placeholder tensor '{node.name}' with dtype "
-               f"{_MESSAGE_NAMES.get(dtype, dtype)}{shape}")
+               f"{c_name(node.output_dtypes[0])}{shape}")
 
     def unfed() -> Any:
         raise invalid(message)

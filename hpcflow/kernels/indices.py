@@ -16,10 +16,11 @@ from hpcflow.kernels.registry import invalid
 _SMALL = 64
 
 
-def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0, {})") -> None:
+def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0, {})",
+               what: str = "indices") -> None:
     """Raise ``InvalidArgumentError`` naming the first index that is not in ``[0, rows)``.
 
-    `wrong` says so, with places for the index and for `rows`.
+    `wrong` says so, with places for the index and for `rows`; `what` is the name of the tensor.
     """
     if not indices.size:
         return
@@ -31,7 +32,7 @@ def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0
     bad = int(xp.flatnonzero((flat < 0) | (flat >= rows))[0])
     where = [int(i) for i in np.unravel_index(bad, indices.shape)]
     place = f"[{','.join(map(str, where))}]" if where else ""
-    raise invalid(f"indices{place} {wrong.format(int(flat[bad]), rows)}")
+    raise invalid(f"{what}{place} {wrong.format(int(flat[bad]), rows)}")
 
 
 def has_duplicates(xp: Any, indices: Any) -> bool:

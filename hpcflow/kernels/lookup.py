@@ -8,26 +8,15 @@ from typing import Any
 import numpy as np
 
 from hpcflow.errors import NotFoundError, OutOfRangeError
-from hpcflow.kernels.registry import RESOURCE, KernelNode, invalid, kernel, shown
+from hpcflow.kernels.registry import RESOURCE, KernelNode, invalid, kernel
+from hpcflow.kernels.shared import shared
 from hpcflow.resources.tables import DenseTable, LookupTable, StaticTable
 
 _WHOLE_LINE, _LINE_NUMBER = -2, -1
 
 
 def _shared(node: KernelNode, make: Callable[[str], LookupTable]) -> LookupTable:
-    name = (node.attr("shared_name") or b"").decode() or node.name
-    container = (node.attr("container") or b"").decode()
-    found = node.resources.lookup_or_create(container, "table", name, lambda: make(name))
-    wanted = make(name)
-    if found.signature() != wanted.signature():
-        raise invalid(f"Shared table '{name}' is a {_describe(found)}; this op asks for a "
-                      f"{_describe(wanted)}")
-    return found
-
-
-def _describe(table: LookupTable) -> str:
-    return (f"{table.kind} from {table.key_dtype.name} to {table.value_dtype.name} of shape "
-            f"{shown(table.value_dims)}")
+    return shared(node, "table", make)
 
 
 @kernel("HashTable", "HashTableV2", device="CPU", mode=RESOURCE)

@@ -6,15 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.kernels.registry import ASYNC, RESOURCE, STEP, KernelNode, kernel
+from hpcflow.kernels.shared import shared
 from hpcflow.resources.mutexes import Mutex
 
 
 @kernel("Mutex", device="CPU", mode=RESOURCE)
 def _mutex(node: KernelNode) -> Mutex:
-    name = (node.attr("shared_name") or b"").decode() or node.name
-    container = (node.attr("container") or b"").decode()
-    return node.resources.lookup_or_create(container, "mutex", name, lambda: Mutex(name))
-
+    return shared(node, "mutex", Mutex)
 
 @kernel("MutexAcquire", device="CPU", mode=ASYNC)
 def _acquire(node: KernelNode) -> Callable:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.indices import stable_order
+from hpcflow.kernels.indices import check_rows, stable_order
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 
@@ -80,23 +80,13 @@ def dynamic_partition(node: KernelNode) -> Callable:
         if data.shape[:rank] != partitions.shape:
             raise invalid("data.shape must start with partitions.shape, got data.shape = "
                           f"{shown(data)}, partitions.shape = {shown(partitions)}")
-        _check_partitions(xp, partitions, number)
+        check_rows(xp, partitions, number, what="partitions")
         rows = data.reshape((partitions.size, *data.shape[rank:]))
         flat = partitions.reshape(-1)
         parts = tuple([rows[flat == i] for i in range(number)])
         return parts[0] if number == 1 else parts
 
     return run
-
-
-def _check_partitions(xp: Any, partitions: Any, number: int) -> None:
-    # As unsigned numbers the negative ones are the largest.
-    if not partitions.size or partitions.view(np.uint32).max() < number:
-        return
-    outside = (partitions < 0) | (partitions >= number)
-    bad = int(xp.flatnonzero(outside)[0])
-    place = [int(i) for i in np.unravel_index(bad, partitions.shape)] if partitions.ndim else ""
-    raise invalid(f"partitions{place} = {int(partitions.reshape(-1)[bad])} is not in [0, {number})")
 
 
 # ---------------------------------------------------------------- DynamicStitch
@@ -115,9 +105,8 @@ def dynamic_stitch(node: KernelNode) -> Callable:
         rest = _row_shape(indices, data)
         rows = 1 + max((int(i.max()) for i in indices if i.size), default=-1)
         out = xp.full((rows, *rest), empty, dtype)
-        for index, value in zip(indices, data):
-            if index.size and int(index.min()) < 0:
-                raise invalid(f"indices must not be negative: {int(index.min())}")
+        for n, (index, value) in enumerate(zip(indices, data)):
+            check_rows(xp, index, rows, "= {} is out of range [0, {})", f"indices[{n}]")
             out[index.reshape(-1)] = value.reshape((index.size, *rest))
         return out
 

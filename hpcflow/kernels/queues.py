@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config, dtypes
-from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, kernel
+from hpcflow.kernels.shared import shared
 from hpcflow.resources.queues import (
     Attempt,
     PaddingFIFOQueue,
@@ -22,26 +22,7 @@ from hpcflow.shapes import TensorShape
 
 
 def _shared(node: KernelNode, make: Callable[[str], Queue]) -> Queue:
-    """The queue of this name in its container, made by the first op that asks for it."""
-    name = (node.attr("shared_name") or b"").decode() or node.name
-    container = (node.attr("container") or b"").decode()
-    queue = node.resources.lookup_or_create(container, "queue", name, lambda: make(name))
-    wanted = make(name)
-    asked, has = _properties(wanted), _properties(queue)
-    for what, value in asked.items():
-        if has[what] != value:
-            raise InvalidArgumentError(
-                None, None, f"Shared queue '{name}' has {what} {has[what]} but requested {what} "
-                f"was {value}")
-    return queue
-
-
-def _properties(queue: Queue) -> dict[str, Any]:
-    """What all ops that share a queue must agree on."""
-    return {"type": queue.kind, "capacity": queue.capacity,
-            "component types": [t.name for t in queue.types],
-            "component shapes": ", ".join(map(str, queue.shapes)) or "unspecified",
-            **queue.settings}
+    return shared(node, "queue", make)
 
 
 @kernel("FIFOQueue", "FIFOQueueV2", device="CPU", mode=RESOURCE)

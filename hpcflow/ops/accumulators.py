@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
@@ -12,7 +13,7 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import scalar
+from hpcflow.graph.shape_inference import resource_handle, scalar
 from hpcflow.shapes import TensorShape, as_shape
 
 __all__ = ["ConditionalAccumulator", "ConditionalAccumulatorBase", "SparseConditionalAccumulator"]
@@ -41,8 +42,9 @@ def _sparse_shapes(op: Operation) -> list[Dims]:
 
 for _kind in ("ConditionalAccumulator", "SparseConditionalAccumulator"):
     register_op(_kind, "", _HANDLE,
-                f"{_NUMBERS}; shape: shape; container: string = ''; shared_name: string = ''",
-                shape=scalar, stateful=True)
+                f"{_NUMBERS}; shape: shape; container: string = ''; shared_name: string = ''; "
+                "reduction_type: string = 'MEAN'",
+                shape=resource_handle, stateful=True)
 register_op("AccumulatorApplyGradient", f"{_HANDLE}; local_step: int64; gradient: dtype", "",
             _NUMBERS)
 register_op("AccumulatorNumAccumulated", _HANDLE, "num_accumulated: int32", shape=scalar)
@@ -113,14 +115,13 @@ class ConditionalAccumulator(ConditionalAccumulatorBase):
         shape: their shape; unknown dimensions are taken from the first one.
         shared_name: share the accumulator under this name between sessions.
         name: name of the op.
+        reduction_type: "MEAN", or "SUM" to take sums instead of averages.
     """
 
     def __init__(self, dtype: Any, shape: Any = None, shared_name: str | None = None,
-                 name: str = "conditional_accumulator") -> None:
-        handle = raw_ops.ConditionalAccumulator(
-            dtype=dtype, shape=as_shape(shape), shared_name=shared_name or "", name=name,
-            container=get_default_graph()._container)
-        super().__init__(dtype, shape, handle)
+                 name: str = "conditional_accumulator", reduction_type: str = "MEAN") -> None:
+        super().__init__(dtype, shape, _new_handle(
+            raw_ops.ConditionalAccumulator, dtype, shape, shared_name, name, reduction_type))
 
     def apply_grad(self, grad: Any, local_step: Any = 0, name: str | None = None) -> Operation:
         """Return an op that adds `grad`, unless `local_step` is older than the step number.
@@ -147,11 +148,10 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
     """
 
     def __init__(self, dtype: Any, shape: Any = None, shared_name: str | None = None,
-                 name: str = "sparse_conditional_accumulator") -> None:
-        handle = raw_ops.SparseConditionalAccumulator(
-            dtype=dtype, shape=as_shape(shape), shared_name=shared_name or "", name=name,
-            container=get_default_graph()._container)
-        super().__init__(dtype, shape, handle)
+                 name: str = "sparse_conditional_accumulator",
+                 reduction_type: str = "MEAN") -> None:
+        super().__init__(dtype, shape, _new_handle(
+            raw_ops.SparseConditionalAccumulator, dtype, shape, shared_name, name, reduction_type))
 
     def apply_indexed_slices_grad(self, grad: IndexedSlices, local_step: Any = 0,
                                   name: str | None = None) -> Operation:
@@ -186,6 +186,14 @@ class SparseConditionalAccumulator(ConditionalAccumulatorBase):
         """As :meth:`take_grad`, as an ``IndexedSlices``."""
         indices, values, shape = self.take_grad(num_required, name)
         return IndexedSlices(values, indices, shape)
+
+
+def _new_handle(build: Callable[..., Tensor], dtype: Any, shape: Any, shared_name: str | None,
+                name: str, reduction_type: str) -> Tensor:
+    if reduction_type not in ("MEAN", "SUM"):
+        raise ValueError(f"reduction_type must be 'MEAN' or 'SUM', not {reduction_type!r}")
+    return build(dtype=dtype, shape=as_shape(shape), shared_name=shared_name or "", name=name,
+                 container=get_default_graph()._container, reduction_type=reduction_type)
 
 
 def _as_int64(value: Any) -> Tensor:

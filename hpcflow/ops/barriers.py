@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow import dtypes as dtypes_lib
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, scalar
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.graph.shape_inference import constant_value, resource_handle, scalar
+from hpcflow.ops.queues import check_defined, component_lists
+from hpcflow.shapes import TensorShape
 
 __all__ = ["Barrier"]
 
@@ -28,7 +28,8 @@ def _take_shapes(op: Operation) -> list[Dims]:
 
 register_op("Barrier", "", _HANDLE,
             "component_types: list(type) >= 1; shapes: list(shape) >= 0 = []; capacity: int = -1; "
-            "container: string = ''; shared_name: string = ''", shape=scalar, stateful=True)
+            "container: string = ''; shared_name: string = ''", shape=resource_handle,
+            stateful=True)
 register_op("BarrierInsertMany", f"{_HANDLE}; keys: string; values: T", "",
             "T: type; component_index: int")
 register_op("BarrierTakeMany", f"{_HANDLE}; num_elements: int32",
@@ -59,9 +60,9 @@ class Barrier:
 
     def __init__(self, types: Any, shapes: Any = None, shared_name: str | None = None,
                  name: str = "barrier") -> None:
-        self._types = [dtypes_lib.as_dtype(t) for t in (
-            types if isinstance(types, (list, tuple)) else [types])]
-        given = [] if shapes is None else [as_shape(s) for s in shapes]
+        self._types, given, _ = component_lists(types, shapes)
+        given = given or []
+        check_defined(given)
         if given and len(given) != len(self._types):
             raise ValueError(f"Barrier: {len(self._types)} types, but {len(given)} shapes")
         for i, shape in enumerate(given):

@@ -10,7 +10,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import merge_dim, scalar, with_rank
+from hpcflow.graph.shape_inference import merge_dim, resource_handle, scalar, with_rank
 from hpcflow.ops.grouping import group
 
 __all__ = ["initialize_all_tables", "tables_initializer"]
@@ -61,10 +61,11 @@ def _initialize_shape(op: Operation) -> list[Dims]:
 
 # The second version of each op type differs in its handle alone.
 for _version, _handle in (("", _HANDLE), ("V2", "table_handle: resource")):
-    register_op(f"HashTable{_version}", "", _handle, _ATTRS, shape=scalar, stateful=True)
-    register_op(f"MutableHashTable{_version}", "", _handle, _ATTRS, shape=scalar, stateful=True)
+    register_op(f"HashTable{_version}", "", _handle, _ATTRS, shape=resource_handle, stateful=True)
+    register_op(f"MutableHashTable{_version}", "", _handle, _ATTRS, shape=resource_handle,
+                stateful=True)
     register_op(f"MutableHashTableOfTensors{_version}", "", _handle,
-                f"{_ATTRS}; value_shape: shape = []", shape=scalar, stateful=True)
+                f"{_ATTRS}; value_shape: shape = []", shape=resource_handle, stateful=True)
     register_op(f"InitializeTable{_version}", f"{_handle}; keys: Tkey; values: Tval", "",
                 "Tkey: type; Tval: type", shape=_initialize_shape, stateful=bool(_version))
     register_op(f"InitializeTableFromTextFile{_version}", f"{_handle}; filename: string", "",
@@ -88,10 +89,10 @@ for _version, _handle in (("", _HANDLE), ("V2", "table_handle: resource")):
         "LookupTableImport", "LookupTableSize", "LookupTableExport")))
 _DENSE = (f"{_ATTRS}; value_shape: shape = []; initial_num_buckets: int = 131072; "
           "max_load_factor: float = 0.8")
-register_op("MutableDenseHashTable", "empty_key: key_dtype", _HANDLE, _DENSE, shape=scalar,
+register_op("MutableDenseHashTable", "empty_key: key_dtype", _HANDLE, _DENSE, shape=resource_handle,
             stateful=True)
 register_op("MutableDenseHashTableV2", "empty_key: key_dtype; deleted_key: key_dtype",
-            "table_handle: resource", _DENSE, shape=scalar, stateful=True)
+            "table_handle: resource", _DENSE, shape=resource_handle, stateful=True)
 not_differentiable("MutableDenseHashTable", "MutableDenseHashTableV2")
 
 

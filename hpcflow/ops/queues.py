@@ -16,7 +16,7 @@ from hpcflow.graph.graph import control_dependencies, get_default_graph, name_sc
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, scalar, unknown
+from hpcflow.graph.shape_inference import constant_value, resource_handle, scalar, unknown
 from hpcflow.ops.cond import cond
 from hpcflow.ops.random_ops import get_seed
 from hpcflow.shapes import TensorShape, as_shape
@@ -60,7 +60,8 @@ def _declared(queue: Operation, count: int) -> list[TensorShape]:
 
 def _register(version: str, handle: str, output: str) -> None:
     for kind, attrs in _KINDS.items():
-        register_op(f"{kind}{version}", "", f"handle: {output}", attrs, shape=scalar, stateful=True)
+        register_op(f"{kind}{version}", "", f"handle: {output}", attrs, shape=resource_handle,
+                    stateful=True)
     wait = "timeout_ms: int = -1"
     for what in ("QueueEnqueue", "QueueEnqueueMany"):
         register_op(f"{what}{version}", f"handle: {handle}; components: Tcomponents", "",
@@ -258,7 +259,8 @@ def _selected(index: Any, handles: list[Tensor]) -> Tensor:
     index = convert_to_tensor(index, dtypes_lib.int32, name="index")
     inside = raw_ops.LogicalAnd(raw_ops.GreaterEqual(index, 0),
                                 raw_ops.Less(index, len(handles)))
-    check = raw_ops.Assert(inside, ["QueueBase.from_list: there is no queue of index", index])
+    check = raw_ops.Assert(inside, ["QueueBase.from_list: index", index,
+                                    f"is not in [0, {len(handles)})"])
     selected = handles[0]
     with control_dependencies([check]):
         for i, handle in enumerate(handles[1:], 1):
@@ -277,9 +279,11 @@ def _most_specific(shapes: tuple[TensorShape, ...]) -> TensorShape:
                         for column in zip(*(d or () for d in known), strict=True)])
 
 
-def _lists(dtypes: Any, shapes: Any, names: Any) -> tuple[list, list | None, list | None]:
+def component_lists(dtypes: Any, shapes: Any,
+                    names: Any = None) -> tuple[list[DType], list | None, list | None]:
     """One dtype, shape or name may stand for a list of one."""
-    types = list(dtypes) if isinstance(dtypes, (list, tuple)) else [dtypes]
+    given = dtypes if isinstance(dtypes, (list, tuple)) else [dtypes]
+    types = [dtypes_lib.as_dtype(t) for t in given]
     if names is not None and isinstance(names, str):
         names = [names]
     if shapes is not None:
@@ -289,7 +293,7 @@ def _lists(dtypes: Any, shapes: Any, names: Any) -> tuple[list, list | None, lis
     return types, shapes, names
 
 
-def _check_defined(shapes: list | None) -> None:
+def check_defined(shapes: list | None) -> None:
     """Raise ``ValueError`` unless all components have one size."""
     if not all(s.is_fully_defined() for s in shapes or ()):
         raise ValueError(f"All shapes must be fully defined: {shapes}")
@@ -308,8 +312,8 @@ class FIFOQueue(QueueBase):
 
     def __init__(self, capacity: int, dtypes: Any, shapes: Any = None, names: Any = None,
                  shared_name: str | None = None, name: str = "fifo_queue") -> None:
-        types, shapes, names = _lists(dtypes, shapes, names)
-        _check_defined(shapes)
+        types, shapes, names = component_lists(dtypes, shapes, names)
+        check_defined(shapes)
         handle = raw_ops.FIFOQueueV2(component_types=types, shapes=shapes or [], capacity=capacity,
                                      shared_name=shared_name or "", name=name,
                                      container=get_default_graph()._container)
@@ -326,8 +330,8 @@ class RandomShuffleQueue(QueueBase):
     def __init__(self, capacity: int, min_after_dequeue: int, dtypes: Any, shapes: Any = None,
                  names: Any = None, seed: int | None = None, shared_name: str | None = None,
                  name: str = "random_shuffle_queue") -> None:
-        types, shapes, names = _lists(dtypes, shapes, names)
-        _check_defined(shapes)
+        types, shapes, names = component_lists(dtypes, shapes, names)
+        check_defined(shapes)
         seed1, seed2 = get_seed(seed)
         handle = raw_ops.RandomShuffleQueueV2(
             component_types=types, shapes=shapes or [], capacity=capacity,
@@ -344,10 +348,12 @@ class PaddingFIFOQueue(QueueBase):
 
     def __init__(self, capacity: int, dtypes: Any, shapes: Any, names: Any = None,
                  shared_name: str | None = None, name: str = "padding_fifo_queue") -> None:
-        types, shapes, names = _lists(dtypes, shapes, names)
-        if shapes is None or len(shapes) != len(types):
+        types, shapes, names = component_lists(dtypes, shapes, names)
+        if shapes is None:
+            raise ValueError("When providing partial shapes, a list of shapes must be provided.")
+        if len(shapes) != len(types):
             raise ValueError("Shapes must be provided for all components, but received "
-                             f"{len(types)} dtypes and {len(shapes or [])} shapes.")
+                             f"{len(types)} dtypes and {len(shapes)} shapes.")
         if any(s.ndims is None for s in shapes):
             raise ValueError(f"All shapes must have a defined rank: {shapes}")
         handle = raw_ops.PaddingFIFOQueueV2(
@@ -368,8 +374,8 @@ class PriorityQueue(QueueBase):
 
     def __init__(self, capacity: int, types: Any, shapes: Any = None, names: Any = None,
                  shared_name: str | None = None, name: str = "priority_queue") -> None:
-        given, shapes, names = _lists(types, shapes, names)
-        _check_defined(shapes)
+        given, shapes, names = component_lists(types, shapes, names)
+        check_defined(shapes)
         handle = raw_ops.PriorityQueueV2(
             component_types=given, shapes=shapes or [], capacity=capacity,
             shared_name=shared_name or "", name=name, container=get_default_graph()._container)

@@ -14,7 +14,7 @@ from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import scalar, with_rank
+from hpcflow.graph.shape_inference import resource_handle, scalar, with_rank
 from hpcflow.ops.queues import QueueBase
 
 __all__ = ["FixedLengthRecordReader", "IdentityReader", "ReaderBase", "TFRecordReader",
@@ -43,8 +43,8 @@ def _state_shape(op: Operation) -> list[Dims]:
 
 def _register(version: str, output: str, handle: str) -> None:
     for kind, attrs in _KINDS.items():
-        register_op(f"{kind}{version}", "", f"reader_handle: {output}", attrs, shape=scalar,
-                    stateful=True)
+        register_op(f"{kind}{version}", "", f"reader_handle: {output}", attrs,
+                    shape=resource_handle, stateful=True)
     reader = f"reader_handle: {handle}"
     both = f"{reader}; queue_handle: {handle}"
     register_op(f"ReaderRead{version}", both, "key: string; value: string", shape=scalar)

@@ -4,14 +4,9 @@ from __future__ import annotations
 
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
-from hpcflow.graph.shape_inference import no_outputs, unknown, with_rank
+from hpcflow.graph.shape_inference import no_outputs, resource_handle, unknown, with_rank
 
 __all__: list[str] = []
-
-
-def _handle_pair(op: Operation) -> list[Dims]:
-    """A handle by name: a container and a name."""
-    return [(2,)]
 
 
 def _handle_shape(op: Operation) -> list[Dims]:
@@ -25,7 +20,7 @@ def _pushed_shape(op: Operation) -> list[Dims]:
 
 _PUSH = "T: type; swap_memory: bool = false"
 register_op("Stack", outputs="handle: Ref(string)",
-            attrs='elem_type: type; stack_name: string = ""', stateful=True, shape=_handle_pair)
+            attrs='elem_type: type; stack_name: string = ""', stateful=True, shape=resource_handle)
 register_op("StackPush", "handle: Ref(string); elem: T", "output: T", _PUSH, stateful=True,
             shape=_pushed_shape)
 register_op("StackPop", "handle: Ref(string)", "elem: elem_type", "elem_type: type", stateful=True,

@@ -53,7 +53,7 @@ class TensorArray:
                  name: str | None = None,
                  colocate_with_first_write_call: bool = True) -> None:
         self._dtype = dtypes.as_dtype(dtype).base_dtype
-        self._elements = _Elements(infer_shape or element_shape is not None, element_shape)
+        self._elements = _Elements(infer_shape, element_shape)
         if handle is not None:
             _check_handle(handle, size=size, dynamic_size=dynamic_size,
                           clear_after_read=clear_after_read, tensor_array_name=tensor_array_name)
@@ -199,7 +199,8 @@ class TensorArray:
                 lengths = raw_ops.Cast(lengths, DstT=dtypes.int64)
             if self._elements.infer and value._dims:
                 first = _common(constant_value(lengths))
-                self._elements.merge(TensorShape((first, *value._dims[1:])))
+                self._elements.merge(TensorShape(
+                    None if first is None else (first, *value._dims[1:])))
             return self._apply("SplitV3", value=value, lengths=lengths)
 
     def size(self, name: str | None = None) -> Tensor:
@@ -211,6 +212,9 @@ class TensorArray:
         """Return an operation that drops the elements before the step ends."""
         with colocate_with(self._handle):
             return raw_ops.TensorArrayCloseV3(handle=self._handle, name=name)
+
+    def mark_used(self) -> None:
+        """Do nothing: it is no mistake not to use an array."""
 
     # ------------------------------------------------------------ helpers
 
@@ -238,13 +242,12 @@ class _Elements:
 
     def merge(self, shape: TensorShape) -> None:
         """Take in the shape of an element; ``ValueError`` if it does not fit the others."""
-        if not self.infer:
-            return
         if not self.shape.is_compatible_with(shape):
             raise ValueError(f"TensorArray: inconsistent shapes: an element of shape {shape}, but "
                              f"the elements have shape {self.shape} (infer_shape=False allows "
                              "different shapes)")
-        self.shape = self.shape.merge_with(shape)
+        if self.infer:
+            self.shape = self.shape.merge_with(shape)
 
 
 def _check_handle(handle: Any, **others: Any) -> None:

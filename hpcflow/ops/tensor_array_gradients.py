@@ -13,10 +13,13 @@ from typing import Any
 from hpcflow.graph.opdef import RegisterGradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.static_shape import shape_of
 from hpcflow.ops.tensor_array_ops import VERSIONS
 from hpcflow.shapes import TensorShape
 
 __all__: list[str] = []
+
+_ARRAYS = [f"TensorArray{version}" for version in VERSIONS]
 
 
 class _GradientArray:
@@ -70,9 +73,17 @@ def _concat_grad(op: Operation, grad: Any, lengths_grad: Any) -> list:
 
 def _split_grad(op: Operation, flow: Tensor) -> list:
     array = _GradientArray(op, flow)
-    grad, _ = array.apply("Concat", dtype=op.attr("T"),
-                          element_shape_except0=_rows(op.inputs[1]))
+    value, rows = op.inputs[1], _rows(op.inputs[1])
+    grad, _ = array.apply("Concat", dtype=op.attr("T"), element_shape_except0=rows)
+    if not _cannot_grow(op.inputs[0].op):
+        # Elements behind those of the split may have been written later.
+        count = raw_ops.StridedSlice(shape_of(value), [0], [1], [1])
+        grad = raw_ops.StridedSlice(grad, [0], count, [1])
     return [None, grad, None, flow]
+
+
+def _cannot_grow(array: Operation) -> bool:
+    return array.type in _ARRAYS and not array.attr("dynamic_size")
 
 
 def _rows(tensor: Tensor) -> TensorShape:

@@ -28,16 +28,23 @@ class Accumulator(WaitingLine):
         name: for messages.
         dtype: element type of the gradients.
         shape: what every gradient's shape must be compatible with.
+        averages: whether the result is the mean of the gradients, or else their sum.
     """
 
     kind = "ConditionalAccumulator"
 
-    def __init__(self, name: str, dtype: DType, shape: TensorShape) -> None:
+    def __init__(self, name: str, dtype: DType, shape: TensorShape, averages: bool = True) -> None:
         super().__init__(name)
+        self.averages = averages
         self.dtype = dtype
         self.shape = shape
         self.global_step = 0
         self.count = 0
+
+    def properties(self) -> dict[str, Any]:
+        """The kind, the gradients, and what is made of them."""
+        return {"type": self.kind, "element type": self.dtype.name, "shape": str(self.shape),
+                "reduction type": "MEAN" if self.averages else "SUM"}
 
     def num_accumulated(self) -> int:
         """The number of gradients since the last average was taken."""
@@ -121,7 +128,8 @@ class DenseAccumulator(Accumulator):
 
     def _average(self) -> tuple:
         total, self._sum = self._sum, np.empty(0, self.dtype.np)
-        _divide(total, total.dtype.type(self.count))
+        if self.averages:
+            _divide(total, total.dtype.type(self.count))
         return (total if total.ndim else total[()],)
 
 
@@ -216,8 +224,8 @@ class SparseAccumulator(Accumulator):
 
     def _average(self) -> tuple:
         rows = self._rows
-        times = self._times.astype(rows.dtype).reshape(-1, *[1] * (rows.ndim - 1))
-        _divide(rows, times)
+        if self.averages:
+            _divide(rows, self._times.astype(rows.dtype).reshape(-1, *[1] * (rows.ndim - 1)))
         first: Any = -1
         if self.shape.ndims and self.shape.as_list()[0] is not None:
             first = self.shape.as_list()[0]

@@ -9,8 +9,9 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
-from hpcflow.errors import CancelledError, InvalidArgumentError
-from hpcflow.resources.queues import Attempt, PriorityQueue
+from hpcflow.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from hpcflow.resources.handles import SharedHandle
+from hpcflow.resources.queues import Attempt, PriorityQueue, component_properties
 from hpcflow.shapes import TensorShape, format_shape
 
 _FIRST_INDEX = -(1 << 63)
@@ -22,7 +23,7 @@ class _Complete(PriorityQueue):
     kind = "Barrier"
 
 
-class Barrier:
+class Barrier(SharedHandle):
     """Joins components by key.
 
     Args:
@@ -44,6 +45,7 @@ class Barrier:
         self._incomplete: dict[bytes, tuple[int, list]] = {}
         self._next_index = _FIRST_INDEX
         self._closed = self._cancelled = False
+        self._moving = 0  # insertions whose complete elements are on their way to those
 
     def ready_size(self) -> int:
         """The number of complete elements."""
@@ -54,29 +56,51 @@ class Barrier:
         with self._lock:
             return len(self._incomplete)
 
+    def properties(self) -> dict[str, Any]:
+        """The components."""
+        return component_properties(self.types, self.shapes)
+
     def insert_many(self, component: int, keys: Any, values: Any) -> None:
         """Give the component `component` of each of `keys` its value, a slice of `values`.
 
         Raises ``InvalidArgumentError`` for wrong shapes or a component that a key has already,
-        ``CancelledError`` once the barrier is closed and the keys are new. Keys before a wrong one
-        are inserted.
+        ``CancelledError`` once the barrier is closed and the keys are new, or incomplete elements
+        were dropped. Keys before a wrong one are inserted.
         """
         keys = np.asarray(keys, object)
         self._check(component, keys, values)
         complete: list[tuple] = []
+        with self._lock:
+            self._moving += 1
         try:
             with self._lock:
+                self._check_open(len(keys))
+                is_new = any(key not in self._incomplete for key in keys.tolist())
                 for key, value in zip(keys.tolist(), values, strict=True):
                     element = self._insert(key, component, _copied(value))
                     if element is not None:
                         complete.append(element)
-                self._next_index += 1
-                drained = self._closed and not self._incomplete
+                self._next_index += is_new
         finally:
             for element in complete:
                 self._complete.enqueue(element, lambda outcome: None)
+            with self._lock:
+                self._moving -= 1
+            self._close_if_drained()
+
+    def _check_open(self, count: int) -> None:
+        if self._cancelled or (self._closed and count and not self._incomplete):
+            raise CancelledError(
+                None, None, f"Barrier '{self.name}' is closed. Pending enqueues cancelled: "
+                f"{self._cancelled}. Number of new insertions: {count}. Number of incomplete "
+                f"keys: {len(self._incomplete)}.")
+
+    def _close_if_drained(self) -> None:
+        """Once no element can become complete any more, takers that wait are told."""
+        with self._lock:
+            drained = self._closed and not self._incomplete and not self._moving
         if drained:
-            self._complete.close()
+            self._complete.close(self._cancelled)
 
     def _check(self, component: int, keys: np.ndarray, values: Any) -> None:
         if not 0 <= component < len(self.types):
@@ -84,6 +108,10 @@ class Barrier:
                 None, None, f"The component ID is out of range {component} > num_components "
                 f"({len(self.types)})")
         dims = np.shape(values)
+        if len(keys) and not np.size(values):
+            raise InvalidArgumentError(
+                None, None, "Tensors with no elements are not supported: barrier "
+                f"'{self.name}' received shape {format_shape(dims)}")
         if keys.ndim != 1 or not dims or dims[0] != len(keys):
             raise InvalidArgumentError(
                 None, None, f"Barrier '{self.name}': expected as many values as keys, got keys of "
@@ -116,10 +144,25 @@ class Barrier:
                   done: Callable[[Any], None]) -> Attempt:
         """``done((indices, keys, *components))`` with `count` complete elements, once there are.
 
-        With `allow_small_batch` a closed barrier gives what it has left. ``OutOfRangeError`` when
+        With `allow_small_batch` a closed barrier gives what is complete. ``OutOfRangeError`` when
         no more can come.
         """
+        with self._lock:
+            count = self._obtainable(count, allow_small_batch) if self._closed else count
         return self._complete.dequeue_many(count, done, allow_small_batch)
+
+    def _obtainable(self, count: int, allow_small_batch: bool) -> int:
+        """How many elements to wait for once the barrier is closed."""
+        total = len(self._complete._elements)
+        if allow_small_batch:
+            count = min(count, total)
+        else:
+            total += len(self._incomplete)
+        if total < max(count, 1):
+            raise OutOfRangeError(
+                None, None, f"Barrier '{self.name}' is closed and has insufficient elements "
+                f"(requested {count}, total size {total})")
+        return count
 
     def cancel(self, attempt: Attempt) -> None:
         """Stop a take that waits."""
@@ -137,9 +180,7 @@ class Barrier:
             self._cancelled = cancel_pending
             if cancel_pending:
                 self._incomplete.clear()
-            drained = not self._incomplete
-        if drained:
-            self._complete.close(cancel_pending)
+        self._close_if_drained()
 
     def clear(self) -> None:
         """The container is cleared: whoever waits is cancelled."""

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-DEFAULT_CONTAINER = "localhost"
+from hpcflow.resources.handles import DEFAULT_CONTAINER, SharedHandle
 
 
 class ResourceManager:
@@ -27,7 +27,9 @@ class ResourceManager:
             items = self._containers.setdefault(container or DEFAULT_CONTAINER, {})
             key = (kind, name)
             if key not in items:
-                items[key] = create()
+                items[key] = made = create()
+                if isinstance(made, SharedHandle):
+                    made.container = container or DEFAULT_CONTAINER
             return items[key]
 
     def lookup(self, container: str, kind: str, name: str) -> Any:

@@ -17,6 +17,7 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from hpcflow.resources.handles import SharedHandle
 from hpcflow.shapes import TensorShape, format_shape
 
 Element = tuple
@@ -43,7 +44,7 @@ class Attempt:
 FINISHED = object()  # the outcome of an attempt that has no values
 
 
-class Queue:
+class Queue(SharedHandle):
     """First in, first out. Subclasses change which element goes next, and how batches are made.
 
     Args:
@@ -69,10 +70,10 @@ class Queue:
         self._reads: list[Attempt] = []  # these take nothing, so none waits for another
         self._make_store()
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """What ops that share the queue must agree on, besides kind, components and capacity."""
-        return {}
+    def properties(self) -> dict[str, Any]:
+        """The kind, the capacity and the components."""
+        return {"type": self.kind, "capacity": self.capacity,
+                **component_properties(self.types, self.shapes)}
 
     # ------------------------------------------------------------ the store
 
@@ -312,10 +313,10 @@ class RandomShuffleQueue(Queue):
         self._generator = generator
         super().__init__(name, types, shapes, capacity)
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The number that stays behind, and the seeds."""
-        return {"min_after_dequeue": self.min_after_dequeue, "random seeds": self.seeds}
+    def properties(self) -> dict[str, Any]:
+        """Those of every queue, the number that stays behind, and the seeds."""
+        return {**super().properties(), "min_after_dequeue": self.min_after_dequeue,
+                "random seeds": self.seeds}
 
     def _make_store(self) -> None:
         self._elements = []
@@ -370,6 +371,12 @@ class PriorityQueue(Queue):
             heapq.heappush(self._elements, (int(element[0]), -1 - back, element))
 
 
+def component_properties(types: list[DType], shapes: list[TensorShape]) -> dict[str, Any]:
+    """What ops that share tuples of these components must agree on."""
+    return {"component types": [t.name for t in types],
+            "component shapes": ", ".join(map(str, shapes)) or "unspecified"}
+
+
 def _own(value: Any) -> Any:
     """A value that stays as it is whatever happens to `value`."""
     return value.copy() if isinstance(value, np.ndarray) and value.ndim else value
@@ -388,6 +395,6 @@ def _pad(values: list, dtype: DType) -> np.ndarray:
     blank: Any = b"" if dtype.name == "string" else 0
     out = np.full((len(values), *largest), blank, dtype.np)
     for i, (value, shape) in enumerate(zip(values, shapes, strict=True)):
-        part = tuple([slice(n) for n in shape])
-        out[i][part] = value
+        part = (slice(i, i + 1), *[slice(n) for n in shape])
+        out[part] = value
     return out

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcflow.errors import CancelledError, InvalidArgumentError, UnimplementedError
+from hpcflow.resources.handles import SharedHandle
 from hpcflow.resources.queues import Attempt, Queue
 
 Record = tuple[bytes, bytes]  # key and value
@@ -56,7 +57,7 @@ class Read:
         self.values: list[bytes] = []
 
 
-class Reader:
+class Reader(SharedHandle):
     """A reader of one task.
 
     Args:

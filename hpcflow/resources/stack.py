@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.errors import InvalidArgumentError, ResourceExhaustedError
-from hpcflow.resources.step_state import Handle
+from hpcflow.resources.handles import StepHandle
 
 
-class Stack(Handle):
+class Stack(StepHandle):
     """Values, last in first out; at most `max_size` of them (any number if negative)."""
 
-    __slots__ = ("name", "max_size", "values", "closed", "__weakref__")
+    __slots__ = ("max_size", "values", "closed", "__weakref__")
 
     def __init__(self, name: str, max_size: int = -1) -> None:
-        self.name = name
+        super().__init__(name)
         self.max_size = max_size
         self.values: list[Any] = []
         self.closed = False

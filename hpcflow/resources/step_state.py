@@ -22,17 +22,3 @@ def _release(things: list) -> None:
     for thing in things:
         thing.release()
     things.clear()
-
-
-class Handle:
-    """Base of what handles refer to: the handle of a resource is the resource itself.
-
-    Ops of old versions take it by reference to a string; then its value is again itself.
-    """
-
-    __slots__ = ()
-
-    @property
-    def value(self) -> Handle:
-        """What a handle by reference reads as."""
-        return self

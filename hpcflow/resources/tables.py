@@ -9,12 +9,13 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
+from hpcflow.resources.handles import SharedHandle
 from hpcflow.shapes import format_shape
 
 Dims = tuple[int, ...]
 
 
-class LookupTable:
+class LookupTable(SharedHandle):
     """A table that changes at any time; values are scalars or have the shape `value_dims`.
 
     Args:
@@ -36,9 +37,11 @@ class LookupTable:
         self._items: dict[Any, Any] = {}
         self._lock = threading.Lock()
 
-    def signature(self) -> tuple:
-        """What ops that share the table must agree upon."""
-        return (self.kind, self.key_dtype, self.value_dtype, self.value_dims, self.key_dims)
+    def properties(self) -> dict[str, Any]:
+        """The kind, and the types and shapes of keys and values."""
+        return {"type": self.kind, "key type": self.key_dtype.name,
+                "value type": self.value_dtype.name, "shape of values": self.value_dims,
+                "shape of keys": self.key_dims}
 
     def size(self) -> int:
         """The number of keys."""
@@ -145,9 +148,9 @@ class DenseTable(LookupTable):
             raise InvalidArgumentError(None, None, "Empty and deleted keys must be different, got: "
                                        f"{self._reserved[0]!r}")
 
-    def signature(self) -> tuple:
-        """What ops that share the table must agree upon."""
-        return (*super().signature(), *self._reserved)
+    def properties(self) -> dict[str, Any]:
+        """Those of every table, and the keys that must not be used."""
+        return {**super().properties(), "reserved keys": self._reserved}
 
     def _flat_keys(self, keys: Any) -> tuple[list, Dims]:
         flat, dims = super()._flat_keys(keys)

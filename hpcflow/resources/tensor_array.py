@@ -11,16 +11,16 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, c_name
 from hpcflow.errors import InvalidArgumentError, UnimplementedError
-from hpcflow.resources.step_state import Handle
+from hpcflow.resources.handles import StepHandle
 
 _WRITTEN, _READ, _CLEARED = 1, 2, 4
 
 Dims = tuple | None
 
 
-class TensorArray(Handle):
+class TensorArray(StepHandle):
     """The elements, and what is known of their shapes.
 
     Args:
@@ -35,7 +35,7 @@ class TensorArray(Handle):
         is_gradient: writes to an element are added up.
     """
 
-    __slots__ = ("name", "element_type", "dims", "zeros", "dynamic", "clear_after_read",
+    __slots__ = ("element_type", "dims", "zeros", "dynamic", "clear_after_read",
                  "identical", "is_gradient", "values", "shapes", "states", "closed", "gradients",
                  "whole", "__weakref__")  # fmt: skip
 
@@ -45,7 +45,7 @@ class TensorArray(Handle):
                  is_gradient: bool = False) -> None:
         if size < 0:
             raise _invalid(f"TensorArray {name}: the size must be at least 0, but is {size}")
-        self.name = name
+        super().__init__(name)
         self.element_type = dtype
         self.dims = dims
         self.zeros = zeros
@@ -105,8 +105,8 @@ class TensorArray(Handle):
     def check_dtype(self, dtype: DType, doing: str) -> None:
         """Raise if the elements are not of `dtype`."""
         if dtype is not self.element_type:
-            raise _invalid(f"TensorArray dtype is {self.element_type.name} but Op {doing} dtype "
-                           f"{dtype.name}.")
+            raise _invalid(f"TensorArray dtype is {c_name(self.element_type)} but Op {doing} dtype "
+                           f"{c_name(dtype)}.")
 
     # ------------------------------------------------------------ elements
 

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.errors import CancelledError
+from hpcflow.resources.handles import SharedHandle
 from hpcflow.resources.queues import Attempt
 
 
-class WaitingLine:
+class WaitingLine(SharedHandle):
     """Base of resources at which operations wait their turn, first come, first served.
 
     A subclass changes its state with ``lock`` held and calls :meth:`serve` afterwards, without it.

@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, string
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.indexed_slices import IndexedSlices, IndexedSlicesValue
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from hpcflow.resources.handles import Handle
 from hpcflow.runtime.session_tensors import TensorHandle, handle_result
 
 Rebuild = Callable[[list], Any]
@@ -124,6 +125,8 @@ class FetchMap:
         if isinstance(element, Tensor) and element.op.type == "GetSessionHandle":
             session = self._session
             return lambda values: handle_result(session, element, values[position])
+        if isinstance(element, Tensor) and element.dtype.base_dtype is string:
+            return lambda values: _strings(values[position])
         return position
 
     def _element(self, fetch: Any) -> Any:
@@ -138,6 +141,11 @@ class FetchMap:
         except KeyError as e:
             raise ValueError(f"Fetch argument {fetch!r} cannot be interpreted as a Tensor. ({e})"
                              ) from None
+
+
+def _strings(value: Any) -> Any:
+    """Strings as they are; a handle of an old version as the strings that name its resource."""
+    return value.strings() if isinstance(value, Handle) else value
 
 
 def _pick(position: int) -> Rebuild:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import contextlib
+import itertools
 import threading
 from typing import Any
 
@@ -330,10 +331,9 @@ def _meet_at_end() -> None:
             _serve_to_the_end(mpi_network().collectives().endpoint)
 
 
-def unused_address() -> str:
-    """An address that no server of this process has."""
+def unused_addresses(count: int) -> list[str]:
+    """Addresses that no server of this process has."""
     with _lock:
-        number = 0
-        while f"grpc://localhost:{number}" in _servers:
-            number += 1
-        return f"localhost:{number}"
+        free = (f"localhost:{number}" for number in itertools.count()
+                if f"grpc://localhost:{number}" not in _servers)
+        return list(itertools.islice(free, count))

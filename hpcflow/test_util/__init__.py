@@ -14,3 +14,4 @@ from hpcflow.test_util.environment import (
 )
 from hpcflow.test_util.gradient_checker import compute_gradient, compute_gradient_error
 from hpcflow.test_util.graph_defs import assert_equal_graph_def
+from hpcflow.test_util.local_cluster import create_local_cluster

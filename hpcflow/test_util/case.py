@@ -164,6 +164,9 @@ class TestCase(unittest.TestCase):
         self._threads.append(thread)
         return thread
 
+    assertItemsEqual = unittest.TestCase.assertCountEqual
+    assertRaisesRegexp = unittest.TestCase.assertRaisesRegex
+
     # ------------------------------------------------------------ texts, messages, shapes
 
     def assertStartsWith(self, actual: str, expected_start: str, msg: str | None = None) -> None:

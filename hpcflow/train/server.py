@@ -74,9 +74,9 @@ class Server:
     @staticmethod
     def create_local_server(config: Any = None, start: bool = True) -> Server:
         """A server of a cluster of one task in this process."""
-        from hpcflow.runtime.server import unused_address
+        from hpcflow.runtime.server import unused_addresses
 
-        return Server({"local": [unused_address()]}, "local", 0, config=config, start=start)
+        return Server({"local": unused_addresses(1)}, "local", 0, config=config, start=start)
 
 
 def _read(given: Any, job: str | None, index: int | None, config: Any) -> tuple:

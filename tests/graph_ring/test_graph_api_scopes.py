@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import pytest
 
 import hpcflow.ops  # noqa: F401
@@ -263,3 +265,37 @@ def test_create_op(graph):
         graph.create_op("Identiti", [x])
     with pytest.raises(TypeError, match="do not match the expected"):
         graph.create_op("Identity", [x, x], attrs={"T": dtypes.float32})
+
+
+def test_scopes_of_threads(graph):
+    seen = {}
+
+    def build():
+        seen["inside"] = no_op("inside").device
+        with graph.device("/device:CPU:3"):
+            began.set()
+            go_on.wait()
+            seen["own"] = no_op("own").device
+
+    began, go_on = threading.Event(), threading.Event()
+    with graph.device("/device:CPU:1"):
+        graph.switch_to_thread_local()
+        graph.switch_to_thread_local()
+        with graph.device("/device:CPU:2"), graph.control_dependencies([no_op("before")]):
+            thread = threading.Thread(target=in_graph(graph, build))
+            thread.start()
+            began.wait()
+            here = no_op("here")
+            go_on.set()
+            thread.join()
+    assert seen == {"inside": "/device:CPU:1", "own": "/device:CPU:3"}
+    assert here.device == "/device:CPU:2" and here.control_inputs
+    assert not graph.get_operation_by_name("own").control_inputs
+    assert no_op("outside").device == ""
+
+
+def in_graph(graph, build):
+    def run():
+        with graph.as_default():
+            build()
+    return run

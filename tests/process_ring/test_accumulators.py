@@ -215,3 +215,19 @@ def test_ranks_of_rows(indices, values, message):
         i, v = hf.placeholder(hf.int64), hf.placeholder(hf.float32)
         with pytest.raises(hf.errors.InvalidArgumentError, match=message):
             session.run(rows.apply_grad(i, v), {i: indices, v: values})
+
+
+@pytest.mark.parametrize("reduction, expected", [("MEAN", 3.0), ("SUM", 6.0)])
+def test_reductions(reduction, expected):
+    dense = hf.ConditionalAccumulator(hf.float32, shape=[1], reduction_type=reduction)
+    sparse = hf.SparseConditionalAccumulator(hf.float32, shape=[3, 1], reduction_type=reduction)
+    add = [[dense.apply_grad([x]), sparse.apply_grad([2], [[x]])] for x in (2.0, 4.0)]
+    with hf.Session() as session:
+        session.run(add)
+        assert session.run(dense.take_grad(2)).tolist() == [expected]
+        assert session.run(sparse.take_indexed_slices_grad(2).values).tolist() == [[expected]]
+
+
+def test_another_reduction_is_refused():
+    with pytest.raises(ValueError, match="reduction_type"):
+        hf.ConditionalAccumulator(hf.float32, reduction_type="MAX")

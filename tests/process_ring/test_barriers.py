@@ -134,3 +134,35 @@ def test_keys_that_come_together_have_one_index(barrier):
         second(session, ["a", "b"], [5, 6])
         indices, keys, _ = session.run(b.take_many(2))
         assert indices.tolist() == [-(1 << 63)] * 2 and keys.tolist() == [b"a", b"b"]
+
+
+def test_a_closed_barrier_gives_what_is_complete_at_once(barrier):
+    b, first, second = barrier
+    some, all_of_it, close = b.take_many(3, allow_small_batch=True), b.take_many(3), b.close()
+    with hf.Session() as session:
+        first(session, ["a", "b"], [[1, 2], [3, 4]])
+        second(session, ["a"], [5])
+        session.run(close)
+        with pytest.raises(hf.errors.OutOfRangeError, match="total size 2"):
+            session.run(all_of_it)
+        assert session.run(some[1]).tolist() == [b"a"]
+        with pytest.raises(hf.errors.OutOfRangeError, match="insufficient elements"):
+            session.run(some)
+        first(session, np.empty(0, object), np.empty((0, 2)))
+        second(session, ["b"], [6])
+        assert session.run(some[1]).tolist() == [b"b"]
+        with pytest.raises(hf.errors.CancelledError, match="is closed"):
+            second(session, ["b"], [6])
+
+
+def test_one_shape_may_stand_for_a_list():
+    assert hf.Barrier(hf.float32, shapes=()).take_many(2)[2][0].shape.as_list() == [2]
+    with pytest.raises(ValueError, match="fully defined"):
+        hf.Barrier(hf.float32, shapes=[[None]])
+
+
+def test_values_without_elements_are_refused():
+    b = hf.Barrier(hf.float32, shapes=[[2]])
+    with hf.Session() as session:
+        with pytest.raises(hf.errors.InvalidArgumentError, match="with no elements"):
+            session.run(b.insert_many(0, ["a"], np.empty((1, 0))))

@@ -421,3 +421,41 @@ def test_a_close_that_waits_can_be_cancelled():
         session.run(cancel)
         waiting.join()
         assert isinstance(errors[0], hf.errors.CancelledError)
+
+
+def test_scalars_are_batched_by_a_padding_queue():
+    q = hf.PaddingFIFOQueue(4, [hf.int32, hf.string], shapes=[[], [None]])
+    put = [q.enqueue([1, ["a"]]), q.enqueue([2, ["b", "c"]])]
+    with hf.Session() as session:
+        session.run(put[0])
+        session.run(put[1])
+        numbers, words = session.run(q.dequeue_many(2))
+    assert numbers.tolist() == [1, 2]
+    assert words.tolist() == [[b"a", b""], [b"b", b"c"]]
+
+
+@pytest.mark.parametrize("make, name", [
+    (lambda: hf.ConditionalAccumulator(hf.float32, name="a").accumulator_ref, "a"),
+    (lambda: hf.Barrier(hf.float32, shapes=(), shared_name="b").barrier_ref, "b"),
+    (lambda: hf.raw_ops.FIFOQueue(component_types=[hf.int32], name="q"), "q"),
+    (lambda: hf.raw_ops.HashTable(key_dtype=hf.string, value_dtype=hf.int64, name="t"), "t"),
+])
+def test_handles_by_reference_are_a_container_and_a_name(make, name):
+    with hf.container("here"):
+        handle = make()
+    assert handle.shape.as_list() == [2]
+    with hf.Session() as session:
+        assert session.run(handle).tolist() == [b"here", name.encode()]
+
+
+def test_stacks_of_one_name_have_handles_of_their_own():
+    one, two = (hf.raw_ops.Stack(elem_type=hf.float32, stack_name="s") for _ in range(2))
+    with hf.Session() as session:
+        assert session.run(one)[1] != session.run(two)[1]
+
+
+def test_an_index_of_no_queue():
+    q = hf.QueueBase.from_list(3, [hf.FIFOQueue(1, hf.int32), hf.FIFOQueue(2, hf.int32)])
+    with hf.Session() as session:
+        with pytest.raises(hf.errors.InvalidArgumentError, match="is not in"):
+            session.run(q.size())

@@ -295,3 +295,17 @@ def test_wrong_use(graph, build, error, message):
 
 def test_python_numbers_take_the_type_of_the_elements(session, graph):
     assert session.run(array().write(0, 1).read(0)) == np.float32(1)
+
+
+def test_declared_elements_may_differ_where_they_are_not_inferred(session, graph):
+    ta = hf.TensorArray(hf.float32, 2, infer_shape=False, element_shape=[None, 2])
+    ta = ta.write(0, hf.ones([1, 2])).write(1, hf.ones([3, 2]))
+    assert session.run(ta.concat()).shape == (4, 2)
+    with pytest.raises(ValueError, match="inconsistent"):
+        ta.write(1, hf.ones([1, 3]))
+
+
+def test_messages_tell_arrays_of_one_name_apart(session, graph):
+    flow = hf.TensorArray(hf.float32, 1, tensor_array_name="a").write(0, 1.0).write(0, 2.0).flow
+    with pytest.raises(errors.InvalidArgumentError, match=r"TensorArray a_\d+: Could not write"):
+        session.run(flow)

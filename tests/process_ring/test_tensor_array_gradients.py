@@ -198,3 +198,10 @@ def test_the_array_cannot_grow_once_it_has_gradients(session, graph):
         late = ta.write(5, 1.0)
     with pytest.raises(errors.InvalidArgumentError, match="not resizeable"):
         session.run(late.size())
+
+
+def test_the_gradient_of_a_split_has_the_elements_of_the_split(session, graph):
+    x = hf.constant([1.0, 2.0, 3.0], hf.float64)
+    ta = array(3, dynamic_size=True).split(x, [1, 1, 1]).write(3, [4.0])
+    grad, = hf.gradients(ta.concat() * [1.0, 2.0, 3.0, 4.0], [x])
+    np.testing.assert_array_equal(session.run(grad), [1, 2, 3])

@@ -225,3 +225,20 @@ def test_squeezable_dimensions():
     labels, predictions = confusion_matrix.remove_squeezable_dimensions(
         [1, 2], np.zeros((2, 5)), expected_rank_diff=1)
     assert predictions.shape.as_list() == [2, 5]
+
+
+def test_a_local_cluster():
+    workers, servers = hf.test.create_local_cluster(num_workers=2, num_ps=1)
+    try:
+        with hf.Graph().as_default():
+            with hf.device("/job:ps/task:0"):
+                v = hf.Variable(3.0)
+            with hf.device("/job:worker/task:1"):
+                y = v * 2.0
+            with hf.Session(workers[0].target) as session:
+                session.run(v.initializer)
+                assert session.run(y) == 6.0
+        assert len({s.target for s in [*workers, *servers]}) == 3
+    finally:
+        for server in [*workers, *servers]:
+            server._server.close()
