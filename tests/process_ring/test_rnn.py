@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 
@@ -333,3 +335,75 @@ def test_values_of_tensors(graph):
     np.testing.assert_array_equal(util.make_ndarray(util.make_tensor_proto(array)), array)
     np.testing.assert_array_equal(util.constant_value(hf.constant(array)), array)
     assert util.constant_value(hf.placeholder(hf.float32)) is None
+
+
+# ---------------------------------------------------------------- cells of one's own
+
+
+class Doubling(rnn.RNNCell):
+    """output = new state = 2 (inputs weights + state), by the interface of layers."""
+
+    state_size = output_size = 3
+
+    def build(self, input_shape):
+        self.kernel = self.add_variable("kernel", [input_shape[-1].value, 3],
+                                        initializer=hf.ones_initializer())
+        self.built = True
+
+    def call(self, inputs, state):
+        output = 2.0 * (hf.matmul(inputs, self.kernel) + state)
+        return output, output
+
+
+def test_a_cell_may_be_written_as_a_layer(session):
+    x = np.arange(12, dtype="float32").reshape(2, 3, 2)
+    cells = [Doubling(), Doubling(name="named")]
+    outputs, _ = hf.nn.dynamic_rnn(rnn.MultiRNNCell(cells), x, dtype=hf.float32)
+    assert [c.variables[0].op.name for c in cells] == [
+        "rnn/multi_rnn_cell/cell_0/doubling/kernel", "rnn/multi_rnn_cell/cell_1/named/kernel"]
+    assert hf.gradients(outputs, [c.kernel for c in cells])[0] is not None
+    session.run(hf.global_variables_initializer())
+    low = high = np.zeros((2, 3))
+    for step, value in enumerate(session.run(outputs).transpose(1, 0, 2)):
+        low = 2 * (x[:, step].sum(axis=1, keepdims=True) + low)
+        high = 2 * (low.sum(axis=1, keepdims=True) + high)
+        np.testing.assert_allclose(value, high)
+    copied = copy.deepcopy(rnn.DropoutWrapper(cells[0]))
+    assert copied._cell is not cells[0] and copied._cell.kernel is cells[0].kernel
+
+
+def test_a_cell_without_a_step():
+    class Nothing(rnn.RNNCell):
+        state_size = output_size = 1
+
+    with pytest.raises(NotImplementedError, match="Nothing"):
+        Nothing()(hf.zeros([1, 1]), hf.zeros([1, 1]))
+
+
+@pytest.mark.parametrize("cell, sizes", [
+    (lambda: rnn.BasicRNNCell(3, activation=None), [(5, 3), (3,)]),
+    (lambda: rnn.GRUCell(3, kernel_initializer=hf.ones_initializer(),
+                         bias_initializer=hf.zeros_initializer()), [(5, 6), (6,), (5, 3), (3,)]),
+    (lambda: rnn.LSTMCell(3, name="other"), [(5, 12), (12,)]),
+    (lambda: rnn.BasicLSTMCell(3), [(5, 12), (12,)]),
+    (lambda: rnn.LSTMBlockCell(3), [(5, 12), (12,)]),
+    (lambda: rnn.GRUBlockCell(3), [(5, 6), (5, 3), (6,), (3,)]),
+    (lambda: rnn.MultiRNNCell([rnn.BasicRNNCell(3)]), [(5, 3), (3,)]),
+])  # fmt: skip
+def test_cells_say_their_variables(cell, sizes):
+    made = cell()
+    x = hf.zeros([4, 2])
+    state = made.get_initial_state(x)
+    made(x, state)
+    assert [tuple(v.shape.as_list()) for v in made.trainable_variables] == sizes
+    assert made.name != "other" or made.variables[0].op.name == "other/weights"
+
+
+def test_initial_states():
+    cell = rnn.BasicLSTMCell(3)
+    state = cell.get_initial_state(batch_size=4, dtype=hf.float64)
+    assert [s.shape.as_list() for s in state] == [[4, 3]] * 2 and state.c.dtype == hf.float64
+    with pytest.raises(ValueError, match="batch_size and dtype cannot be None"):
+        cell.get_initial_state(batch_size=4)
+    with pytest.raises(ValueError, match="batch_size is 5"):
+        cell.get_initial_state(hf.zeros([4, 2]), batch_size=5)

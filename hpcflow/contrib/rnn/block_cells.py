@@ -11,7 +11,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn_steps import zeros_of
 from hpcflow.ops.initializers import Constant
-from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.ops.variable_scope import get_variable
 
 NO_LIMIT = -1.0
 
@@ -58,11 +58,12 @@ class LSTMBlockCell(RNNCell):
 
     def __init__(self, num_units: int, forget_bias: float = 1.0, use_peephole: bool = False,
                  use_compatible_names: bool = False) -> None:
+        super().__init__()
         self._num_units = num_units
         self._forget_bias = forget_bias
         self._use_peephole = use_peephole
         self._names = LSTM_NAMES if use_compatible_names else {"w": "W"}
-        self._scope = "lstm_cell" if use_compatible_names else "lstm_block_cell"
+        self._default_scope = "lstm_cell" if use_compatible_names else "lstm_block_cell"
 
     @property
     def state_size(self) -> LSTMStateTuple:
@@ -78,7 +79,7 @@ class LSTMBlockCell(RNNCell):
         """Run one step. ``ValueError`` for a state that is no pair, or inputs of unknown size."""
         if len(states_prev) != 2:
             raise ValueError("states_prev must be a pair of memory and output")
-        with variable_scope(scope or self._scope):
+        with self._step_scope(scope, self._default_scope):
             x = convert_to_tensor(x)
             c, h = map(convert_to_tensor, states_prev)
             weights = lstm_variables(x, self._num_units, self._use_peephole, self._names)
@@ -96,6 +97,7 @@ class GRUBlockCell(RNNCell):
     """
 
     def __init__(self, cell_size: int) -> None:
+        super().__init__()
         self._cell_size = cell_size
 
     @property
@@ -111,7 +113,7 @@ class GRUBlockCell(RNNCell):
     def __call__(self, x: Any, h_prev: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step. ``ValueError`` for inputs of unknown size."""
         units = self._cell_size
-        with variable_scope(scope or "gru_cell"):
+        with self._step_scope(scope, "gru_cell"):
             x, h_prev = convert_to_tensor(x), convert_to_tensor(h_prev)
             dtype, rows = x.dtype.base_dtype, input_size_of(x) + units
             variables = [get_variable("w_ru", [rows, 2 * units], dtype),

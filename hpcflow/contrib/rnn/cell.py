@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from hpcflow import dtypes
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import get_collection, name_scope
+from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.nn.rnn_steps import zeros_of
+from hpcflow.layers.base import Layer
+from hpcflow.nn.rnn_steps import batch_size_of, zeros_of
 from hpcflow.ops.initializers import Constant
 from hpcflow.ops.variable_scope import get_variable, variable_scope
 
 WEIGHTS, BIASES = "weights", "biases"
 
 
-class RNNCell:
+class RNNCell(Layer):
     """One step of a recurrent network: ``cell(inputs, state) -> (output, new state)``.
 
     `inputs` has shape ``[batch, size]``; state and output have one row per batch entry and, after
     it, the sizes that `state_size` and `output_size` say: numbers, shapes or nests of these.
+
+    A cell of one's own defines ``call(inputs, state)``, and ``build(input_shape)`` like any
+    ``Layer``; or ``__call__`` itself, which then opens its variable scope by itself.
     """
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None,
+                 **keywords: Any) -> None:
+        super().__init__(trainable, name, dtype, **keywords)
+        self._given_name = name
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step; variables are made in the variable scope `scope` at the first call."""
-        raise NotImplementedError(f"{type(self).__name__} does not say what it computes")
+        if type(self).call is Layer.call:
+            raise NotImplementedError(f"{type(self).__name__} does not say what it computes")
+        return super().__call__(inputs, state, **({} if scope is None else {"scope": scope}))
 
     @property
     def state_size(self) -> Any:
@@ -47,19 +60,57 @@ class RNNCell:
             return nest.pack_as(sizes, [zeros_of(s, batch_size, dtypes.as_dtype(dtype))
                                         for s in nest.flatten(sizes)])
 
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None,
+                          dtype: Any = None) -> Any:
+        """Return :meth:`zero_state` for the rows and the dtype of `inputs`, or for those given.
 
-@contextmanager
-def cell_scope(scope: Any, default: str, reuse: bool | None) -> Iterator[Any]:
-    """The variable scope of a cell's step: `scope` or the cell's own name."""
-    with variable_scope(scope or default, reuse=reuse) as entered:
-        yield entered
+        Raises ``ValueError`` where neither says them, or both do and disagree.
+        """
+        if inputs is not None:
+            inputs = convert_to_tensor(inputs)
+            batch_size = _agreed("batch_size", batch_size, batch_size_of(inputs))
+            dtype = _agreed("dtype", dtype and dtypes.as_dtype(dtype), inputs.dtype.base_dtype)
+        if batch_size is None or dtype is None:
+            raise ValueError("batch_size and dtype cannot be None without inputs: "
+                             f"batch_size={batch_size}, dtype={dtype}")
+        return self.zero_state(batch_size, dtype)
+
+    @contextmanager
+    def _step_scope(self, scope: Any, default: str, reuse: bool | None = None,
+                    **options: Any) -> Iterator[Any]:
+        """The variable scope of a step: `scope`, the name given to the cell, or `default`."""
+        with variable_scope(scope or self._given_name or default, reuse=reuse,
+                            **options) as entered:
+            existing = get_collection(GraphKeys.GLOBAL_VARIABLES)
+            yield entered
+            for variable in get_collection(GraphKeys.GLOBAL_VARIABLES)[len(existing):]:
+                self._note_variable(variable, existing, self.trainable)
+
+    def __deepcopy__(self, memo: dict) -> RNNCell:
+        """A cell whose inner cells are its own, too."""
+        copied = super().__deepcopy__(memo)
+        for key, value in copied.__dict__.items():
+            if any(isinstance(part, RNNCell) for part in nest.flatten(value)):
+                copied.__dict__[key] = copy.deepcopy(value, memo)
+        return cast(RNNCell, copied)
+
+
+def _agreed(what: str, given: Any, found: Any) -> Any:
+    """What the inputs say, unless something else is given that may be the same."""
+    if given is None or isinstance(given, Tensor):
+        return found if given is None else given
+    if not isinstance(found, Tensor) and given != found:
+        raise ValueError(f"{what} is {given} but that of the inputs is {found}")
+    return given
 
 
 def affine(values: Sequence[Any], output_size: int, bias: bool = True,
-           bias_start: float = 0.0) -> Tensor:
+           bias_start: float = 0.0, kernel_initializer: Any = None,
+           bias_initializer: Any = None) -> Tensor:
     """Return ``concat(values, 1) @ weights (+ biases)``, shape ``[batch, output_size]``.
 
-    Raises ``ValueError`` for values that are not matrices of known size.
+    Biases begin at `bias_start` where they have no initializer. Raises ``ValueError`` for values
+    that are not matrices of known size.
     """
     tensors = [convert_to_tensor(v) for v in values]
     sizes = []
@@ -70,10 +121,11 @@ def affine(values: Sequence[Any], output_size: int, bias: bool = True,
                              f"known size, got {tensor.shape} of {tensor.name}")
         sizes.append(dims[1])
     dtype = tensors[0].dtype.base_dtype
-    weights = get_variable(WEIGHTS, [sum(sizes), output_size], dtype)
+    weights = get_variable(WEIGHTS, [sum(sizes), output_size], dtype, kernel_initializer)
     joined = tensors[0] if len(tensors) == 1 else raw_ops.ConcatV2(tensors, 1)
     product = raw_ops.MatMul(joined, convert_to_tensor(weights))
     if not bias:
         return product
-    biases = get_variable(BIASES, [output_size], dtype, Constant(bias_start, dtype))
+    biases = get_variable(BIASES, [output_size], dtype,
+                          bias_initializer or Constant(bias_start, dtype))
     return raw_ops.BiasAdd(product, convert_to_tensor(biases))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hpcflow.contrib.rnn.cell import RNNCell, affine, cell_scope
+from hpcflow.contrib.rnn.cell import RNNCell, affine
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
@@ -55,15 +55,18 @@ class BasicLSTMCell(RNNCell):
         state_is_tuple: states are :class:`LSTMStateTuple`; else matrices ``[c, h]``.
         activation: a function of tensors.
         reuse: as of ``variable_scope``.
+        name: of the variable scope.
+        dtype: accepted; the inputs say theirs.
     """
 
     def __init__(self, num_units: int, forget_bias: float = 1.0, input_size: Any = None,
-                 state_is_tuple: bool = True, activation: Callable = tanh,
-                 reuse: bool | None = None) -> None:
+                 state_is_tuple: bool = True, activation: Callable | None = tanh,
+                 reuse: bool | None = None, name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(name=name, dtype=dtype)
         self._num_units = num_units
         self._forget_bias = forget_bias
         self._state_is_tuple = state_is_tuple
-        self._activation = activation
+        self._activation = activation or tanh
         self._reuse = reuse
 
     @property
@@ -79,7 +82,7 @@ class BasicLSTMCell(RNNCell):
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
-        with cell_scope(scope, "basic_lstm_cell", self._reuse):
+        with self._step_scope(scope, "basic_lstm_cell", self._reuse):
             c, h = _state_parts(state, self._num_units, self._state_is_tuple)
             gates = affine([inputs, h], 4 * self._num_units)
             i, j, f, o = raw_ops.Split(1, gates, num_split=4)
@@ -110,6 +113,8 @@ class LSTMCell(RNNCell):
         state_is_tuple: states are :class:`LSTMStateTuple`; else matrices ``[c, h]``.
         activation: a function of tensors.
         reuse: as of ``variable_scope``.
+        name: of the variable scope.
+        dtype: accepted; the inputs say theirs.
     """
 
     def __init__(self, num_units: int, input_size: Any = None, use_peepholes: bool = False,
@@ -117,7 +122,9 @@ class LSTMCell(RNNCell):
                  num_proj: int | None = None, proj_clip: float | None = None,
                  num_unit_shards: int | None = None, num_proj_shards: int | None = None,
                  forget_bias: float = 1.0, state_is_tuple: bool = True,
-                 activation: Callable = tanh, reuse: bool | None = None) -> None:
+                 activation: Callable | None = tanh, reuse: bool | None = None,
+                 name: str | None = None, dtype: Any = None) -> None:
+        super().__init__(name=name, dtype=dtype)
         self._num_units = num_units
         self._use_peepholes = use_peepholes
         self._cell_clip = cell_clip
@@ -128,7 +135,7 @@ class LSTMCell(RNNCell):
         self._num_proj_shards = num_proj_shards
         self._forget_bias = forget_bias
         self._state_is_tuple = state_is_tuple
-        self._activation = activation
+        self._activation = activation or tanh
         self._reuse = reuse
 
     @property
@@ -144,8 +151,8 @@ class LSTMCell(RNNCell):
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
-        with variable_scope(scope or "lstm_cell", initializer=self._initializer,
-                            partitioner=_shards(self._num_unit_shards), reuse=self._reuse):
+        with self._step_scope(scope, "lstm_cell", self._reuse, initializer=self._initializer,
+                              partitioner=_shards(self._num_unit_shards)):
             c, h = _state_parts(state, self._num_units, self._state_is_tuple)
             gates = affine([inputs, h], 4 * self._num_units)
             i, j, f, o = raw_ops.Split(1, gates, num_split=4)

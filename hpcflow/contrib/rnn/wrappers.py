@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from hpcflow.contrib.rnn.cell import RNNCell, affine, cell_scope
+from hpcflow.contrib.rnn.cell import RNNCell, affine
 from hpcflow.contrib.rnn.lstm import LSTMStateTuple
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
@@ -26,6 +26,7 @@ class _Wrapper(RNNCell):
     """A cell around another, with its sizes."""
 
     def __init__(self, cell: RNNCell) -> None:
+        super().__init__()
         check_cell(cell)
         self._cell = cell
 
@@ -172,7 +173,7 @@ class InputProjectionWrapper(_Wrapper):
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
-        with cell_scope(scope, "input_projection_wrapper", self._reuse):
+        with self._step_scope(scope, "input_projection_wrapper", self._reuse):
             return self._cell(affine([inputs], self._num_proj), state)
 
 
@@ -193,7 +194,7 @@ class OutputProjectionWrapper(_Wrapper):
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
-        with cell_scope(scope, "output_projection_wrapper", self._reuse):
+        with self._step_scope(scope, "output_projection_wrapper", self._reuse):
             output, state = self._cell(inputs, state)
             return affine([output], self._output_size), state
 
@@ -222,7 +223,7 @@ class EmbeddingWrapper(_Wrapper):
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
-        with cell_scope(scope, "embedding_wrapper", self._reuse):
+        with self._step_scope(scope, "embedding_wrapper", self._reuse):
             initializer = self._initializer or get_variable_scope().initializer
             if initializer is None:
                 initializer = RandomUniform(-math.sqrt(3), math.sqrt(3))
@@ -243,6 +244,7 @@ class MultiRNNCell(RNNCell):
     """
 
     def __init__(self, cells: Sequence[RNNCell], state_is_tuple: bool = True) -> None:
+        super().__init__()
         if not cells:
             raise ValueError("Must specify at least one cell for MultiRNNCell.")
         for cell in cells:
@@ -272,7 +274,7 @@ class MultiRNNCell(RNNCell):
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step of every cell."""
-        with cell_scope(scope, "multi_rnn_cell", None):
+        with self._step_scope(scope, "multi_rnn_cell", None):
             states = []
             for number, (cell, own) in enumerate(zip(self._cells, self._split(state),
                                                      strict=True)):
