@@ -12,6 +12,7 @@ What only a training update reads, as its gradient, is not computed by the call 
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
 from collections.abc import Callable, Iterable
@@ -211,14 +212,14 @@ class Fused:
         self.dtype = node.dtypes[0].np
         self.may_fail = not all(isinstance(f, np.ufunc) for _, f, _ in steps)
         self.defers = False
-        names = self._names()
-        self.loop_steps = self._loop_steps(names) if compiles else None
-        self.compiled = jit.compiled(self._program(names)) if compiles else None
+        self.loop_steps = self._loop_steps(self._names()) if compiles else None
+        self.compiled: jit.Compiled | None = None
         self._reused: list[int | None] = [None] * len(outputs)
-        self._prepare()
 
     def _prepare(self) -> None:
-        """Make the function of one block; see `_block_function`."""
+        """Make the loop, and the function of one block; see `_block_function`."""
+        if self.loop_steps is not None:
+            self.compiled = jit.compiled(self._program(self.loop_steps))
         reused = [None if k is None else self.arrays[k] for k in self._reused]
         slots, self._scratch_count = _slots(self.steps, dict(zip(self.outputs, reused)))
         self._block = _block_function(self, slots)
@@ -233,18 +234,23 @@ class Fused:
         return Steps(tuple([(names[target], f.__name__, tuple([names[a] for a in arguments]))
                             for target, f, arguments in self.steps]), names[self.outputs[0]])
 
-    def _program(self, names: dict[str, str]) -> jit.Program:
-        assert self.loop_steps is not None
-        count = len(self.arrays)
+    def _program(self, steps: Steps) -> jit.Program:
+        names, more = self._names(), itertools.count(len(self.arrays))
+        stored = [next(more) if k is None else k for k in self._reused]
         return jit.Program(
-            self.dtype.name, count + len(self.outputs), len(self.numbers), self.loop_steps.steps,
-            [(f"a{count + i}", names[n]) for i, n in enumerate(self.outputs)])
+            self.dtype.name, next(more), len(self.numbers), steps.steps,
+            [(f"a{k}", names[n]) for k, n in zip(stored, self.outputs)])
 
     def reuse(self, dead: set[str]) -> None:
-        """Blocks may be written into the arrays `dead`, which nothing else refers to or needs."""
+        """Get ready for calls; results may be written into the arrays `dead`, which nothing else
+        refers to or needs."""
         # Where lines may still run, or the value is computed later, they are needed once more.
-        if self.may_fail or self.defers or not self.is_static:
-            return
+        if not (self.may_fail or self.defers or not self.is_static):
+            self._choose(dead)
+        self._prepare()
+
+    def _choose(self, dead: set[str]) -> None:
+        """For each output an array of `dead` that is not read after it is made, if there is one."""
         free = [n for n in self.arrays if n in dead]
         for i, output in enumerate(self.outputs):
             made = next(k for k, (target, _, _) in enumerate(self.steps) if target == output)
@@ -253,7 +259,6 @@ class Fused:
                     self._reused[i] = self.arrays.index(name)
                     free.remove(name)
                     break
-        self._prepare()
 
     def __call__(self, *inputs: Any) -> tuple | None:
         """See the class; the outputs are new arrays."""
@@ -288,13 +293,14 @@ class Fused:
         shape, compiled = arrays[0].shape, self.compiled
         flat = [a.reshape(-1) for a in arrays]
         loop = compiled.function if compiled is not None else None
+        reused = [k if k is None or arrays[k].flags.carray else None for k in self._reused]
+        made = [np.empty(shape, self.dtype) if k is None else arrays[k] for k in reused]
         # The loop takes no vector with gaps, like every second element of a matrix.
-        if loop is not None and all([a.flags.c_contiguous and a.flags.aligned for a in flat]):
-            made = [np.empty(shape, self.dtype) for _ in self.outputs]
-            self._run(lambda a, t: loop(*a, *t, *numbers), flat, [a.reshape(-1) for a in made])
+        if loop is not None and reused == self._reused and all(
+                [a.flags.c_contiguous and a.flags.aligned for a in flat]):
+            new = [a.reshape(-1) for a, k in zip(made, reused) if k is None]
+            self._run(lambda a, t: loop(*a, *t, *numbers), flat, new)
             return tuple(made)
-        made = [np.empty(shape, self.dtype) if k is None or not arrays[k].flags.carray
-                else arrays[k] for k in self._reused]
         began = time.perf_counter()
         try:
             self._run(lambda a, t: self._blocks(a, t, numbers), flat, [a.reshape(-1) for a in made])

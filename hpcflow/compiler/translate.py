@@ -304,7 +304,8 @@ class Translation:
         """Names of values that some kernel may have made a view of, or kept."""
         shared: set[str] = set()
         for line in self.lines:
-            if not (line.node.type == FETCH or line.bound is not None and line.bound.fresh):
+            if not (line.node.type == FETCH or line.bound is not None and (
+                    line.bound.fresh or _keeps_nothing(line.bound))):
                 shared.update(line.arguments)
         return shared
 
@@ -333,6 +334,11 @@ class Translation:
     def _is_part_of_own(self, name: str) -> bool:
         """True for one of several results of a call, if nothing else refers to it."""
         return name not in self.shared and len(self.fresh.get(name, ())) > 1
+
+
+def _keeps_nothing(b: Bound) -> bool:
+    """True for an update: it copies what it is not told to take over."""
+    return b.kernel is not None and b.kernel.takes_over is not None
 
 
 def _copied_if_view(copied: Callable) -> Callable:

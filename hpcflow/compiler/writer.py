@@ -1,7 +1,7 @@
 """writer: the text of a region's function, with the life of its values.
 
-Values are dropped after their last use, and an element-wise kernel writes into an argument that
-ends there. In a loop, what comes from outside ends with the loop.
+Values are dropped after their last use; an element-wise kernel writes into an argument that ends
+there, and an assignment keeps it. In a loop, what comes from outside ends with the loop.
 """
 
 from __future__ import annotations
@@ -152,8 +152,12 @@ class _Writer:
             sign = line.bound.kernel.operator  # type: ignore[union-attr]
             return [f"{targets} = {f' {sign} '.join(arguments)}" if len(arguments) > 1
                     else f"{targets} = {sign}{arguments[0]}"]
-        out = self._out(index, line)
-        given = ", ".join(arguments if out is None else [*arguments, f"out={out}"])
+        out, more = self._out(index, line), []
+        if out is not None:
+            more.append(f"out={out}")
+        if self._gives_away(index, line):
+            more.append("own=True")
+        given = ", ".join([*arguments, *more])
         call = f"{line.function}({given})"
         return [f"{targets} = {call}" if targets else call]
 
@@ -163,10 +167,20 @@ class _Writer:
         if b is None or b.kernel is None or not (b.kernel.accepts_out and b.kernel.elementwise):
             return None
         for i, name in enumerate(self.program.arguments[line.node]):
-            if self.program.is_own(name) and self.lives.last[name] == index and (
-                    same_layout(line.node, i)):
+            if self._ends(name, index) and same_layout(line.node, i):
                 return name
         return None
+
+    def _gives_away(self, index: int, line: Line) -> bool:
+        """True if the kernel may keep an argument, which nobody else refers to or will read."""
+        kernel = line.bound.kernel if line.bound is not None else None
+        if kernel is None or kernel.takes_over is None:
+            return False
+        return self._ends(self.program.arguments[line.node][kernel.takes_over], index)
+
+    def _ends(self, name: str, index: int) -> bool:
+        """True for a value whose memory nobody refers to after this line."""
+        return self.program.is_own(name) and self.lives.last[name] == index
 
     # -------------------------------------------------------- control flow
 

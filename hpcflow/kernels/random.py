@@ -88,6 +88,7 @@ def _standard_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
 
 
 _TRUNCATION = 2.0  # standard deviations
+_BLOCK = 1 << 16  # numbers that are looked at together
 
 
 def _truncated_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
@@ -95,15 +96,24 @@ def _truncated_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
     drawn = np.float32 if dtype == np.float16 else dtype
 
     def draw(dims: tuple[int, ...], out: Any = None) -> Any:
-        values = rng.standard_normal(math.prod(dims), drawn)
-        outside = np.flatnonzero(np.abs(values) > _TRUNCATION)
+        values = np.asarray(rng.standard_normal(dims, drawn))
+        flat = values.reshape(-1)
+        outside = _outside(flat)
         while outside.size:
             again = rng.standard_normal(outside.size, drawn)
-            values[outside] = again
+            flat[outside] = again
             outside = outside[np.abs(again) > _TRUNCATION]
-        return _store(values.astype(dtype, copy=False).reshape(dims), out)
+        return _store(values.astype(dtype, copy=False), out)
 
     return draw
+
+
+def _outside(values: np.ndarray) -> np.ndarray:
+    """Where numbers are that are drawn again."""
+    blocks = range(0, values.size, _BLOCK)  # so that what is made on the way is small
+    return np.concatenate([
+        start + np.flatnonzero(np.abs(values[start : start + _BLOCK]) > _TRUNCATION)
+        for start in blocks] or [np.zeros(0, np.int64)])
 
 
 def _store(values: np.ndarray, out: np.ndarray | None) -> np.ndarray:

@@ -52,6 +52,9 @@ class Kernel(NamedTuple):
             output may be given as ``out``).
         host_inputs, host_outputs: positions that are NumPy arrays on every device.
         deferred_inputs: positions that may come as a ``hpcflow.deferred.Deferred`` on a CPU.
+        takes_over: the position of an input that the function may keep where it gets ``own=True``,
+            because nobody else refers to its memory or will; None if there is none. Without it the
+            function keeps no input that may be written to.
         operator: the Python operator that gives the same on NumPy scalars, many times faster than
             a ufunc does.
     """
@@ -69,6 +72,7 @@ class Kernel(NamedTuple):
     priority: int = 0
     operator: str = ""
     deferred_inputs: tuple[int, ...] = ()
+    takes_over: int | None = None
 
     def supports(self, attrs: dict[str, Any]) -> bool:
         """True if the kernel takes the dtypes that `attrs` say."""
@@ -144,7 +148,7 @@ def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
            accepts_out: bool = False, elementwise: bool = False,
            host_inputs: tuple[int, ...] = (), host_outputs: tuple[int, ...] = (),
            priority: int = 0, operator: str = "",
-           deferred_inputs: tuple[int, ...] = ()) -> Callable:
+           deferred_inputs: tuple[int, ...] = (), takes_over: int | None = None) -> Callable:
     """Decorator: register a factory for `op_types`; see :class:`Kernel` for the options.
 
     `device` is a device type ("CPU", "GPU", ...), or "xp" for a body written over the array
@@ -157,7 +161,7 @@ def kernel(*op_types: str, device: str = ANY_ARRAY_DEVICE, mode: str = SYNC,
         for op_type in op_types:
             _KERNELS.setdefault(op_type, []).append(Kernel(
                 op_type, device, factory, mode, allowed, fresh, accepts_out, elementwise,
-                host_inputs, host_outputs, priority, operator, deferred_inputs))
+                host_inputs, host_outputs, priority, operator, deferred_inputs, takes_over))
             names = {*_TYPE_ATTRS.get(op_type, ()), *allowed}
             _TYPE_ATTRS[op_type] = tuple(sorted(names))
         _FOUND.clear()

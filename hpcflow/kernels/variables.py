@@ -113,25 +113,25 @@ def _destroy_temporary_variable(node: KernelNode) -> Callable:
 # ---------------------------------------------------------------- assigning
 
 
-@kernel("Assign")
+@kernel("Assign", takes_over=1)
 def _assign(node: KernelNode) -> Callable:
     validate = node.attr("validate_shape", True)
 
-    def assign(state: VariableState, value: Any) -> VariableState:
+    def assign(state: VariableState, value: Any, own: bool = False) -> VariableState:
         with state.lock:
-            state.assign(value, validate)
+            state.assign(value, validate, own)
         return state
 
     return assign
 
 
-@kernel("AssignVariableOp")
+@kernel("AssignVariableOp", takes_over=1)
 def _assign_resource(node: KernelNode) -> Callable:
     validate = node.attr("validate_shape", False)
 
-    def assign(state: VariableState, value: Any) -> None:
+    def assign(state: VariableState, value: Any, own: bool = False) -> None:
         with state.lock:
-            state.assign(value, validate)
+            state.assign(value, validate, own)
 
     return assign
 

@@ -83,11 +83,12 @@ class VariableState:
             self.value = self.value.copy()
         return self.value
 
-    def assign(self, value: Any, validate_shape: bool = False) -> None:
+    def assign(self, value: Any, validate_shape: bool = False, own: bool = False) -> None:
         """Replace the value; the array is copied unless nobody can change it.
 
         With `validate_shape`, ``InvalidArgumentError`` unless the shape is the present one (the
-        declared one before the first assignment).
+        declared one before the first assignment). With `own` nobody else refers to the array's
+        memory, nor will: so it becomes the variable's.
         """
         if not isinstance(value, (np.ndarray, bytes)) and not hasattr(value, "__array_priority__"):
             value = np.asarray(value, dtype=self.dtype.np)
@@ -98,6 +99,8 @@ class VariableState:
             # Arrays of another array module stay arrays.
             is_numpy = isinstance(value, (np.ndarray, np.generic))
             self.value = value[()] if is_numpy else _copied(value)
+        elif own and _owned(value):
+            self.value = value
         elif getattr(self.value, "shape", ()) == dims and self.value is not value and (
                 self.exclusive()):
             self.value[...] = value

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -290,3 +292,44 @@ def test_many_inputs_and_outputs(form, graph, session):
 def test_values_are_dropped_after_their_last_use(x, source):
     code = source(hf.matmul(hf.matmul(hf.matmul(x, x), x), x), {x: START})
     assert "del v" in code, code
+
+
+# ---------------------------------------------------------------- what assignments take over
+
+
+def test_an_assignment_keeps_what_nobody_else_has(x, v, source):
+    assert "own=True" in source(v.assign(x + 1.0).op, {x: START})
+
+
+def test_an_assignment_copies_what_others_have(x, v, source):
+    w, total = hf.Variable(START), x + 1.0
+    with hf.control_dependencies([v.assign(total).op, w.assign(total).op]):
+        after = total * 2.0
+    for fetches in (v.assign(x).op, v.assign(hf.transpose(x + 1.0)).op, [total, v.assign(total).op],
+                    after, v.assign(hf.identity(w.read_value())).op, v.assign(START).op):
+        assert "own=True" not in source(fetches, {x: START})
+
+
+def test_assigned_values_stay_apart(form, x, v, session):
+    w = hf.Variable(START)
+    total = x + 1.0
+    with hf.control_dependencies([v.assign(total), w.assign(total)]):
+        changed = [v.assign_add(total), w.assign_sub(total)]
+    session.run([v.initializer, w.initializer])
+    for _ in range(2):
+        got = session.run([total, *changed], {x: START})
+        assert [g.tolist() for g in got] == [[[2, 3], [4, 5]], [[4, 6], [8, 10]], [[0, 0], [0, 0]]]
+        spoil(got)
+        assert session.run(v).tolist() == [[4, 6], [8, 10]]
+        assert session.run(w).tolist() == [[0, 0], [0, 0]]
+
+
+def test_initial_values_are_made_once(graph, monkeypatch):
+    monkeypatch.setattr(config.flags, "compile", True)
+    weights = hf.Variable(hf.truncated_normal([1000, 2000], stddev=0.1))
+    with hf.Session() as session:
+        tracemalloc.start()
+        session.run(weights.initializer)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert most < 1.5 * 8e6
