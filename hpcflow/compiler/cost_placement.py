@@ -14,7 +14,7 @@ from typing import Protocol
 
 from hpcflow.compiler.costs import MeasuredCosts, Rates, cost_of
 from hpcflow.compiler.ir import BACK_EDGE_TYPES, Node
-from hpcflow.compiler.schedule import bytes_of, elements_of
+from hpcflow.compiler.sizes import bytes_of, elements_of
 
 
 class CostModel(Protocol):

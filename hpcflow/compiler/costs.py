@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from hpcflow.compiler.ir import Node, Port
-from hpcflow.compiler.schedule import UNKNOWN_DIMENSION, VIEWS, elements_of
+from hpcflow.compiler.schedule import VIEWS
+from hpcflow.compiler.sizes import UNKNOWN_DIMENSION, elements_of
 
 
 class Cost(NamedTuple):

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 from hpcflow.compiler.costs import Rates, cost_of
 from hpcflow.compiler.frames import FrameInfo, assign_frames, same_everywhere
 from hpcflow.compiler.ir import BACK_EDGE_TYPES, ENTER_TYPES, RECV, Node, is_barrier
-from hpcflow.compiler.schedule import bytes_of, is_remote, lifetimes
+from hpcflow.compiler.schedule import is_remote, lifetimes
+from hpcflow.compiler.sizes import bytes_of
 
 LEAST_BYTES = 1 << 18  # of a value that is worth it
 _LEAST_GAIN = 0.05  # of the peak

@@ -6,8 +6,21 @@ from typing import Any
 
 from hpcflow.compiler.explain import node_error
 from hpcflow.compiler.frames import FrameInfo, assign_frames, frame_after, same_everywhere
-from hpcflow.compiler.ir import FEED, RECV, SEND, Node, StepGraph, is_barrier, new_node
+from hpcflow.compiler.ir import (
+    CONTROL_FLOW_TYPES,
+    FEED,
+    RECV,
+    SEND,
+    Node,
+    StepGraph,
+    is_barrier,
+    new_node,
+)
+from hpcflow.compiler.sizes import bytes_of
 from hpcflow.errors import InvalidArgumentError
+
+# A value of up to so many bytes takes about as long as the message of a control edge.
+_SHORT = 1 << 20
 
 
 def task_of(device: str) -> str:
@@ -18,6 +31,7 @@ def task_of(device: str) -> str:
 def partition(graph: StepGraph) -> dict[str, list[Node]]:
     """Split the placed graph; returns task -> nodes, with one pair per tensor and destination.
 
+    What waits for a node elsewhere waits for a value of it, if one comes that is not large.
     Constants are copied to where they are read. Between devices of one task the Recv node has its
     Send node as an input; between tasks the two are connected by the attribute ``tensor_name``.
     Inside a loop, where such an edge carries a value per iteration, its Recv node waits for the
@@ -30,6 +44,7 @@ class _Partitioner:
     def __init__(self, graph: StepGraph) -> None:
         self.graph = graph
         self.received: dict[Any, Node] = {}
+        self.read_elsewhere = self._read_elsewhere()
         self.parts: dict[str, list[Node]] = {}
         self.root = FrameInfo("", None)
         self.frames = assign_frames(graph.nodes, self.root, same_everywhere) if (
@@ -54,9 +69,27 @@ class _Partitioner:
             self.received[key] = self._edge(node, source, index)
         return self.received[key], 0
 
+    def _read_elsewhere(self) -> dict[tuple[Node, str], int]:
+        """(node, another device) -> the shortest of the node's values that are read there, of those
+        whose arrival says that the node has run."""
+        found: dict[tuple[Node, str], int] = {}
+        for node in self.graph.nodes:
+            for source, index in node.inputs:
+                if source.device == node.device or source.is_const or (
+                        source.type in CONTROL_FLOW_TYPES):  # of these, some outputs may be dead
+                    continue
+                key, nbytes = (source, node.device), bytes_of((source, index))
+                if nbytes <= _SHORT and (
+                        key not in found or nbytes < bytes_of((source, found[key]))):
+                    found[key] = index
+        return found
+
     def _local_control(self, node: Node, source: Node) -> Node:
         if source.device == node.device:
             return source
+        index = self.read_elsewhere.get((source, node.device))
+        if index is not None:  # a value comes anyway
+            return self._local_input(node, source, index)[0]
         key = (source, -1, node.device)
         if key not in self.received:
             self.received[key] = self._control_edge(node, source)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 
 from hpcflow.compiler.ir import FEED, Node, Port, StepGraph
-from hpcflow.compiler.schedule import bytes_of
+from hpcflow.compiler.sizes import bytes_of
 from hpcflow.compiler.unused import is_pure
 
 # Element by element or nearly so, of stateless ops.

@@ -32,9 +32,8 @@ from hpcflow.compiler.ir import (
     writes_state,
 )
 from hpcflow.compiler.partition import task_of
+from hpcflow.compiler.sizes import UNKNOWN_DIMENSION, bytes_of
 from hpcflow.compiler.unused import is_pure
-
-UNKNOWN_DIMENSION = 32  # what a dimension that is known only at run time counts as
 
 _SMALL = 1024  # bytes that nobody needs to wait for
 
@@ -289,24 +288,6 @@ class _Schedule:
                 if self._is_free(j) and self._gain(j) < 0:
                     found.append(j)
         return found
-
-
-def bytes_of(port: Port) -> int:
-    """The size of an output; of strings the pointers."""
-    node, index = port
-    dtype = node.dtypes[index]
-    if dtype._is_ref_dtype or dtype.name in ("resource", "variant"):
-        return 0
-    return (dtype.size or 8) * elements_of(port)
-
-
-def elements_of(port: Port) -> int:
-    """The number of elements of an output, with unknown dimensions as ``UNKNOWN_DIMENSION``."""
-    node, index = port
-    dims, total = node.dims[index], 1
-    for d in (UNKNOWN_DIMENSION,) if dims is None else dims:
-        total *= UNKNOWN_DIMENSION if d is None else d
-    return total
 
 
 def is_remote(node: Node) -> bool:

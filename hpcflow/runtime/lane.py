@@ -344,8 +344,7 @@ class Lane:
                 return
         edge = self.executable.sends[index]
         if edge.is_control:
-            self._sent[index] = True
-            self._post(step, index, _LIVE)
+            self._send_control(step, index)
             return
         device = self._send_devices[index]
         if device is not None:
@@ -354,6 +353,18 @@ class Lane:
             self._send_static(step, index, edge, value)
         else:
             self._send_dynamic(step, index, edge, value)
+
+    def _send_control(self, step: Step, index: int) -> None:
+        self._sent[index] = True
+        slot = self._send_slots[index]
+        if slot is None:
+            slot = self._send_slots[index] = self.transport.send_slot(
+                _LIVE, self._send_ranks[index], self._send_tags[index])
+        if slot.busy:
+            self._post(step, index, _LIVE)
+            return
+        slot.start()
+        self._send_logs[index]((clock(), self._send_names[index], len(_LIVE)))
 
     def _send_static(self, step: Step, index: int, edge: Edge, value: Any) -> None:
         if value.shape != edge.dims:

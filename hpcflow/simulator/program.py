@@ -9,7 +9,7 @@ from hpcflow.compiler.ir import FEED, RECV, SEND, Node, topological
 from hpcflow.compiler.partition import task_of
 from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.place import Placer
-from hpcflow.compiler.schedule import bytes_of
+from hpcflow.compiler.sizes import bytes_of
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.simulator.cluster import Cluster
 

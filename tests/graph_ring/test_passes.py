@@ -429,6 +429,32 @@ def test_control_edges_between_devices():
     assert [n.type for n in there].count("_SendControl") == 1
 
 
+@pytest.mark.parametrize("size, edges", [(2, ["_Recv"]), (1 << 20, ["_Recv", "_RecvControl"])])
+def test_a_value_that_comes_anyway_is_waited_for_unless_it_is_large(size, edges):
+    with hf.device("/job:b"):
+        x = hf.random_uniform([size], name="x")
+    with hf.control_dependencies([x]):
+        waits = hf.no_op(name="waits")
+    parts = partition(placed([waits, hf.negative(x)]))
+    here = parts["/job:a/replica:0/task:0"]
+    assert sorted(n.type for n in here if n.type.startswith("_Recv")) == edges
+    (control,) = next(n for n in here if n.name == "waits").controls
+    assert control.type == edges[-1]
+
+
+def test_one_live_output_of_a_switch_does_not_stand_for_the_other():
+    with hf.device("/job:b"):
+        flag = hf.random_uniform([]) > 0.5
+        left, right = raw_ops.Switch(data=hf.random_uniform([]), pred=flag, name="choice")
+    with hf.control_dependencies([right.op]):
+        waits = hf.no_op(name="waits")
+    with hf.device("/job:a"):
+        read = hf.negative(left)
+    here = partition(placed([waits, read]))["/job:a/replica:0/task:0"]
+    (control,) = next(n for n in here if n.name == "waits").controls
+    assert control.type == "_RecvControl"
+
+
 def test_sends_leave_with_their_values():
     x = hf.random_uniform([2], name="x")
     slow = later(x)
