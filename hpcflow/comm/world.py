@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import config, errors
+from hpcflow import config, errors, version
 from hpcflow.comm import buffers, libmpi
 from hpcflow.comm.launch import Launch, launch, launched_under_mpi, without_launcher
 from hpcflow.comm.processes import Process, this_process
@@ -38,6 +38,8 @@ __all__ = [
 ]
 
 _THREAD_LEVELS = ("single", "funneled", "serialized", "multiple")
+#: Bytes of the version in a placement record.
+_VERSION_BYTES = 24
 #: The CPUs that a placement record has room for.
 _MAX_CPUS = 8192
 _lock = threading.Lock()
@@ -153,7 +155,8 @@ def private_comms(comm: Any = None) -> PrivateComms:
     """Duplicate `comm` (the world by default) for our own use; all its ranks must do so.
 
     Raises UnavailableError if not all ranks have joined after `config.flags.connect_timeout`
-    seconds, and FailedPreconditionError if ranks disagree about the chunk size.
+    seconds, and on every rank FailedPreconditionError if they are of different versions of hpcflow
+    or disagree about the chunk size.
     """
     if comm is None:
         comm = world().comm
@@ -168,7 +171,7 @@ def private_comms(comm: Any = None) -> PrivateComms:
     request = control.Iallgather(_Placement.here().encode(), records)
     _wait(request.Test, deadline, comm.size)
     placements = [_Placement.decode(record) for record in records]
-    _check_same_chunk(placements)
+    _check_same(placements)
     any_thread = MPI.Query_thread() == MPI.THREAD_MULTIPLE
     local_ranks, oversubscribed = _neighbours(placements, control.rank)
     nodes = _numbered([placement.node for placement in placements])
@@ -200,8 +203,9 @@ def _wait(test: Callable[[], bool], deadline: float, size: int) -> None:
 class _Placement:
     """Where a rank runs, and what the ranks must agree on."""
 
-    BYTES = 40 + _MAX_CPUS // 8
+    BYTES = 64 + _MAX_CPUS // 8
 
+    version: str
     node: int
     chunk: int
     cpus: frozenset[int]
@@ -210,21 +214,25 @@ class _Placement:
     @staticmethod
     def here() -> _Placement:
         cpus = frozenset(cpu for cpu in os.sched_getaffinity(0) if cpu < _MAX_CPUS)
-        return _Placement(_node_id(), buffers.chunk_bytes(), cpus, this_process())
+        chunk = buffers.chunk_bytes()
+        return _Placement(version.__version__, _node_id(), chunk, cpus, this_process())
 
     def encode(self) -> Any:
         record = np.zeros(self.BYTES, np.uint8)
-        record[:40].view(np.uint64)[:] = self.node, self.chunk, *self.process
+        text = np.frombuffer(self.version.encode()[:_VERSION_BYTES], np.uint8)
+        record[: len(text)] = text
+        record[24:64].view(np.uint64)[:] = self.node, self.chunk, *self.process
         mask = np.zeros(_MAX_CPUS, np.uint8)
         mask[list(self.cpus)] = 1
-        record[40:] = np.packbits(mask)
+        record[64:] = np.packbits(mask)
         return record
 
     @staticmethod
     def decode(record: Any) -> _Placement:
-        node, chunk, *process = record[:40].view(np.uint64).tolist()
-        cpus = np.flatnonzero(np.unpackbits(record[40:]))
-        return _Placement(node, chunk, frozenset(cpus.tolist()), Process(*process))
+        text = record[:_VERSION_BYTES].tobytes().rstrip(b"\0").decode(errors="replace")
+        node, chunk, *process = record[24:64].view(np.uint64).tolist()
+        cpus = np.flatnonzero(np.unpackbits(record[64:]))
+        return _Placement(text, node, chunk, frozenset(cpus.tolist()), Process(*process))
 
 
 def _node_id() -> int:
@@ -243,14 +251,19 @@ def _numbered(nodes: list[int]) -> tuple[int, ...]:
     return tuple(numbers[node] for node in nodes)
 
 
-def _check_same_chunk(placements: list[_Placement]) -> None:
-    chunks = [placement.chunk for placement in placements]
-    odd = next((rank for rank, chunk in enumerate(chunks) if chunk != chunks[0]), None)
+def _check_same(placements: list[_Placement]) -> None:
+    """What is the same on all ranks: every one of them finds what is not."""
+    _check_one("The version of hpcflow", [placement.version for placement in placements])
+    _check_one("HPCFLOW_CHUNK_BYTES", [placement.chunk for placement in placements])
+
+
+def _check_one(what: str, values: list[Any]) -> None:
+    odd = next((rank for rank, value in enumerate(values) if value != values[0]), None)
     if odd is not None:
         raise errors.FailedPreconditionError(
             None,
             None,
-            f"HPCFLOW_CHUNK_BYTES is {chunks[0]} on rank 0, but {chunks[odd]} on rank {odd}: "
+            f"{what} is {values[0]} on rank 0, but {values[odd]} on rank {odd}: "
             "expected the same on every rank",
         )
 

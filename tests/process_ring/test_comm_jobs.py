@@ -206,6 +206,25 @@ def test_ranks_that_disagree_about_chunks(job) -> None:
     assert "HPCFLOW_CHUNK_BYTES is 268435456 on rank 0, but 268435457 on rank 1" in ended.output
 
 
+def test_ranks_of_different_versions(job) -> None:
+    """All ranks say so, whether they work together by tasks or by collective operations."""
+    program = """
+        import hpcflow as hf
+        from hpcflow import version
+        version.__version__ = f"1.{rank}"
+        for join in (hf.mpi.network, hf.mpi.task):
+            try:
+                join()
+            except hf.errors.FailedPreconditionError as error:
+                print(f"caught: {error}", flush=True)
+    """
+    ended = job(program, transport=False)
+    assert ended.status == 0, ended.output
+    expected = "caught: The version of hpcflow is 1.0 on rank 0, but 1.1 on rank 1: expected the"
+    assert ended.output.count(expected) == 4
+    assert ended.seconds < SOON_SECONDS
+
+
 def test_one_rank_keeps_the_hooks_of_python(job) -> None:
     ended = job("sys.exit(3)", ranks=1)
     assert ended.status == 3
