@@ -10,11 +10,10 @@ from __future__ import annotations
 import random
 from collections import deque
 from collections.abc import Callable
-from functools import partial
 from heapq import heappop, heappush
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from hpcflow.simulator.cluster import Cluster
+from hpcflow.simulator.cluster import Cluster, Link
 from hpcflow.simulator.program import Program, Work
 
 
@@ -73,19 +72,17 @@ class _Rank:
 
 
 class _Run:
-    """One step of one master under way."""
+    """One step of one master under way; `waits` and `left` count down."""
 
     __slots__ = ("master", "waits", "left", "begin", "ranks", "slow", "number",
                  "ended")  # fmt: skip
 
-    def __init__(self, master: int, number: int, program: Program, ranks: dict[str, int],
-                 begin: float, slow: float) -> None:
+    def __init__(self, master: int, number: int, waits: list[int], left: dict[str, int],
+                 ranks: dict[str, int], begin: float, slow: float) -> None:
         self.master = master
         self.number = number
-        self.waits = [w.waits + 1 for w in program.work]  # the start message counts
-        self.left = dict.fromkeys(ranks, 0)
-        for work in program.work:
-            self.left[work.task] += 1
+        self.waits = waits
+        self.left = left
         self.begin = begin
         self.ranks = ranks
         self.slow = slow
@@ -123,7 +120,17 @@ class Simulation:
         if cluster.cores_per_node:
             self.cores = {r.node: cluster.cores_per_node for r in self.ranks}
         self.waiting: dict[int, deque[_Rank]] = {}  # node -> ranks that wait for a core
-        self.events: list[tuple[float, int, Callable[[], None]]] = []
+        self.nodes = [r.node for r in self.ranks]
+        # The same in every step: where the tasks are but for the master's, the work of each, and
+        # what it waits for; the start message counts.
+        self.places = {t: cluster.rank_of(t) for t in program.tasks}
+        self.work: dict[str, list[Work]] = {t: [] for t in self.places}
+        for work in program.work:
+            self.work[work.task].append(work)
+        self.left = {t: len(found) for t, found in self.work.items()}
+        self.waits = [w.waits + 1 for w in program.work]
+        # (time, number, action, its arguments)
+        self.events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self.count = 0
         self.now = 0.0
 
@@ -131,6 +138,7 @@ class Simulation:
         """Simulate `steps` steps of every master after `warm_up` steps."""
         self.total = steps + warm_up
         self.warm_up = warm_up
+        self.warming = warm_up * (1 if self.synchronous else len(self.masters))  # steps
         self.times: list[float] = []
         self.begin = 0.0
         self.end = 0.0
@@ -141,36 +149,38 @@ class Simulation:
         for master in self.masters:
             self._start(master, 0)
         while self.events:
-            self.now, _, action = heappop(self.events)
-            action()
+            self.now, _, action, arguments = heappop(self.events)
+            action(*arguments)
         return self._result()
+
+    def _link(self, a: int, b: int) -> Link:
+        """The link between two ranks."""
+        cluster, nodes = self.cluster, self.nodes
+        return cluster.within if nodes[a] == nodes[b] else cluster.between
 
     # ------------------------------------------------------------ steps
 
-    def _at(self, time: float, action: Callable[[], None]) -> None:
+    def _at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
         self.count += 1
-        heappush(self.events, (time, self.count, action))
+        heappush(self.events, (time, self.count, action, arguments))
 
     def _start(self, master: int, number: int) -> None:
-        cluster, program = self.cluster, self.program
-        own = program.master
-        ranks = {t: (master if t == own else cluster.rank_of(t)) for t in program.tasks}
+        ranks = self.places | {self.program.master: master}
         slow = self.straggle(self.random) if self.straggle is not None else 1.0
-        run = _Run(master, number, program, ranks, self.now, slow)
+        run = _Run(master, number, self.waits.copy(), self.left.copy(), ranks, self.now, slow)
         for task, rank in ranks.items():
-            delay = cluster.step_overhead
+            delay = self.cluster.step_overhead
             if rank != master:
-                delay += cluster.link(master, rank).latency
-            self._at(self.now + delay, partial(self._begin, run, task))
+                delay += self._link(master, rank).latency
+            self._at(self.now + delay, self._begin, run, task)
 
     def _begin(self, run: _Run, task: str) -> None:
         """The start message reached `task`."""
         if not run.left[task]:
             self._task_done(run, task)
             return
-        for work in self.program.work:
-            if work.task == task:
-                self._ready(run, work)
+        for work in self.work[task]:
+            self._ready(run, work)
 
     def _ready(self, run: _Run, work: Work) -> None:
         """One thing less that `work` waits for."""
@@ -193,16 +203,15 @@ class Simulation:
             self.cores[rank.node] -= 1
         run, work = rank.queue.popleft()
         seconds = work.seconds * (run.slow if run.master == rank.number else 1.0)
-        overheads = sum(self._overhead(run, rank, m.edge) for m in work.messages)
-        rank.compute += seconds + overheads
+        overheads = 0.0
         for message in work.messages:
-            self._at(self.now + message.after * seconds,
-                     partial(self._send, run, rank, message.edge, message.nbytes))
-        self._at(self.now + seconds + overheads, lambda: self._end(run, work, rank))
-
-    def _overhead(self, run: _Run, rank: _Rank, edge: str) -> float:
-        task, _ = self.program.readers[edge]
-        return self.cluster.link(rank.number, run.ranks[task]).overhead
+            task, readers = self.program.readers[message.edge]
+            target = run.ranks[task]
+            overheads += self._link(rank.number, target).overhead
+            self._at(self.now + message.after * seconds, self._send, run, rank,
+                     self.ranks[target], readers, message.nbytes)
+        rank.compute += seconds + overheads
+        self._at(self.now + seconds + overheads, self._end, run, work, rank)
 
     def _end(self, run: _Run, work: Work, rank: _Rank) -> None:
         for index in work.readers:
@@ -221,13 +230,12 @@ class Simulation:
 
     # ------------------------------------------------------------ messages
 
-    def _send(self, run: _Run, rank: _Rank, edge: str, nbytes: int) -> None:
-        task, readers = self.program.readers[edge]
-        target = self.ranks[run.ranks[task]]
+    def _send(self, run: _Run, rank: _Rank, target: _Rank, readers: list[int],
+              nbytes: int) -> None:
         if target is rank:
             self._deliver(run, readers)
             return
-        link = self.cluster.link(rank.number, target.number)
+        link = self._link(rank.number, target.number)
         seconds = link.seconds(nbytes)
         start = max(self.now, rank.egress)
         rank.egress = start + seconds
@@ -235,7 +243,7 @@ class Simulation:
         first = max(start + link.latency, target.ingress)
         target.ingress = first + seconds
         target.received += seconds
-        self._at(first + seconds + link.overhead, lambda: self._deliver(run, readers))
+        self._at(first + seconds + link.overhead, self._deliver, run, readers)
 
     def _deliver(self, run: _Run, readers: list[int]) -> None:
         for index in readers:
@@ -245,8 +253,8 @@ class Simulation:
 
     def _task_done(self, run: _Run, task: str) -> None:
         rank = run.ranks[task]
-        delay = 0.0 if rank == run.master else self.cluster.link(rank, run.master).latency
-        self._at(self.now + delay, lambda: self._count(run))
+        delay = 0.0 if rank == run.master else self._link(rank, run.master).latency
+        self._at(self.now + delay, self._count, run)
 
     def _count(self, run: _Run) -> None:
         run.ended += 1
@@ -279,7 +287,9 @@ class Simulation:
     def _record(self, begin: float, number: int) -> None:
         if number < self.warm_up:
             self.begin = max(self.begin, self.now)
-            self._forget()
+            self.warming -= 1
+            if not self.warming:
+                self._forget()
             return
         self.times.append(self.now - begin)
         self.end = max(self.end, self.now)
