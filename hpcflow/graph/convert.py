@@ -17,7 +17,7 @@ from hpcflow.graph.tensor_proto import numpy_value
 from hpcflow.shapes import Dimension, TensorShape
 
 _registry: list[tuple[int, int, Any, Callable]] = []
-_numbers = (int, float, bool, str, bytes, complex, np.ndarray, np.generic, list, tuple)
+_numbers = (int, float, bool, str, bytes, complex, np.ndarray, np.generic, list, tuple, range)
 
 
 def register_tensor_conversion_function(base_type: Any, conversion_func: Callable,

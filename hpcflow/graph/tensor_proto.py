@@ -9,7 +9,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.array_protos import add_values, make_ndarray, with_shape
 from hpcflow.dtypes import DType
-from hpcflow.shapes import TensorShape, as_shape
+from hpcflow.shapes import Dimension, TensorShape, as_shape
 
 __all__ = ["make_ndarray", "make_tensor_proto", "numpy_value"]
 
@@ -55,6 +55,8 @@ def _from_numpy(values: Any, dtype: DType | None) -> np.ndarray:
 def _from_python(values: Any, dtype: DType | None) -> np.ndarray:
     if values is None:
         raise ValueError("None values not supported.")
+    if isinstance(values, range):
+        values = list(values)
     if dtype is dtypes.string or _holds_text(values):
         if dtype is not None and dtype is not dtypes.string:
             raise TypeError(f"Expected {dtype.name}, got {_first(values)!r} of type "
@@ -64,6 +66,9 @@ def _from_python(values: Any, dtype: DType | None) -> np.ndarray:
         array = np.array(values)
     except ValueError as e:
         raise ValueError(f"Argument must be a dense tensor: {values!r} has no regular shape") from e
+    if array.dtype.kind == "O" and any(isinstance(v, Dimension) for v in array.flat):
+        array = np.array([int(v) if isinstance(v, Dimension) else v for v in array.flat]).reshape(
+            array.shape)
     if array.dtype.kind in "OSU":  # NumPy makes texts of numbers that are listed with texts
         raise TypeError(_not_a_tensor(values))
     if dtype is None:

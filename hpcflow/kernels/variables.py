@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.errors import InvalidArgumentError, NotFoundError, OutOfRangeError
+from hpcflow.errors import AlreadyExistsError, InvalidArgumentError, NotFoundError, OutOfRangeError
 from hpcflow.kernels.registry import RESOURCE, KernelNode, invalid, kernel
 from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape
@@ -92,6 +92,10 @@ def _temporary_variable(node: KernelNode) -> Callable:
 
     def make(step: Any) -> VariableState:
         state = VariableState(name, dtype, node.device, dims)
+        made = _temporary(step).setdefault(name, (node.name, []))
+        if made[0] != node.name:  # in a loop one node makes several
+            raise AlreadyExistsError(None, None, f"Temporary variable '{name}' is there already")
+        made[1].append(state)
         # As in 1.x the memory is there from the start, its content is not defined.
         state.value = xp.zeros(dims, dtype.np) if dims else dtype.np.type(0)
         return state
@@ -99,9 +103,24 @@ def _temporary_variable(node: KernelNode) -> Callable:
     return make
 
 
-@kernel("DestroyTemporaryVariable")
+def _temporary(step: Any) -> dict[str, tuple[str, list[VariableState]]]:
+    """The temporary variables of `step`: name -> the node that makes them, and those there are."""
+    if step.resources is None:
+        step.resources = {}
+    return step.resources.setdefault(_temporary, {})
+
+
+@kernel("DestroyTemporaryVariable", mode="step")
 def _destroy_temporary_variable(node: KernelNode) -> Callable:
-    def final_value(state: VariableState) -> Any:
+    name = node.attr("var_name").decode()
+
+    def final_value(step: Any, state: VariableState) -> Any:
+        _, states = _temporary(step).get(name, (None, []))
+        if not any(s is state for s in states):
+            raise NotFoundError(None, None, f"There is no temporary variable '{name}'")
+        states[:] = [s for s in states if s is not state]
+        if not states:
+            del _temporary(step)[name]
         with state.lock:
             value = state.read()
             state.clear()

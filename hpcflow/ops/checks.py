@@ -15,6 +15,7 @@ from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_o
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, unchanged, with_rank
+from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.grouping import group
 from hpcflow.ops.variables import Variable
 
@@ -355,11 +356,13 @@ def assert_type(tensor: Any, tf_type: Any, message: str | None = None,
     Raises ``TypeError`` if it is not.
     """
     with name_scope(name, "assert_type", _graph_values(tensor)):
+        if isinstance(tensor, SparseTensor):
+            tensor = tensor.values
         tensor = convert_to_tensor(tensor, name="tensor")
         wanted = dtypes.as_dtype(tf_type)
         if tensor.dtype.base_dtype is not wanted.base_dtype:
-            raise TypeError(f"{message or ''}  {tensor.name} must be of type {wanted.name}, but is "
-                            f"{tensor.dtype.base_dtype.name}")
+            raise TypeError(f"{message or ''}  {tensor.name} must be of type {wanted!r}; got "
+                            f"{tensor.dtype.base_dtype!r}")
         return raw_ops.NoOp(name="statically_determined_correct_type")
 
 

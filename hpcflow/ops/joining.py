@@ -28,6 +28,7 @@ from hpcflow.ops.static_shape import (
     rank_of,
 )
 from hpcflow.ops.type_sets import INDEX
+from hpcflow.shapes import Dimension
 
 __all__ = ["concat", "parallel_stack", "split", "stack", "unstack"]
 
@@ -371,8 +372,9 @@ def split(value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = 
     """
     if isinstance(value, (int, np.integer)) and not isinstance(axis, (int, np.integer)):
         value, axis = axis, value  # the order of 0.x
-    if isinstance(num_or_size_splits, (int, np.integer)):
-        return raw_ops.Split(split_dim=axis, value=value, num_split=num_or_size_splits, name=name)
+    if isinstance(num_or_size_splits, (int, np.integer, Dimension)):
+        return raw_ops.Split(split_dim=axis, value=value, num_split=int(num_or_size_splits),
+                             name=name)
     sizes = convert_to_tensor(num_or_size_splits)
     if num is None:
         dims = sizes._dims

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from hpcflow.dtypes import DType, as_dtype
 from hpcflow.graph.convert import register_tensor_conversion_function
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.slice_info import SaveSliceInfo
@@ -127,7 +127,8 @@ class PartitionedVariable:
     def as_tensor(self) -> Tensor:
         """Return the whole variable as one tensor, concatenated where this is first called."""
         if self._whole is None:
-            self._whole = self._concatenated()
+            with control_dependencies(None):  # it stays for all readers, also outside of a branch
+                self._whole = self._concatenated()
         return self._whole
 
     def _concatenated(self) -> Tensor:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
+
+import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
@@ -45,7 +48,9 @@ def add_n(inputs: Any, name: str | None = None) -> Tensor:
 
 
 def _values(inputs: Any) -> list[Tensor]:
-    if not isinstance(inputs, (list, tuple)) or not inputs:
+    if isinstance(inputs, Iterable) and not isinstance(inputs, (Tensor, np.ndarray)):
+        inputs = list(inputs)
+    if not isinstance(inputs, list) or not inputs:
         raise ValueError("inputs must be a list of at least one Tensor with the same dtype and "
                          f"shape, got {inputs!r}")
     first = next((x for x in inputs if isinstance(x, (Tensor, IndexedSlices))), None)

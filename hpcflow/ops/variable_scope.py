@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -41,7 +42,7 @@ class VariableScope:
                  regularizer: Callable | None = None, caching_device: Any = None,
                  partitioner: Callable | None = None, custom_getter: Callable | None = None,
                  name_scope: str = "", dtype: Any = dtypes.float32,
-                 use_resource: bool | None = None) -> None:
+                 use_resource: bool | None = None, constraint: Callable | None = None) -> None:
         self._name = name
         self._reuse = reuse
         self._initializer = initializer
@@ -52,6 +53,7 @@ class VariableScope:
         self._name_scope = name_scope
         self._dtype = dtypes.as_dtype(dtype)
         self._use_resource = use_resource
+        self._constraint = constraint
 
     @property
     def name(self) -> str:
@@ -103,6 +105,11 @@ class VariableScope:
         """The default of `use_resource`."""
         return self._use_resource
 
+    @property
+    def constraint(self) -> Callable | None:
+        """The default constraint of variables, or None."""
+        return self._constraint
+
     def reuse_variables(self) -> None:
         """Reuse variables from here on; there is no way back within the scope."""
         self._reuse = True
@@ -147,13 +154,17 @@ class VariableScope:
         """Return this scope's global variables."""
         return self.get_collection(GraphKeys.GLOBAL_VARIABLES)
 
+    def local_variables(self) -> list:
+        """Return this scope's local variables."""
+        return self.get_collection(GraphKeys.LOCAL_VARIABLES)
+
     def get_variable(self, var_store: VariableStore, name: str | None, shape: Any = None,
                      dtype: Any = None, initializer: Any = None,
                      regularizer: Callable | None = None, reuse: Reuse = None,
                      trainable: bool = True, collections: Any = None, caching_device: Any = None,
                      partitioner: Callable | None = None, validate_shape: bool = True,
-                     use_resource: bool | None = None,
-                     custom_getter: Callable | None = None) -> Any:
+                     use_resource: bool | None = None, custom_getter: Callable | None = None,
+                     constraint: Callable | None = None) -> Any:
         """Return the variable `name` of this scope from `var_store`; see ``get_variable``."""
         with name_scope(None):  # names follow from variable scopes alone
             dtype = self._checked_dtype(dtype, initializer)
@@ -163,7 +174,8 @@ class VariableScope:
                 collections, _given(caching_device, self._caching_device),
                 _given(partitioner, self._partitioner), validate_shape,
                 _given(use_resource, self._use_resource),
-                _given(custom_getter, self._custom_getter))
+                _given(custom_getter, self._custom_getter),
+                _given(constraint, self._constraint))
 
     def _full_name(self, name: str | None) -> str:
         if name is None:
@@ -194,11 +206,22 @@ def no_regularizer(_: Any) -> None:
 
 
 class _GraphScopes:
-    """A graph's variable store and its current variable scope."""
+    """A graph's variable store and the variable scope that is current in each thread."""
 
     def __init__(self) -> None:
         self.store = VariableStore()
-        self.current = VariableScope(False)
+        self._threads = threading.local()
+
+    @property
+    def current(self) -> VariableScope:
+        """The scope of this thread; the root scope in the beginning."""
+        if not hasattr(self._threads, "scope"):
+            self._threads.scope = VariableScope(False)
+        return self._threads.scope
+
+    @current.setter
+    def current(self, scope: VariableScope) -> None:
+        self._threads.scope = scope
 
 
 def _scopes() -> _GraphScopes:
@@ -217,7 +240,8 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
                  regularizer: Callable | None = None, trainable: bool = True,
                  collections: Any = None, caching_device: Any = None,
                  partitioner: Callable | None = None, validate_shape: bool = True,
-                 use_resource: bool | None = None, custom_getter: Callable | None = None) -> Any:
+                 use_resource: bool | None = None, custom_getter: Callable | None = None,
+                 constraint: Callable | None = None) -> Any:
     """Return the variable `name` of the current variable scope, new or shared as the scope says.
 
     Args:
@@ -225,7 +249,8 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
         shape: shape of a new variable; not with a constant initializer.
         dtype: element type; the scope's (float32) if None.
         initializer: a function of shape and dtype, or a value; the scope's, else Glorot's uniform
-            initializer for floats and zeros for integers.
+            initializer for floats and zeros for integers. Without a shape also a function that
+            needs no argument and returns a value.
         regularizer: a function of the variable whose result joins the regularization losses.
         trainable: whether optimizers change the variable.
         collections: collections to add it to.
@@ -234,13 +259,14 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
         validate_shape: as of ``Variable``.
         use_resource: accepted; there is one kind of variable.
         custom_getter: called instead, with the true getter as its first argument.
+        constraint: a function that optimizers apply to the value after an update.
 
     Raises ``ValueError`` if sharing, shape or dtype do not fit.
     """
     scopes = _scopes()
     return scopes.current.get_variable(
         scopes.store, name, shape, dtype, initializer, regularizer, None, trainable, collections,
-        caching_device, partitioner, validate_shape, use_resource, custom_getter)
+        caching_device, partitioner, validate_shape, use_resource, custom_getter, constraint)
 
 
 def get_local_variable(*args: Any, **keywords: Any) -> Any:
@@ -275,7 +301,7 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None,
                    regularizer: Callable | None = None, caching_device: Any = None,
                    partitioner: Callable | None = None, custom_getter: Callable | None = None,
                    reuse: Reuse = None, dtype: Any = None,
-                   use_resource: bool | None = None,
+                   use_resource: bool | None = None, constraint: Callable | None = None,
                    auxiliary_name_scope: bool = True) -> Iterator[VariableScope]:
     """Context manager: variables that ``get_variable`` makes inside are called ``name/...``.
 
@@ -284,7 +310,7 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None,
         default_name: used, made unique, if `name_or_scope` is None.
         values: tensors whose graph is to be the default graph.
         initializer, regularizer, caching_device, partitioner, custom_getter, dtype,
-            use_resource: defaults for variables inside.
+            use_resource, constraint: defaults for variables inside.
         reuse: True: variables must exist already; ``AUTO_REUSE``: they are made where they do
             not; None or False: as in the outer scope.
         auxiliary_name_scope: open a name scope of the same name, too.
@@ -298,7 +324,7 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None,
     options = {"initializer": initializer, "regularizer": regularizer,
                "caching_device": caching_device, "partitioner": partitioner,
                "custom_getter": custom_getter, "reuse": reuse, "dtype": dtype,
-               "use_resource": use_resource}
+               "use_resource": use_resource, "constraint": constraint}
     if name_or_scope is None and default_name is None:
         raise TypeError("variable_scope: without name_or_scope a default_name is required")
     if name_or_scope is not None and not isinstance(name_or_scope, (str, VariableScope)):
@@ -372,7 +398,8 @@ def _derived(base: VariableScope, name: str, jumped: bool, original_name_scope: 
         _nested_getter(options.get("custom_getter"), base.custom_getter),
         base.original_name_scope if jumped else _given(original_name_scope, name),
         _given(options.get("dtype"), base.dtype),
-        _given(options.get("use_resource"), base.use_resource))
+        _given(options.get("use_resource"), base.use_resource),
+        _given(options.get("constraint"), base.constraint))
 
 
 def _nested_getter(inner: Callable | None, outer: Callable | None) -> Callable | None:
@@ -412,7 +439,7 @@ def create_partitioned_variables(shape: Any, slicing: Sequence[int], initializer
         shape: shape of the whole.
         slicing: number of parts for each dimension, at most one above 1.
         initializer: a function of shape and dtype, or a tensor of the whole initial value.
-        dtype: element type.
+        dtype: element type; that of an initial value comes first.
         trainable: whether optimizers change it.
         collections: collections to add to.
         name: name; "PartitionedVariable" made unique if None.
@@ -424,6 +451,8 @@ def create_partitioned_variables(shape: Any, slicing: Sequence[int], initializer
         raise ValueError(f"The slicing must have one number per dimension: {list(slicing)} for "
                          f"shape {as_shape(shape)}")
     scopes = _scopes()
+    if not callable(initializer):
+        dtype = convert_to_tensor(initializer).dtype.base_dtype
     with variable_scope(name, "PartitionedVariable", reuse=reuse) as scope:
         # Without a name of its own the variable is called like the scope.
         return list(scope.get_variable(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable
 from enum import Enum
@@ -70,7 +71,8 @@ class VariableStore:
                      reuse: Reuse = None, trainable: bool = True, collections: Any = None,
                      caching_device: Any = None, partitioner: Callable | None = None,
                      validate_shape: bool = True, use_resource: bool | None = None,
-                     custom_getter: Callable | None = None) -> Any:
+                     custom_getter: Callable | None = None,
+                     constraint: Callable | None = None) -> Any:
         """Return the variable `name`, made if `reuse` allows it.
 
         `reuse` True: it must exist; False: it must not; None or AUTO_REUSE: either. With a
@@ -86,6 +88,8 @@ class VariableStore:
             "partitioner": partitioner, "validate_shape": validate_shape,
             "use_resource": use_resource,
         }  # fmt: skip
+        if constraint is not None:  # getters of older programs do not know it
+            arguments["constraint"] = constraint
         if custom_getter is not None:
             return custom_getter(getter=self._get_true, **arguments)
         return self._get_true(**arguments)
@@ -94,19 +98,23 @@ class VariableStore:
                   initializer: Any = None, regularizer: Callable | None = None,
                   reuse: Reuse = None, trainable: bool = True, collections: Any = None,
                   caching_device: Any = None, partitioner: Callable | None = None,
-                  validate_shape: bool = True, use_resource: bool | None = None) -> Any:
+                  validate_shape: bool = True, use_resource: bool | None = None,
+                  constraint: Callable | None = None) -> Any:
         """What the innermost getter does. `use_resource` is accepted: one kind serves both."""
         reuse = None if reuse is AUTO_REUSE else reuse
         dtype = dtypes.as_dtype(dtype).base_dtype
         is_scalar = shape is not None and as_shape(shape).ndims == 0
         options = {"trainable": trainable, "collections": collections,
-                   "caching_device": caching_device, "validate_shape": validate_shape}
+                   "caching_device": caching_device, "validate_shape": validate_shape,
+                   "constraint": constraint}
         if partitioner is not None and not is_scalar:
             if not callable(partitioner):
                 raise ValueError(f"partitioner must be callable, got {partitioner!r}")
             with name_scope(None):
                 return self._get_partitioned(name, partitioner, shape, dtype, initializer,
                                              regularizer, reuse, options)
+        if reuse and name in self.partitioned:
+            return self._reused(name, None, as_shape(shape), dtype)
         if reuse and f"{name}/part_0" in self.variables:
             raise ValueError(f"No partitioner was given, but a partitioned version of the variable "
                              f"exists: {name}/part_0. Was a variable of this name made with "
@@ -128,6 +136,8 @@ class VariableStore:
         if reuse:
             raise ValueError(f"Variable {name} does not exist, or was not created with "
                              "get_variable(). Did you mean to set reuse=None in VarScope?")
+        if shape.ndims is None and _takes_nothing(initializer):
+            initializer, from_value, dtype = initializer(), True, None
         if not shape.is_fully_defined() and not from_value:
             raise ValueError(f"Shape of a new variable ({name}) must be fully defined, but instead "
                              f"was {shape}.")
@@ -199,19 +209,33 @@ class VariableStore:
             raise ValueError(f"Shape of a new partitioned variable ({name}) must be fully defined, "
                              f"but instead was {shape}.")
 
-    def _reused(self, name: str, partitioner: Callable, shape: TensorShape,
+    def _reused(self, name: str, partitioner: Callable | None, shape: TensorShape,
                 dtype: DType) -> PartitionedVariable:
         found = self.partitioned[name]
         if not shape.is_compatible_with(found.shape):
             raise ValueError(_differs(name, "shape", shape, found.shape))
         if not dtype.is_compatible_with(found.dtype):
             raise ValueError(_differs(name, "dtype", dtype.name, found.dtype.name))
+        if partitioner is None:
+            return found
         partitions = list(partitioner(shape=found.shape, dtype=found.dtype))
         if partitions != found._get_partitions():
             raise ValueError(f"Trying to reuse partitioned variable {name}, but specified "
                              f"partitions {partitions} and found partitions "
                              f"{found._get_partitions()}.")
         return found
+
+
+def _takes_nothing(initializer: Any) -> bool:
+    """Whether `initializer` is a function that gives a value without being told a shape."""
+    if initializer is None or isinstance(initializer, type) or not callable(initializer):
+        return False
+    try:
+        parameters = inspect.signature(initializer).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return all(p.default is not p.empty or p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)
+               for p in parameters)
 
 
 def default_initializer(name: str, dtype: DType) -> Any:

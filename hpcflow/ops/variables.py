@@ -49,6 +49,8 @@ class Variable:
         dtype: convert the initial value to this type.
         expected_shape: the shape that the initial value must have, if given.
         import_scope: with `variable_def`: prefix of the names.
+        constraint: a function that optimizers apply to the value after an update, or None.
+        use_resource: accepted; there is one kind of variable.
 
     Raises: ``ValueError`` for a missing initial value or one without a known shape; ``TypeError``
         for collections that are not a list.
@@ -60,9 +62,13 @@ class Variable:
     def __init__(self, initial_value: Any = None, trainable: bool = True,
                  collections: Any = None, validate_shape: bool = True, caching_device: Any = None,
                  name: str | None = None, variable_def: Any = None, dtype: Any = None,
-                 expected_shape: Any = None, import_scope: str | None = None) -> None:
+                 expected_shape: Any = None, import_scope: str | None = None,
+                 constraint: Callable | None = None, use_resource: bool | None = None) -> None:
+        if constraint is not None and not callable(constraint):
+            raise ValueError(f"The `constraint` argument must be a callable, got {constraint!r}")
         self._save_slice_info: slice_info.SaveSliceInfo | None = None
         self._caching_device: Any = None
+        self._constraint = constraint
         if variable_def is not None:
             self._init_from_proto(variable_def, import_scope)
             return
@@ -137,6 +143,16 @@ class Variable:
     def device(self) -> str:
         """The device requested for the variable."""
         return self._variable.device
+
+    @property
+    def trainable(self) -> bool:
+        """Whether optimizers change the variable unless they are told which ones."""
+        return any(v is self for v in self.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES))
+
+    @property
+    def constraint(self) -> Callable | None:
+        """The function that optimizers apply to the value after an update, or None."""
+        return self._constraint
 
     @property
     def graph(self) -> Graph:
@@ -243,7 +259,7 @@ class Variable:
         proto.initializer_name = strip_scope(self._initializer_op.name, export_scope)
         proto.snapshot_name = strip_scope(self._snapshot.name, export_scope)
         proto.initial_value_name = strip_scope(self._initial_value.name, export_scope)
-        proto.trainable = self in self.graph.get_collection(GraphKeys.TRAINABLE_VARIABLES)
+        proto.trainable = self.trainable
         info = self._save_slice_info and self._save_slice_info.to_proto(export_scope)
         if info:
             proto.save_slice_info_def.CopyFrom(info)

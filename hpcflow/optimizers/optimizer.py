@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from hpcflow import dtypes
@@ -151,9 +151,13 @@ class Optimizer:
         if isinstance(var, Tensor) and not var.dtype._is_ref_dtype:
             raise NotImplementedError(f"Trying to update a Tensor: {var!r}")
         with name_scope(f"update_{var.op.name}"), colocate_with(var):
+            constraint = getattr(var, "constraint", None)
             if isinstance(grad, IndexedSlices):
+                if constraint is not None:
+                    raise RuntimeError("Cannot use a constraint function on a sparse variable.")
                 return self._apply_sparse_duplicate_indices(grad, var)
-            return self._apply_dense(grad, var)
+            update = self._apply_dense(grad, var)
+            return update if constraint is None else _constrained(var, constraint, update)
 
     def _count(self, updates: Operation, global_step: Variable, scope: str) -> Operation:
         with control_dependencies([updates]), colocate_with(global_step):
@@ -238,6 +242,12 @@ class Optimizer:
     def _finish(self, update_ops: list[Operation], name_scope: str) -> Operation:
         """Return the operation that finishes when all updates are made."""
         return grouping.group(*update_ops, name=name_scope)
+
+
+def _constrained(var: Variable, constraint: Callable, update: Operation) -> Operation:
+    """Put the value that the constraint makes of it into `var`, after `update`."""
+    with control_dependencies([update]):
+        return state.assign(var._ref(), constraint(raw_ops.Identity(var._ref()))).op
 
 
 def deduplicated(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import hpcflow.ops  # noqa: F401
+import hpcflow as hf
+import hpcflow.ops
 from hpcflow import dtypes
 from hpcflow.graph.convert import (
     constant,
@@ -251,3 +252,29 @@ def test_registered_conversions_come_by_priority():
         register_tensor_conversion_function(Value, 3)
     with pytest.raises(TypeError, match="no conversion function is registered"):
         convert_to_tensor(object())
+
+
+DIMENSIONS = {
+    "reshape": (lambda x: hf.reshape(x, [x.shape[1], 2]), [3, 2]),
+    "fill": (lambda x: hf.fill([x.shape[0], x.shape[1]], 1.0), [2, 3]),
+    "tile": (lambda x: hf.tile(x, [x.shape[0], 1]), [4, 3]),
+    "random_normal": (lambda x: hf.random_normal((x.shape[1], 4)), [3, 4]),
+    "slice": (lambda x: hf.slice(x, [0, x.shape[0] - 1], [x.shape[0], 1]), [2, 1]),
+    "pad": (lambda x: hf.pad(x, [[0, 0], [0, x.shape[1]]]), [2, 6]),
+    "stack": (lambda x: hf.zeros(hf.stack([hf.shape(x)[0], x.shape[1]])), [2, 3]),
+    "split": (lambda x: hf.split(x, x.shape[1], 1)[0], [2, 1]),
+    "nested": (lambda x: hf.constant([[x.shape[0]], [7]]), [2, 1]),
+}
+
+
+@pytest.mark.parametrize("case", DIMENSIONS)
+def test_a_dimension_is_a_number_in_lists(case):
+    build, shape = DIMENSIONS[case]
+    assert build(hf.ones([2, 3])).shape.as_list() == shape
+    with pytest.raises(TypeError, match="unknown Dimension"):
+        hf.reshape(hf.ones([2]), [hf.Dimension(None), 2])
+
+
+def test_ranges_and_generators_are_lists():
+    assert hf.convert_to_tensor(range(5)).shape.as_list() == [5]
+    assert hf.add_n(hf.constant(float(i)) for i in range(3)).op.type == "AddN"

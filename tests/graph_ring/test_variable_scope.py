@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
@@ -282,8 +284,7 @@ def test_partitioned_sharing():
             hf.get_variable("v", [7], partitioner=two)
         with pytest.raises(ValueError, match="dtype"):
             hf.get_variable("v", [6], hf.int32, partitioner=two)
-        with pytest.raises(ValueError, match="No partitioner was given"):
-            hf.get_variable("v", [6])
+        assert hf.get_variable("v", [6]) is v
         with pytest.raises(ValueError, match="does not exist"):
             hf.get_variable("w", [6], partitioner=two)
     with pytest.raises(ValueError, match="already exists"):
@@ -463,3 +464,69 @@ def test_the_variables_of_a_template():
         assert names(template.trainable_variables) == ["t/a"]
         assert names(template.non_trainable_variables) == ["t/b", "t/c"]
         assert template.var_scope is template.variable_scope
+
+
+def test_partitioned_variables_are_reused_without_a_partitioner():
+    with hf.variable_scope("a", partitioner=hf.fixed_size_partitioner(2)):
+        v = hf.get_variable("v", [6])
+    with hf.variable_scope("a", reuse=True):
+        assert hf.get_variable("v") is v
+        with pytest.raises(ValueError, match="shape"):
+            hf.get_variable("v", [7])
+
+
+def test_an_initial_value_gives_its_type_to_partitioned_variables():
+    parts = hf.create_partitioned_variables([4], [2], hf.constant([1, 2, 3, 4]))
+    assert [p.dtype.base_dtype for p in parts] == [hf.int32] * 2
+
+
+def test_an_initializer_that_needs_no_shape():
+    assert hf.get_variable("v", initializer=lambda: [2]).dtype.base_dtype == hf.int32
+    assert hf.get_variable("w", initializer=lambda x=1.5: x).shape == []
+    with pytest.raises(ValueError, match="fully defined"):
+        hf.get_variable("x", initializer=lambda shape: [2])
+
+
+def test_constraints_of_scopes_and_variables():
+    def first(x):
+        return x
+
+    def second(x):
+        return x
+
+    with hf.variable_scope("a", constraint=first) as scope:
+        assert scope.constraint is hf.get_variable("v", []).constraint is first
+        assert hf.get_variable("w", [], constraint=second).constraint is second
+    assert hf.Variable(1.0, use_resource=True).constraint is None
+    with pytest.raises(ValueError, match="must be a callable"):
+        hf.Variable(1.0, constraint=3)
+
+
+def test_what_variables_and_scopes_tell_of_collections():
+    with hf.variable_scope("a") as scope:
+        v, w = hf.get_variable("v", []), hf.get_local_variable("w", [])
+    assert v.trainable and not w.trainable
+    assert scope.local_variables() == [w] and scope.global_variables() == [v]
+
+
+def test_every_thread_has_a_variable_scope_of_its_own():
+    names, graph = [], hf.get_default_graph()
+
+    def other():
+        with graph.as_default(), hf.variable_scope("b"):
+            names.append(hf.get_variable("v", []).name)
+
+    with hf.variable_scope("a"):
+        thread = threading.Thread(target=other)
+        thread.start()
+        thread.join()
+        names.append(hf.get_variable("v", []).name)
+    assert names[1] == "a/v:0" and names[0].endswith("b/v:0")
+
+
+def test_the_whole_of_a_partitioned_variable_belongs_to_no_branch():
+    v = hf.get_variable("v", [4], partitioner=hf.fixed_size_partitioner(2))
+    with hf.control_dependencies([hf.no_op()]):
+        whole = v.as_tensor()
+    joined = whole.op.inputs[0].op
+    assert not any(op.control_inputs for op in [whole.op, joined, *(t.op for t in joined.inputs)])

@@ -212,3 +212,15 @@ def test_gradients_of_tensors():
     assert pairs[0][1] is x and evaluate(pairs[0][0]) == 6
     with pytest.raises(NotImplementedError, match="update a Tensor"):
         optimizer.apply_gradients(pairs)
+
+
+def test_constraints_hold_after_updates():
+    v = hf.Variable([3.0, -2.0], constraint=lambda x: hf.maximum(x, 0.0))
+    train = hf.train.GradientDescentOptimizer(1.0).minimize(hf.reduce_sum(v))
+    rows = hf.reduce_sum(hf.gather(v, [0]))
+    with hf.Session() as session:
+        session.run(v.initializer)
+        session.run(train)
+        np.testing.assert_array_equal(session.run(v), [2, 0])
+    with pytest.raises(RuntimeError, match="constraint"):
+        hf.train.GradientDescentOptimizer(1.0).minimize(rows)

@@ -383,3 +383,16 @@ def test_temporary_variable(session):
     final = ops.DestroyTemporaryVariable(t, var_name="t")
     for _ in range(3):
         np.testing.assert_array_equal(session.run(final), [2, 3])
+
+
+def test_temporary_variables_by_name():
+    ops = hf.raw_ops
+
+    def made(name):
+        return hf.assign(ops.TemporaryVariable(shape=[2], dtype=hf.float32, var_name=name), [1, 2])
+
+    with hf.Session() as session:
+        with pytest.raises(hf.errors.NotFoundError, match="'other'"):
+            session.run(ops.DestroyTemporaryVariable(ref=made("one"), var_name="other"))
+        with pytest.raises(hf.errors.AlreadyExistsError, match="'twice'"):
+            session.run(made("twice") + made("twice"))
