@@ -8,7 +8,6 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.graph.attr_values import canonical, from_proto
@@ -18,7 +17,6 @@ from hpcflow.graph.opdef import REQUIRED, ArgDef, AttrDef, OpDef, get_op_def
 from hpcflow.graph.operation import Operation, Tensor, arg_length, arg_types
 
 _NUMBER_ATTR_MINIMUM = 1
-_NUMPY = (np.ndarray, np.generic)
 
 #: Op type without kernels -> what makes its outputs of other operations, given the graph, the
 #: attributes, the inputs and the types of the outputs.
@@ -162,8 +160,7 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None) ->
         tensor = value
     else:
         preferred = None
-        # NumPy values have a type of their own.
-        if dtype is None and arg.type_attr is not None and not isinstance(value, _NUMPY):
+        if dtype is None and arg.type_attr is not None:
             attr = op_def.attr_map[arg.type_attr]
             preferred = attr.default if attr.default is not REQUIRED else None
         try:
@@ -194,8 +191,9 @@ def _check_type_allowed(op_def: OpDef, arg: ArgDef, dtype: DType) -> None:
     attr: AttrDef = op_def.attr_map[arg.type_attr or ""]
     if attr.allowed is not None and dtype not in attr.allowed:
         allowed = ", ".join(sorted(t.name for t in attr.allowed))
-        raise TypeError(f"Value passed to parameter '{arg.name}' of '{op_def.name}' Op has "
-                        f"DataType {dtype.name} not in list of allowed values: {allowed}")
+        raise TypeError(f"Value passed to parameter '{arg.name}' has DataType "
+                        f"{dtype.name} not in list of allowed values: {allowed} (of op type "
+                        f"'{op_def.name}')")
 
 
 def _convert_sequence(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Tensor]:

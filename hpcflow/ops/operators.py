@@ -1,7 +1,8 @@
 """The operators of Tensor: ``+``, ``*``, ``<``, ``@``, ... build ops of the same meaning.
 
 An operand whose class has a higher ``__array_priority__`` than Tensor (a sparse tensor, say)
-goes first with its reflected operator.
+goes first with its reflected operator. So does one that no tensor can be made of, if its class has
+a reflected operator.
 """
 
 from __future__ import annotations
@@ -35,6 +36,18 @@ def _defers(other: Any) -> bool:
     return priority > Tensor.__array_priority__
 
 
+def _knows_better(other: Any, reflected: str) -> bool:
+    """Whether the operator of `other`'s own class is to be tried: it is not of Python or NumPy,
+    and no tensor can be made of it."""
+    if type(other).__module__ in ("builtins", "numpy") or not hasattr(other, reflected):
+        return False
+    try:
+        convert_to_tensor(other)
+    except (TypeError, ValueError):
+        return True
+    return False
+
+
 def _of_type(op_type: str) -> Callable:
     def build(x: Any, y: Any, name: str) -> Tensor:
         return getattr(raw_ops, op_type)(x=x, y=y, name=name)
@@ -46,7 +59,14 @@ def _define(operator: str, build: Callable, name: str) -> None:
     """Define ``__operator__`` and ``__roperator__`` by ``build(x, y, name)``."""
 
     def forward(self: Tensor, other: Any) -> Any:
-        return NotImplemented if _defers(other) else build(self, other, name)
+        if _defers(other):
+            return NotImplemented
+        try:
+            return build(self, other, name)
+        except (TypeError, ValueError):
+            if _knows_better(other, f"__r{operator}__"):
+                return NotImplemented
+            raise
 
     def reflected(self: Tensor, other: Any) -> Any:
         return build(other, self, name)
