@@ -8,7 +8,6 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
-
 from hpcflow.dtypes import DType
 from hpcflow.graph.attr_values import canonical, from_proto
 from hpcflow.graph.convert import convert_to_tensor

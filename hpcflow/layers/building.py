@@ -17,7 +17,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.ops.cond import cond
 from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
-from hpcflow.shapes import as_shape
+from hpcflow.shapes import Dimension, TensorShape, as_shape
 
 
 class OpenScope(str):
@@ -41,12 +41,13 @@ def known_size(inputs: Tensor, axis: int, layer: str, rank: int | None = None) -
     """The size of one dimension, which a layer must know; ``ValueError`` if it is unknown."""
     dims = inputs._dims
     if dims is None or (rank is not None and len(dims) != rank):
+        got = "an undefined rank" if dims is None else f"shape {inputs.shape}"
         wanted = "a known rank" if rank is None else f"rank {rank}"
-        raise ValueError(f"{layer}: the inputs must have {wanted}, got shape {inputs.shape}")
+        raise ValueError(f"{layer}: the inputs must have {wanted}, got {got}")
     if not -len(dims) <= axis < len(dims) or dims[axis] is None:
         what = "channel dimension" if rank is not None else f"dimension {axis}"
         raise ValueError(f"The {what} of the inputs should be defined. Found `None`. ({layer}: "
-                         f"the inputs have shape {inputs.shape})")
+                         f"undefined in the shape {inputs.shape} of the inputs)")
     return int(dims[axis])
 
 
@@ -87,8 +88,9 @@ def finish(outputs: Tensor, activation: Callable | None,
 
 
 def numbers(value: Any, count: int, what: str) -> list[int]:
-    """`count` positive integers, from as many or from one."""
-    values = list(value) if isinstance(value, Sequence) else [value] * count
+    """`count` positive integers, from as many or from one; dimensions may be given as such."""
+    values = list(value) if isinstance(value, (Sequence, TensorShape)) else [value] * count
+    values = [v.value if isinstance(v, Dimension) else v for v in values]
     if len(values) != count or not all(
             isinstance(v, (int, np.integer)) and v > 0 for v in values):
         raise ValueError(f"{what} must be a positive integer or {count} of them, got {value!r}")

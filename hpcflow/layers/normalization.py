@@ -53,7 +53,8 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
         trainable: whether optimizers change beta and gamma.
         name: variable scope; "batch_normalization" made unique if None.
         reuse: whether the layer's variables are those of an earlier one.
-        fused: accepted; the kernels are the same.
+        fused: the moving variance is that of the population (over n - 1), not of the batch (over
+            n); for None as well where there are four dimensions. The kernels are the same.
 
     Raises: ``ValueError`` if the size of the axis is unknown, or for `renorm`,
         `virtual_batch_size` or `adjustment`, which are not supported.
@@ -74,7 +75,7 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
         gamma = variable("gamma", gamma_initializer, gamma_regularizer) if scale else None
         moving = (variable("moving_mean", moving_mean_initializer, trained=False),
                   variable("moving_variance", moving_variance_initializer, trained=False))
-        mean, variance = _statistics(inputs, axis, moving, momentum, training)
+        mean, variance = _statistics(inputs, axis, moving, momentum, training, fused)
         shape = _row(inputs, axis)
         fitted = [None if v is None else _shaped(convert_to_tensor(v), shape)
                   for v in (mean, variance, beta, gamma)]
@@ -84,21 +85,38 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
         return outputs
 
 
-def _statistics(inputs: Tensor, axis: int, moving: tuple, momentum: float,
-                training: Any) -> tuple[Tensor, Tensor]:
+def _statistics(inputs: Tensor, axis: int, moving: tuple, momentum: float, training: Any,
+                fused: bool | None) -> tuple[Tensor, Tensor]:
     """Mean and variance to normalize by; makes the updates of the moving ones."""
     rank = len(inputs.shape.as_list())
     others = [a for a in range(rank) if a != axis % rank]
     values = [convert_to_tensor(m) for m in moving]
-    chosen = if_training(training, lambda: list(normalization.moments(inputs, others)),
-                         lambda: [raw_ops.Identity(v) for v in values])
+    population = rank == 4 if fused is None else fused
+
+    def of_batch() -> list[Tensor]:
+        mean, variance = normalization.moments(inputs, others)
+        kept = _of_population(variance, inputs, mean) if population else variance
+        return [mean, variance, kept]
+
+    chosen = if_training(training, of_batch,
+                         lambda: [raw_ops.Identity(v) for v in (*values, values[1])])
     if not (isinstance(training, (bool, int)) and not training):
         rate = inputs.dtype.base_dtype.np.type(1 - momentum)
-        for kept, old, new in zip(moving, values, chosen, strict=True):
+        for kept, old, new in zip(moving, values, chosen[::2], strict=True):
             # Where it is not training the difference is zero.
-            update = assign_sub(kept, raw_ops.Mul(raw_ops.Sub(old, new), rate))
+            update = assign_sub(kept, raw_ops.Mul(raw_ops.Sub(old, new), rate),
+                                name="AssignMovingAvg")
             add_to_collection(GraphKeys.UPDATE_OPS, update)
     return chosen[0], chosen[1]
+
+
+def _of_population(variance: Tensor, inputs: Tensor, mean: Tensor) -> Tensor:
+    """The variance over n - 1 from that over n, n being the number of values for each `mean`."""
+    count = raw_ops.Cast(raw_ops.FloorDiv(raw_ops.Size(inputs), raw_ops.Size(mean)),
+                         DstT=variance.dtype.base_dtype)
+    one = variance.dtype.base_dtype.np.type(1)
+    others = raw_ops.Maximum(raw_ops.Sub(count, one), one)
+    return raw_ops.Mul(variance, raw_ops.RealDiv(count, others))
 
 
 def _row(inputs: Tensor, axis: int) -> list[int] | None:

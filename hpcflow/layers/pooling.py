@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,13 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.layers.building import format_name, is_channels_first, numbers, padding_name
+from hpcflow.layers.building import (
+    OpenScope,
+    format_name,
+    is_channels_first,
+    numbers,
+    padding_name,
+)
 from hpcflow.nn import pooling
 
 
@@ -21,9 +28,16 @@ def _pooled(function: Callable, rank: int, inputs: Any, pool_size: Any, strides:
     first = is_channels_first(data_format)
     window, steps = (_with_batch(numbers(v, rank, what), first)
                      for v, what in ((pool_size, "pool_size"), (strides, "strides")))
-    with name_scope(name, default, [inputs]):
+    with _name_of_layer(name, default, inputs):
         return function(convert_to_tensor(inputs), window, steps, padding_name(padding),
                         format_name(first, rank))
+
+
+def _name_of_layer(name: str | None, default: str, inputs: Any) -> Any:
+    """The name scope of a layer, unless it is open already."""
+    if isinstance(name, OpenScope):
+        return nullcontext()
+    return name_scope(name, default, [inputs])
 
 
 def _with_batch(space: list[int], channels_first: bool) -> list[int]:
@@ -37,7 +51,7 @@ def _pooled_rows(function: Callable, inputs: Any, pool_size: Any, strides: Any, 
     axis = 2 if first else 1
     window, steps = ([1, *numbers(v, 1, what)]
                      for v, what in ((pool_size, "pool_size"), (strides, "strides")))
-    with name_scope(name, default, [inputs]):
+    with _name_of_layer(name, default, inputs):
         images = raw_ops.ExpandDims(convert_to_tensor(inputs), np.int32(axis))
         images = function(images, _with_batch(window, first), _with_batch(steps, first),
                           padding_name(padding), format_name(first, 2))

@@ -10,6 +10,7 @@ from hpcflow.metrics.counts import (
     false_positives,
     precision,
     recall,
+    true_negatives,
     true_positives,
 )
 from hpcflow.metrics.means import (
@@ -25,13 +26,22 @@ from hpcflow.metrics.means import (
 )
 from hpcflow.metrics.thresholds import (
     auc,
+    false_negatives_at_thresholds,
+    false_positives_at_thresholds,
     precision_at_thresholds,
     recall_at_thresholds,
     sensitivity_at_specificity,
     specificity_at_sensitivity,
+    true_negatives_at_thresholds,
+    true_positives_at_thresholds,
 )
 from hpcflow.metrics.top_k import (
+    precision_at_top_k,
     recall_at_k,
+    recall_at_top_k,
     sparse_average_precision_at_k,
     sparse_precision_at_k,
 )
+
+average_precision_at_k = sparse_average_precision_at_k  # the names since 1.5
+precision_at_k = sparse_precision_at_k

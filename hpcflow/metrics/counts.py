@@ -57,6 +57,10 @@ def _misses(labels: Tensor, predictions: Tensor) -> Tensor:
     return raw_ops.LogicalAnd(labels, raw_ops.LogicalNot(predictions))
 
 
+def _rejections(labels: Tensor, predictions: Tensor) -> Tensor:
+    return raw_ops.LogicalNot(raw_ops.LogicalOr(labels, predictions))
+
+
 def true_positives(labels: Any, predictions: Any, weights: Any = None,
                    metrics_collections: Any = None, updates_collections: Any = None,
                    name: str | None = None) -> tuple[Tensor, Tensor]:
@@ -93,6 +97,16 @@ def false_negatives(labels: Any, predictions: Any, weights: Any = None,
     with variable_scope(name, "false_negatives", [predictions, labels, weights]):
         labels, predictions = _decisions(labels, predictions)
         return _counted(_misses(labels, predictions), weights, metrics_collections,
+                        updates_collections)
+
+
+def true_negatives(labels: Any, predictions: Any, weights: Any = None,
+                   metrics_collections: Any = None, updates_collections: Any = None,
+                   name: str | None = None) -> tuple[Tensor, Tensor]:
+    """As :func:`true_positives`, for predictions that are false where labels are false."""
+    with variable_scope(name, "true_negatives", [predictions, labels, weights]):
+        labels, predictions = _decisions(labels, predictions)
+        return _counted(_rejections(labels, predictions), weights, metrics_collections,
                         updates_collections)
 
 

@@ -19,7 +19,7 @@ from hpcflow.ops.variables import Variable
 def local_variable(name: str, shape: Any = (), dtype: Any = dtypes.float32) -> Variable:
     """A variable of zeros that is neither trained nor saved."""
     return Variable(lambda: zeros(shape, dtype), trainable=False, name=name,
-                    collections=[GraphKeys.LOCAL_VARIABLES])
+                    collections=[GraphKeys.LOCAL_VARIABLES, GraphKeys.METRIC_VARIABLES])
 
 
 class Sum:

@@ -11,7 +11,7 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.metrics.state import Sum, finish
+from hpcflow.metrics.state import Sum, collect, finish
 from hpcflow.nn.weighting import (
     as_float,
     broadcast_weights,
@@ -117,6 +117,29 @@ def recall_at_thresholds(labels: Any, predictions: Any, thresholds: Sequence[flo
                        ["true_positives", "false_negatives"])
         return finish(lambda n, tp, fn: _ratio(tp, fn, 1e-7, name=f"recall_{n}"), sums,
                       metrics_collections, updates_collections)
+
+
+def _at_thresholds(count: str) -> Callable:
+    """The metric of one count, ``true_positives_at_thresholds`` and its kin."""
+
+    def metric(labels: Any, predictions: Any, thresholds: Sequence[float], weights: Any = None,
+               metrics_collections: Any = None, updates_collections: Any = None,
+               name: str | None = None) -> tuple[Tensor, Tensor]:
+        with variable_scope(name, count, [predictions, labels, weights]):
+            [total] = _counts(labels, predictions, weights, thresholds, [count])
+            return collect(total.value, total.updated, metrics_collections, updates_collections)
+
+    metric.__name__ = metric.__qualname__ = f"{count}_at_thresholds"
+    metric.__doc__ = (f"Return the number of {count.replace('_', ' ')} of ``predictions > t`` for "
+                      "every threshold, and its update operation; arguments as of "
+                      ":func:`precision_at_thresholds`.")
+    return metric
+
+
+true_positives_at_thresholds = _at_thresholds("true_positives")
+false_negatives_at_thresholds = _at_thresholds("false_negatives")
+true_negatives_at_thresholds = _at_thresholds("true_negatives")
+false_positives_at_thresholds = _at_thresholds("false_positives")
 
 
 def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int = 200,

@@ -28,12 +28,11 @@ class _Matches:
     class only, and a label that is given twice only once.
     """
 
-    def __init__(self, labels: Any, predictions: Any, k: int, class_id: int | None) -> None:
-        predictions = convert_to_tensor(predictions)
+    def __init__(self, labels: Any, best: Any, class_id: int | None) -> None:
+        best = _int64(convert_to_tensor(best))
         is_set = is_sparse(labels)
         labels = _dense_sets(to_sparse(labels)) if is_set else _int64(
-            _with_label_axis(convert_to_tensor(labels), predictions))
-        best = _int64(raw_ops.TopKV2(predictions, np.int32(k))[1])
+            _with_label_axis(convert_to_tensor(labels), best))
         equal = raw_ops.Equal(raw_ops.ExpandDims(best, -1), raw_ops.ExpandDims(labels, -2))
         self.best, self.label = reduce_any(equal, [-1]), reduce_any(equal, [-2])
         self.counted_label = _first_occurrences(labels)
@@ -60,17 +59,22 @@ class _Matches:
         return _number(raw_ops.LogicalAnd(raw_ops.LogicalNot(self.label), self.counted_label))
 
 
+def _best(predictions: Any, k: int) -> Tensor:
+    """The classes of the k highest predictions of each example."""
+    return raw_ops.TopKV2(convert_to_tensor(predictions), np.int32(k))[1]
+
+
 def _dense_sets(labels: SparseTensor) -> Tensor:
     """The labels as int64 in a dense tensor, filled up with what is no label."""
     return raw_ops.SparseToDense(labels.indices, labels.dense_shape, _int64(labels.values),
                                  _NO_LABEL, validate_indices=False)
 
 
-def _with_label_axis(labels: Tensor, predictions: Tensor) -> Tensor:
+def _with_label_axis(labels: Tensor, best: Tensor) -> Tensor:
     """Labels with one more axis if there is just one for each example."""
-    if labels._dims is None or predictions._dims is None:
+    if labels._dims is None or best._dims is None:
         return labels
-    if len(labels._dims) == len(predictions._dims) - 1:
+    if len(labels._dims) == len(best._dims) - 1:
         return raw_ops.ExpandDims(labels, -1)
     return labels
 
@@ -97,12 +101,22 @@ def _summed(name: str, numbers: Tensor, weights: Any) -> Sum:
     return Sum(name, reduce_sum(apply_weights(numbers, weights)[0]))
 
 
-def _suffix(k: int, class_id: int | None) -> str:
-    return f"at_{k}" if class_id is None else f"at_{k}_class{class_id}"
+def _suffix(k: int | None, class_id: int | None) -> str:
+    at = f"at_{'k' if k is None else k}"
+    return at if class_id is None else f"{at}_class{class_id}"
 
 
 def _share(name: str, right: Tensor, wrong: Tensor) -> Tensor:
     return raw_ops.RealDiv(right, raw_ops.Add(right, wrong), name=name)
+
+
+def _share_at_k(labels: Any, best: Tensor, suffix: str, class_id: int | None, other: str,
+                weights: Any, collections: tuple[Any, Any]) -> tuple[Tensor, Tensor]:
+    """True positives over these and the `other` count, with collections for value and update."""
+    matches = _Matches(labels, best, class_id)
+    sums = [_summed(f"true_positive_{suffix}", matches.true_positives(), weights),
+            _summed(f"{other}_{suffix}", getattr(matches, f"{other}s")(), weights)]
+    return finish(_share, sums, *collections)
 
 
 def recall_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = None,
@@ -125,10 +139,19 @@ def recall_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = No
     """
     suffix = _suffix(k, class_id)
     with variable_scope(name, f"recall_{suffix}", [predictions, labels, weights]):
-        matches = _Matches(labels, predictions, k, class_id)
-        sums = [_summed(f"true_positive_{suffix}", matches.true_positives(), weights),
-                _summed(f"false_negative_{suffix}", matches.false_negatives(), weights)]
-        return finish(_share, sums, metrics_collections, updates_collections)
+        return _share_at_k(labels, _best(predictions, k), suffix, class_id, "false_negative",
+                           weights, (metrics_collections, updates_collections))
+
+
+def recall_at_top_k(labels: Any, predictions_idx: Any, k: int | None = None,
+                    class_id: int | None = None, weights: Any = None,
+                    metrics_collections: Any = None, updates_collections: Any = None,
+                    name: str | None = None) -> tuple[Tensor, Tensor]:
+    """As :func:`recall_at_k` of the classes `predictions_idx`, shape ``[..., k]``."""
+    suffix = _suffix(k, class_id)
+    with variable_scope(name, f"recall_{suffix}", [predictions_idx, labels, weights]):
+        return _share_at_k(labels, predictions_idx, suffix, class_id, "false_negative", weights,
+                           (metrics_collections, updates_collections))
 
 
 def sparse_precision_at_k(labels: Any, predictions: Any, k: int, class_id: int | None = None,
@@ -141,10 +164,19 @@ def sparse_precision_at_k(labels: Any, predictions: Any, k: int, class_id: int |
     """
     suffix = _suffix(k, class_id)
     with variable_scope(name, f"precision_{suffix}", [predictions, labels, weights]):
-        matches = _Matches(labels, predictions, k, class_id)
-        sums = [_summed(f"true_positive_{suffix}", matches.true_positives(), weights),
-                _summed(f"false_positive_{suffix}", matches.false_positives(), weights)]
-        return finish(_share, sums, metrics_collections, updates_collections)
+        return _share_at_k(labels, _best(predictions, k), suffix, class_id, "false_positive",
+                           weights, (metrics_collections, updates_collections))
+
+
+def precision_at_top_k(labels: Any, predictions_idx: Any, k: int | None = None,
+                       class_id: int | None = None, weights: Any = None,
+                       metrics_collections: Any = None, updates_collections: Any = None,
+                       name: str | None = None) -> tuple[Tensor, Tensor]:
+    """As :func:`sparse_precision_at_k` of the classes `predictions_idx`, shape ``[..., k]``."""
+    suffix = _suffix(k, class_id)
+    with variable_scope(name, f"precision_{suffix}", [predictions_idx, labels, weights]):
+        return _share_at_k(labels, predictions_idx, suffix, class_id, "false_positive", weights,
+                           (metrics_collections, updates_collections))
 
 
 def sparse_average_precision_at_k(labels: Any, predictions: Any, k: int, weights: Any = None,
@@ -157,7 +189,7 @@ def sparse_average_precision_at_k(labels: Any, predictions: Any, k: int, weights
     :func:`recall_at_k`.
     """
     with variable_scope(name, f"average_precision_at_{k}", [predictions, labels, weights]):
-        matches = _Matches(labels, predictions, k, None)
+        matches = _Matches(labels, _best(predictions, k), None)
         weighted, counted = apply_weights(_average_precision(matches, k), weights)
         sums = [Sum("total", reduce_sum(weighted)), Sum("max", reduce_sum(counted))]
         return finish(lambda n, total, most: safe_divide(total, most, name=n), sums,

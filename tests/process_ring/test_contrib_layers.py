@@ -230,3 +230,34 @@ def test_regularizers_of_many_weights(session):
     assert len(layers.summarize_weights()) == 1
     with pytest.raises(ValueError, match="scalar"):
         layers.apply_regularization(lambda w: w)
+
+
+def test_windows_may_be_shapes_and_scopes_name_the_operation(session):
+    images = hf.ones([1, 4, 6, 2])
+    whole = layers.avg_pool2d(images, images.shape[1:3], stride=1, scope="all")
+    assert whole.op.name == "all/AvgPool"
+    assert whole.shape.as_list() == [1, 1, 1, 2]
+    assert layers.pool(images, [2, 3], "AVG", scope="some").op.name == "some"
+    with pytest.raises(ValueError, match="either NCDHW or NDHWC"):
+        layers.max_pool3d(hf.ones([1, 2, 2, 2, 1]), 2, data_format="CDHWN")
+
+
+@pytest.mark.parametrize("fused", [None, True, False])
+def test_moving_variance_of_batch_norm(session, fused):
+    x = np.random.default_rng(0).normal(size=(2, 3, 3, 2)).astype(np.float32)
+    layers.batch_norm(x, decay=0.0, fused=fused, scope="norm")
+    session.run(hf.global_variables_initializer())
+    session.run(hf.get_collection(hf.GraphKeys.UPDATE_OPS))
+    variance = session.run(hf.get_collection(hf.GraphKeys.GLOBAL_VARIABLES, "norm/moving_v")[0])
+    expected = x.reshape(-1, 2).var(axis=0, ddof=0 if fused is False else 1)
+    np.testing.assert_allclose(variance, expected, rtol=1e-5)
+
+
+def test_losses_take_weights_of_the_first_dimensions(session):
+    from hpcflow.contrib import losses
+
+    predictions = np.array([[4, 8, 12], [8, 1, 3]], np.float32)
+    labels = np.array([[1, 9, 2], [-5, -5, 7]], np.float32)
+    loss = losses.absolute_difference(predictions, labels, hf.constant([1.2, 0.0]))
+    expected = 1.2 * np.abs(predictions[0] - labels[0]).mean()
+    np.testing.assert_allclose(session.run(loss), expected, rtol=1e-6)

@@ -281,3 +281,47 @@ def test_ways_to_sum_an_area(curve, method, expected):
         assert abs(session.run(value) - expected) < 1e-4
         with pytest.raises(ValueError, match="Invalid summation_method: other"):
             hf.metrics.auc([1], [0.5], summation_method="other")
+
+
+COUNTS = {
+    "true_positives": lambda positive, truth: positive & truth,
+    "false_negatives": lambda positive, truth: ~positive & truth,
+    "true_negatives": lambda positive, truth: ~positive & ~truth,
+    "false_positives": lambda positive, truth: positive & ~truth,
+}
+
+
+@pytest.mark.parametrize("name", COUNTS)
+def test_counts_at_thresholds(session, name):
+    thresholds = [0.25, 0.5, 0.9]
+    metric = getattr(hf.metrics, f"{name}_at_thresholds")
+    value, joined = accumulated(
+        session, lambda labels, predictions, **_: metric(labels, predictions, thresholds))
+    expected = [COUNTS[name](joined["predictions"] > t, joined["labels"] > 0).sum()
+                for t in thresholds]
+    np.testing.assert_array_equal(value, expected)
+
+
+def test_true_negatives(session):
+    value, joined = accumulated(session, lambda labels, predictions, **_: hf.metrics.true_negatives(
+        labels, predictions > 0.5))
+    assert value == ((joined["labels"] == 0) & (joined["predictions"] <= 0.5)).sum()
+
+
+@pytest.mark.parametrize("given,at_k", [("precision_at_top_k", "precision_at_k"),
+                                        ("recall_at_top_k", "recall_at_k")])
+def test_given_top_classes_count_as_the_best_ones(session, given, at_k):
+    def build(sets, scores, **_):
+        best = hf.nn.top_k(scores, 2).indices
+        first = getattr(hf.metrics, given)(sets, hf.cast(best, hf.int64))
+        second = getattr(hf.metrics, at_k)(sets, scores, 2)
+        return tuple(hf.stack(pair) for pair in zip(first, second, strict=True))
+
+    (top, whole), _ = accumulated(session, build)
+    assert 0 < top < 1
+    assert top == whole
+
+
+def test_variables_of_metrics_have_a_collection(session):
+    hf.metrics.mean([1.0])
+    assert hf.get_collection(hf.GraphKeys.METRIC_VARIABLES) == hf.local_variables()

@@ -2,10 +2,12 @@
 
 from hpcflow.contrib.layers.convolutional import (
     bias_add,
+    conv1d,
     conv2d,
     conv2d_transpose,
     conv3d,
     convolution,
+    convolution1d,
     convolution2d,
     convolution2d_transpose,
     convolution3d,

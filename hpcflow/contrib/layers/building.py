@@ -11,7 +11,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, get_collection, get_collection_ref
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
-from hpcflow.layers.building import OpenScope
+from hpcflow.layers.building import OpenScope, format_name
 from hpcflow.nn.activations import bias_add
 from hpcflow.ops.variable_scope import VariableScope, get_variable_scope, pure_variable_scope
 
@@ -115,8 +115,12 @@ def older_variables(collections: Any) -> Iterator[OpenScope]:
         yield OpenScope(scope.original_name_scope)
 
 
-def format_of_layers(data_format: str | None) -> str:
-    """``channels_first`` for formats such as NCHW; ``ValueError`` for an unknown one."""
+def format_of_layers(data_format: str | None, rank: int = 2) -> str:
+    """``channels_first`` for formats such as NCHW; ``ValueError`` for an unknown one.
+
+    `rank`: the number of dimensions of space.
+    """
     if data_format not in (None, "NHWC", "NCHW", "NWC", "NCW", "NDHWC", "NCDHW"):
-        raise ValueError("data_format has to be either NCHW or NHWC.")
+        first, last = format_name(True, rank), format_name(False, rank)
+        raise ValueError(f"data_format has to be either {first} or {last}.")
     return "channels_first" if (data_format or "").startswith("NC") else "channels_last"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -26,8 +27,18 @@ from hpcflow.ops.variable_scope import variable_scope
 _XAVIER, _ZEROS = xavier_initializer(), Zeros()
 
 
-@add_arg_scope
-def convolution(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1,
+def _named(function: Callable, name: str) -> Callable:
+    """`function` under another name."""
+
+    @functools.wraps(function)
+    def layer(*args: Any, **kwargs: Any) -> Tensor:
+        return function(*args, **kwargs)
+
+    layer.__name__ = layer.__qualname__ = name
+    return layer
+
+
+def _convolution(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1,
                 padding: str = "SAME", data_format: str | None = None, rate: Any = 1,
                 activation_fn: Callable | None = relu, normalizer_fn: Callable | None = None,
                 normalizer_params: dict | None = None, weights_initializer: Any = _XAVIER,
@@ -72,7 +83,11 @@ def convolution(inputs: Any, num_outputs: int, kernel_size: Any, stride: Any = 1
 
 
 _CONVOLUTIONS: dict[int, Any] = {1: layers.conv1d, 2: layers.conv2d, 3: layers.conv3d}
-convolution2d = conv2d = convolution3d = conv3d = convolution
+# Layers are named after their functions where many are stacked or repeated.
+convolution = add_arg_scope(_named(_convolution, "convolution"))
+convolution1d = conv1d = add_arg_scope(_named(_convolution, "convolution1d"))
+convolution2d = conv2d = add_arg_scope(_named(_convolution, "convolution2d"))
+convolution3d = conv3d = add_arg_scope(_named(_convolution, "convolution3d"))
 
 
 @add_arg_scope

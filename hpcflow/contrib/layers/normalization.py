@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import layers
+from hpcflow import dtypes, layers
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
 from hpcflow.contrib.layers.building import (
     collect,
@@ -55,7 +55,7 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
         updates_collections: names of collections for the updates of the moving statistics; None to
             run them whenever the result is computed.
         is_training: a bool or a scalar bool tensor.
-        fused: accepted; one kernel serves both.
+        fused: as of ``layers.batch_normalization``.
         data_format: ``"NHWC"`` or ``"NCHW"``.
         scope: variable scope; "BatchNorm" made unique if None.
 
@@ -76,7 +76,7 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
                 inputs, axis, decay, epsilon, center, scale, initial.get("beta", Zeros()),
                 initial.get("gamma", Ones()), initial.get("moving_mean", Zeros()),
                 initial.get("moving_variance", Ones()), regular.get("beta"), regular.get("gamma"),
-                is_training, trainable, name)
+                is_training, trainable, name, fused=fused)
         updates = kept[before:]
         del kept[before:]
         for collection in names_of(updates_collections, ""):
@@ -107,8 +107,8 @@ def layer_norm(inputs: Any, center: bool = True, scale: bool = True,
     first = begin_norm_axis % len(dims)
     shape = list(dims[begin_params_axis % len(dims):])
     if None in shape or first >= len(dims):
-        raise ValueError(f"layer_norm: shape {inputs.shape} is not known from dimension "
-                         f"{begin_params_axis} on")
+        raise ValueError(f"layer_norm: shape {inputs.shape} is not fully defined from "
+                         f"dimension {begin_params_axis} on")
     with variable_scope(scope, "LayerNorm", [inputs], reuse=reuse) as entered:
         def parameter(name: str, initializer: Any) -> Tensor:
             return layer_variable(name, shape, inputs.dtype.base_dtype, initializer, None,
@@ -118,7 +118,8 @@ def layer_norm(inputs: Any, center: bool = True, scale: bool = True,
         gamma = parameter("gamma", Ones()) if scale else None
         mean, variance = normalization.moments(inputs, list(range(first, len(dims))),
                                                keep_dims=True)
-        outputs = normalization.batch_normalization(inputs, mean, variance, beta, gamma, 1e-12)
+        epsilon = 1e-3 if inputs.dtype.base_dtype is dtypes.float16 else 1e-12
+        outputs = normalization.batch_normalization(inputs, mean, variance, beta, gamma, epsilon)
         outputs.set_shape(inputs.shape)
         outputs = outputs if activation_fn is None else activation_fn(outputs)
         return collect(outputs_collections, entered, outputs)

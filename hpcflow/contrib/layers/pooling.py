@@ -11,7 +11,7 @@ from hpcflow.contrib.layers.building import collect_named_outputs, format_of_lay
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
-from hpcflow.layers.building import numbers
+from hpcflow.layers.building import OpenScope, numbers
 
 
 def _pooling(rank: int, function: Callable, default: str, what: str) -> Callable:
@@ -22,7 +22,8 @@ def _pooling(rank: int, function: Callable, default: str, what: str) -> Callable
                scope: Any = None) -> Tensor:
         with name_scope(scope, default, [inputs]) as name:
             inputs = convert_to_tensor(inputs)
-            outputs = function(inputs, kernel_size, stride, padding, format_of_layers(data_format))
+            outputs = function(inputs, kernel_size, stride, padding,
+                               format_of_layers(data_format, rank), OpenScope(name))
             return collect_named_outputs(outputs_collections, name, outputs)
 
     pooled.__name__ = pooled.__qualname__ = what
@@ -49,5 +50,5 @@ def pool(inputs: Any, kernel_size: Any, pooling_type: str, padding: str = "VALID
         rank = len(inputs._dims) - 2
         outputs = nn.pool(inputs, numbers(kernel_size, rank, "kernel_size"), pooling_type, padding,
                           numbers(dilation_rate, rank, "dilation_rate"),
-                          numbers(stride, rank, "stride"), data_format=data_format)
+                          numbers(stride, rank, "stride"), name, data_format)
         return collect_named_outputs(outputs_collections, name, outputs)

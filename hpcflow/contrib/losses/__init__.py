@@ -4,48 +4,67 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow import losses
+from hpcflow import losses as _losses
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.losses import (
-    add_loss,
     get_losses,
     get_regularization_losses,
     get_total_loss,
 )
 
-compute_weighted_loss = add_arg_scope(losses.compute_weighted_loss)
+add_loss = add_arg_scope(_losses.add_loss)
+
+
+def _fitted(weights: Any, values: Any) -> Any:
+    """Weights of the first dimensions of `values`, with a dimension of 1 for each that is missing.
+    """
+    if isinstance(weights, (int, float)):
+        return weights
+    weights, values = convert_to_tensor(weights), convert_to_tensor(values)
+    if not weights._dims or values._dims is None:
+        return weights
+    while len(weights._dims) < len(values._dims):
+        weights = raw_ops.ExpandDims(weights, -1)
+    return weights
+
+
+@add_arg_scope
+def compute_weighted_loss(losses: Any, weights: Any = 1.0, scope: str | None = None) -> Tensor:
+    """As ``losses.compute_weighted_loss``; weights may be those of the first dimensions only."""
+    return _losses.compute_weighted_loss(losses, _fitted(weights, losses), scope)
 
 
 @add_arg_scope
 def absolute_difference(predictions: Any, labels: Any = None, weights: Any = 1.0,
                         scope: str | None = None) -> Tensor:
     """As ``losses.absolute_difference``."""
-    return losses.absolute_difference(labels, predictions, weights, scope)
+    return _losses.absolute_difference(labels, predictions, _fitted(weights, predictions), scope)
 
 
 @add_arg_scope
 def mean_squared_error(predictions: Any, labels: Any = None, weights: Any = 1.0,
                        scope: str | None = None) -> Tensor:
     """As ``losses.mean_squared_error``."""
-    return losses.mean_squared_error(labels, predictions, weights, scope)
+    return _losses.mean_squared_error(labels, predictions, _fitted(weights, predictions), scope)
 
 
 @add_arg_scope
 def mean_pairwise_squared_error(predictions: Any, labels: Any = None, weights: Any = 1.0,
                                 scope: str | None = None) -> Tensor:
     """As ``losses.mean_pairwise_squared_error``."""
-    return losses.mean_pairwise_squared_error(labels, predictions, weights, scope)
+    return _losses.mean_pairwise_squared_error(labels, predictions, _fitted(weights, predictions),
+                                               scope)
 
 
 @add_arg_scope
 def log_loss(predictions: Any, labels: Any = None, weights: Any = 1.0, epsilon: float = 1e-7,
              scope: str | None = None) -> Tensor:
     """As ``losses.log_loss``."""
-    return losses.log_loss(labels, predictions, weights, epsilon, scope)
+    return _losses.log_loss(labels, predictions, _fitted(weights, predictions), epsilon, scope)
 
 
 @add_arg_scope
@@ -54,7 +73,7 @@ def cosine_distance(predictions: Any, labels: Any = None, dim: int | None = None
     """As ``losses.cosine_distance``; `dim` is required."""
     if dim is None:
         raise ValueError("`dim` cannot be None.")
-    return losses.cosine_distance(labels, predictions, dim, weights, scope)
+    return _losses.cosine_distance(labels, predictions, dim, _fitted(weights, predictions), scope)
 
 
 @add_arg_scope
@@ -74,18 +93,19 @@ def hinge_loss(logits: Any, labels: Any = None, scope: str | None = None) -> Ten
 def sigmoid_cross_entropy(logits: Any, multi_class_labels: Any, weights: Any = 1.0,
                           label_smoothing: float = 0, scope: str | None = None) -> Tensor:
     """As ``losses.sigmoid_cross_entropy``."""
-    return losses.sigmoid_cross_entropy(multi_class_labels, logits, weights, label_smoothing, scope)
+    return _losses.sigmoid_cross_entropy(multi_class_labels, logits, weights, label_smoothing,
+                                         scope)
 
 
 @add_arg_scope
 def softmax_cross_entropy(logits: Any, onehot_labels: Any, weights: Any = 1.0,
                           label_smoothing: float = 0, scope: str | None = None) -> Tensor:
     """As ``losses.softmax_cross_entropy``."""
-    return losses.softmax_cross_entropy(onehot_labels, logits, weights, label_smoothing, scope)
+    return _losses.softmax_cross_entropy(onehot_labels, logits, weights, label_smoothing, scope)
 
 
 @add_arg_scope
 def sparse_softmax_cross_entropy(logits: Any, labels: Any, weights: Any = 1.0,
                                  scope: str | None = None) -> Tensor:
     """As ``losses.sparse_softmax_cross_entropy``."""
-    return losses.sparse_softmax_cross_entropy(labels, logits, weights, scope)
+    return _losses.sparse_softmax_cross_entropy(labels, logits, weights, scope)

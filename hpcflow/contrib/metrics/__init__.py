@@ -14,11 +14,13 @@ from hpcflow.ops.reductions import reduce_mean, reduce_sum
 
 _ALONE = ("mean", "mean_tensor", "percentage_below")  # of values, not of predictions and labels
 _PAIRS = (
-    "accuracy", "auc", "false_negatives", "false_positives", "mean_absolute_error",
-    "mean_cosine_distance", "mean_iou", "mean_relative_error", "mean_squared_error", "precision",
-    "precision_at_thresholds", "recall", "recall_at_k", "recall_at_thresholds",
-    "root_mean_squared_error", "sensitivity_at_specificity", "sparse_average_precision_at_k",
-    "sparse_precision_at_k", "specificity_at_sensitivity", "true_positives",
+    "accuracy", "auc", "false_negatives", "false_negatives_at_thresholds", "false_positives",
+    "false_positives_at_thresholds", "mean_absolute_error", "mean_cosine_distance", "mean_iou",
+    "mean_relative_error", "mean_squared_error", "precision", "precision_at_thresholds", "recall",
+    "recall_at_k", "recall_at_thresholds", "root_mean_squared_error",
+    "sensitivity_at_specificity", "sparse_average_precision_at_k", "sparse_precision_at_k",
+    "specificity_at_sensitivity", "true_negatives", "true_negatives_at_thresholds",
+    "true_positives", "true_positives_at_thresholds",
 )  # fmt: skip
 
 
@@ -37,6 +39,25 @@ for _name in _ALONE:
 for _name in _PAIRS:
     globals()[f"streaming_{_name}"] = _exchanged(getattr(metrics, _name))
 streaming_sparse_recall_at_k = globals()["streaming_recall_at_k"]
+streaming_percentage_less = metrics.percentage_below
+
+
+def streaming_sparse_precision_at_top_k(
+        top_k_predictions: Any, labels: Any, class_id: int | None = None, weights: Any = None,
+        metrics_collections: Any = None, updates_collections: Any = None,
+        name: str | None = None) -> Any:
+    """``metrics.precision_at_top_k``, with the predicted classes first."""
+    return metrics.precision_at_top_k(labels, top_k_predictions, None, class_id, weights,
+                                      metrics_collections, updates_collections, name)
+
+
+def sparse_recall_at_top_k(
+        labels: Any, top_k_predictions: Any, class_id: int | None = None, weights: Any = None,
+        metrics_collections: Any = None, updates_collections: Any = None,
+        name: str | None = None) -> Any:
+    """``metrics.recall_at_top_k``."""
+    return metrics.recall_at_top_k(labels, top_k_predictions, None, class_id, weights,
+                                   metrics_collections, updates_collections, name)
 
 
 def accuracy(predictions: Any, labels: Any, weights: Any = None, name: str | None = None) -> Any:
