@@ -156,6 +156,7 @@ _PYTHON = {
     **{f"training.{name}": entry for name, entry in _TRAINING.items()},
     **{f"layers.{name}": Entry(("hpcflow.layers",)) for name in _LAYERS},
     "client.client_lib": Entry((_API,)),
+    "pywrap_tensorflow": Entry((_TRAIN,)),
     "client.device_lib": Entry(("hpcflow.platform.device_lib",)),
     "client.session": Entry((_API,), {"BaseSession": "hpcflow:Session",
                                       "SessionInterface": "hpcflow:Session"}),
@@ -198,7 +199,37 @@ _CORE = {
     "example.feature_pb2": Entry((_MORE_PROTOS,)),
 }  # fmt: skip
 
+# Files and folders of 1.x below packages of contrib.
+_CONTRIB_FILES = {
+    "framework": ("python.framework.checkpoint_utils", "python.framework.tensor_util",
+                  "python.ops", "python.ops.arg_scope", "python.ops.ops", "python.ops.variables"),
+    "layers": ("python.layers", "python.layers.embedding_ops", "python.layers.encoders",
+               "python.layers.initializers", "python.layers.layers",
+               "python.layers.normalization", "python.layers.optimizers",
+               "python.layers.regularizers", "python.layers.summaries", "python.layers.utils"),
+    "legacy_seq2seq": ("python.ops.seq2seq",),
+    "losses": ("python.losses.loss_ops",),
+    "metrics": ("python.ops.metric_ops",),
+    "rnn": ("python.ops.core_rnn", "python.ops.core_rnn_cell", "python.ops.core_rnn_cell_impl",
+            "python.ops.fused_rnn_cell", "python.ops.gru_ops", "python.ops.lstm_ops",
+            "python.ops.rnn", "python.ops.rnn_cell"),
+    "slim": ("python.slim.evaluation", "python.slim.learning"),
+    "training": ("python.training.hparam", "python.training.training"),
+}
+_CONTRIB_SOURCES = {
+    "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building"),
+    "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
+    "slim.python.slim.evaluation": ("hpcflow.contrib.slim.evaluation",),
+    "slim.python.slim.learning": ("hpcflow.contrib.slim.learning",),
+}
+_CONTRIB = {
+    f"{package}.{path}": Entry(_CONTRIB_SOURCES.get(f"{package}.{path}",
+                                                    (f"hpcflow.contrib.{package}",)))
+    for package, paths in _CONTRIB_FILES.items() for path in paths
+}
+
 MODULES = {
+    **{f"hpcflow.contrib.{path}": entry for path, entry in _CONTRIB.items()},
     **{f"hpcflow.python.{path}": entry for path, entry in _PYTHON.items()},
     **{f"hpcflow.core.{path}": entry for path, entry in _CORE.items()},
 }

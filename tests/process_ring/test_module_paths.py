@@ -242,3 +242,15 @@ def test_nest() -> None:
         nest.assert_shallow_structure([0, 0], [1, 2, 3])
     with pytest.raises(TypeError, match="func must be callable"):
         nest.map_structure(3, [1])
+
+
+def test_folders_of_contrib():
+    from hpcflow.contrib import framework, layers, rnn
+    from hpcflow.contrib.framework.python.ops import add_arg_scope
+    from hpcflow.contrib.layers.python.layers import initializers, utils
+    from hpcflow.contrib.rnn.python.ops.core_rnn_cell import LSTMStateTuple
+
+    assert add_arg_scope is framework.add_arg_scope
+    assert initializers.xavier_initializer is layers.xavier_initializer
+    assert LSTMStateTuple is rnn.LSTMStateTuple
+    assert callable(utils.convert_collection_to_dict)
