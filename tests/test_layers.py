@@ -21,7 +21,8 @@ PACKAGE = ROOT / "hpcflow"
 LEVEL_0 = {
     "config", "errors", "dtypes", "shapes", "strided", "device_spec", "tracing", "version",
     "windows", "protos", "array_protos", "callbacks", "threads", "jit", "blas",
-    "copies", "diagonals", "deferred", "heap", "other_names", "vector_math",
+    "copies", "diagonals", "deferred", "heap", "native_calls", "other_names",
+    "vector_math",
 }  # fmt: skip
 CORE = {"graph", "ops"}
 GRADIENTS = {"autodiff", "nn", "framework"}

@@ -14,6 +14,7 @@ from typing import Any
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.compiler.fusion import fuse
 from hpcflow.compiler.ir import Node, Port
+from hpcflow.compiler.native_loops import call_loops
 from hpcflow.compiler.over_time import compute_over_time
 from hpcflow.compiler.together import join
 from hpcflow.compiler.translate import LOOP, Bound, Translation
@@ -88,6 +89,7 @@ def generate(nodes: list[Bound], known: dict[Port, Any],
     """
     program = Translation(nodes, known, wanted)
     compute_over_time(program)
+    call_loops(program)
     join(program)
     fuse(program)
     return RegionFunction(program)

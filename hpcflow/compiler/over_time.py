@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,10 +56,11 @@ def compute_over_time(program: Translation) -> None:
         return
     starts = [i for i, line in enumerate(program.lines) if line.function == LOOP]
     for start in reversed(starts):  # what comes earlier keeps its place
-        _Loop(program, start, _end_of(program.lines, start)).change()
+        _Loop(program, start, end_of(program.lines, start)).change()
 
 
-def _end_of(lines: list[Line], start: int) -> int:
+def end_of(lines: list[Line], start: int) -> int:
+    """Where the loop ends that begins at `start`."""
     depth = 0
     for i in range(start, len(lines)):
         depth += (lines[i].function == LOOP) - (lines[i].function == END_LOOP)
@@ -157,7 +158,7 @@ class _Loop:
         """How a loop variable adds up values of the iterations, if it does nothing else."""
         add = self.maker.get(following or "")
         if add is None or self.uses[variable] != 1 or self.uses[add.targets[0]] != 1 or (
-                variable not in add.arguments or not _is_call(add, _ADDS)):
+                variable not in add.arguments or not is_call(add, _ADDS)):
             return None
         others = [name for name in add.arguments if name != variable]
         made = self.maker.get(others[0]) if len(others) == len(add.arguments) - 1 == 1 else None
@@ -175,9 +176,9 @@ class _Loop:
         node = line.node
         if not node.inputs or _rank(node, 0) != 2:
             return False
-        if _is_call(line, {"BiasAddGrad"}):
+        if is_call(line, {"BiasAddGrad"}):
             return node.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")
-        if not _is_call(line, {"Sum"}) or node.attrs.get("keep_dims"):
+        if not is_call(line, {"Sum"}) or node.attrs.get("keep_dims"):
             return False
         axes = self.program.globals.get(line.arguments[1])
         return axes is not None and np.ravel(axes).tolist() in ([0], [-2])
@@ -257,7 +258,7 @@ class _Loop:
 
     def _splits_columns(self, line: Line, whole: Any) -> bool:
         """True if `line` splits a matrix of the static shape `whole` into blocks of columns."""
-        if not _is_call(line, _SPLITS):
+        if not is_call(line, _SPLITS):
             return False
         axis = self.program.globals.get(line.arguments[0 if line.node.type == "Split" else 2])
         widths: list[Any] = [dims[1] if dims is not None and len(dims) == 2 else None
@@ -268,7 +269,7 @@ class _Loop:
         """Multiply elements of a TensorArray before they are read."""
         value, factor = line.arguments
         read = self.maker.get(value)
-        if read is None or not self._is_invariant(factor) or not _is_call(read, _READS):
+        if read is None or not self._is_invariant(factor) or not is_call(read, _READS):
             return
         array, index, flow = (read.arguments * 2)[:3]
         if not (self._is_invariant(array) and self._is_invariant(flow)):
@@ -294,14 +295,14 @@ class _Loop:
             if self._adds_bias(line, name, bias):
                 self._drop(line, name, line.targets[0])
                 return [bias]
-            if not _is_call(line, _TWO_ADDS):
+            if not is_call(line, _TWO_ADDS):
                 break
             name = line.targets[0]
         return []
 
     def _adds_bias(self, line: Line, name: str, bias: str) -> bool:
         """True if `line` adds `bias`, a vector that stays the same, to the rows of `name`."""
-        if not _is_call(line, _TWO_ADDS | {"BiasAdd"}) or not self._is_invariant(bias) or (
+        if not is_call(line, _TWO_ADDS | {"BiasAdd"}) or not self._is_invariant(bias) or (
                 line.node.attrs.get("data_format", b"NHWC") not in (b"NHWC", "NHWC")):
             return False
         source, index = line.node.inputs[1 - line.arguments.index(name)]
@@ -360,7 +361,7 @@ def _beside(function: Callable, node: Node) -> Callable:
     return product
 
 
-def _is_call(line: Line, types: frozenset[str] | set[str]) -> bool:
+def is_call(line: Line, types: Collection[str]) -> bool:
     """True if `line` calls the library's own synchronous kernel of one of `types`."""
     b = line.bound
     return (line.node.type in types and b is not None and b.kernel is not None and not b.moves
@@ -371,7 +372,7 @@ def _is_call(line: Line, types: frozenset[str] | set[str]) -> bool:
 def _is_product(line: Line) -> bool:
     """True for a large product of matrices."""
     node = line.node
-    return (_is_call(line, {"MatMul"}) and node.dtypes[0].name in _DTYPES
+    return (is_call(line, {"MatMul"}) and node.dtypes[0].name in _DTYPES
             and not any([s.dtypes[i]._is_ref_dtype and s.dims[i] is None for s, i in node.inputs])
             and _rank(node, 0) == _rank(node, 1) == 2 and _flops(line) >= _LARGE)
 

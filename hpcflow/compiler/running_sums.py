@@ -93,7 +93,7 @@ class _Block:
         with self._lock:
             found = self.stacks[operand]
             if found is None:
-                found = np.concatenate([operands[operand] for operands in self.given])
+                found = _below_each_other([operands[operand] for operands in self.given])
                 self.stacks[operand] = found
         return found
 
@@ -120,6 +120,23 @@ class _Block:
         """Add what another block has computed."""
         for total, part in zip(self.parts, other.parts):
             np.add(total, part, out=total)
+
+
+def _below_each_other(values: list) -> Any:
+    """The rows of all matrices; without a copy where they lie one after the other in an array."""
+    whole, shape = values[0].base, values[0].shape
+    if type(whole) is np.ndarray and whole.flags.c_contiguous and whole.shape[1:] == shape and all(
+            [v.base is whole and v.flags.c_contiguous for v in values]):
+        start, size = _address(whole), values[0].nbytes
+        places = [_address(v) - start for v in values]
+        if size and places == list(range(places[0], places[0] + size * len(values), size)):
+            first = places[0] // size
+            return whole[first : first + len(values)].reshape(-1, *shape[1:])
+    return np.concatenate(values)
+
+
+def _address(array: Any) -> int:
+    return array.__array_interface__["data"][0]
 
 
 class Sums:

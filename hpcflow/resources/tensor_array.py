@@ -183,6 +183,11 @@ class TensorArray(StepHandle):
                 break
         return self.values[start:stop]
 
+    def peek_rows(self, start: int, count: int) -> Any:
+        """As `peek`; the rows of an array, where they are the elements."""
+        found = self.peek(start, count)
+        return found if self.whole is None else self.whole[start : start + len(found)]
+
     def write_rows(self, places: list[int], value: Any) -> None:
         """Set the elements `places` to the rows of `value`."""
         for place, row in zip(places, value, strict=True):

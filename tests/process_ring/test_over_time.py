@@ -8,7 +8,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import blas, config, errors, threads
-from hpcflow.compiler import over_time, products_ahead, running_sums
+from hpcflow.compiler import codegen, over_time, products_ahead, running_sums
 from hpcflow.compiler.products_ahead import Ahead
 from hpcflow.compiler.running_sums import Sums
 
@@ -45,6 +45,7 @@ def used(request, monkeypatch):
     pool = threads.Pool(2)
     for name in ("_LARGE", "_FEWEST_COLUMNS"):
         monkeypatch.setattr(over_time, name, 1)
+    monkeypatch.setattr(codegen, "call_loops", lambda program: None)
     monkeypatch.setattr(running_sums, "_BLOCK_FLOPS", 300.0)
     monkeypatch.setattr(products_ahead, "_BLOCK_FLOPS", 200.0)
     monkeypatch.setattr(Sums, "total", note_total)

@@ -1,0 +1,420 @@
+"""native_layout: where the values of a loop lie, and the calls that make them, for given shapes.
+
+A value in rows is a matrix for each iteration. What outlives its iteration lies in one array for
+all, a variable's next value beside the one before, everything else in one place that the next
+iteration uses again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow import blas, native_calls, threads
+from hpcflow.native_calls import Call, Operand
+
+_FEWEST_ROWS, _ROWS_TOGETHER = 16, 4  # that a thread should have, and of which it has a multiple
+_DTYPES = ("float32", "float64")
+_OPERATIONS = 5e10  # in a second, about
+
+
+class Unfit(Exception):
+    """A loop, or its values, cannot be called."""
+
+
+def key_of(values: list) -> tuple:
+    """What a layout depends on."""
+    arrays = [getattr(v, "bias", v) for v in values]
+    return tuple([(v.shape, v.strides, v.dtype.char) if isinstance(v, (np.ndarray, np.generic))
+                  else None for v in arrays])
+
+
+class _Value(NamedTuple):
+    """A value in rows, or one that is the same for all rows."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    slot: int
+    strides: tuple[int, ...]
+    offset: int = 0
+
+    def part(self, start: int, columns: int) -> _Value:
+        """Some columns of a matrix."""
+        return self._replace(shape=(self.shape[0], columns),
+                             offset=self.offset + start * self.strides[1])
+
+    def over(self, rows: int, columns: int) -> Operand:
+        """The value, broadcast."""
+        shape, strides = (1, 1, *self.shape)[-2:], (0, 0, *self.strides)[-2:]
+        if shape[0] not in (1, rows) or shape[1] not in (1, columns) or len(self.shape) > 2:
+            raise Unfit
+        row, column = [0 if n == 1 else s for n, s in zip(shape, strides)]
+        return Operand(self.slot, row if rows > 1 else columns * column, column, self.offset)
+
+
+# How the places of a slot follow from the iteration.
+_FIXED, _GIVEN, _VARIABLE, _SCRATCH, _TWO, _KEPT = range(6)
+
+
+class _Slot:
+    __slots__ = ("kind", "source", "nbytes", "shape", "dtype")
+
+    def __init__(self, kind: int, source: Any, shape: tuple = (), dtype: Any = None) -> None:
+        self.kind = kind
+        self.source = source  # a name, or an array
+        self.shape = shape
+        self.dtype = dtype
+
+
+class Layout:
+    """The calls of an iteration for values of certain shapes; raises Unfit where there are none.
+
+    Attributes:
+        calls: for the compiled function.
+        fixed: the names from outside whose values the calls read.
+        rows: of all values in rows.
+        parts: the rows that each thread computes, of `count` threads.
+        seconds: what the products of an iteration take, about.
+    """
+
+    def __init__(self, loop: Any, outside: dict[str, Any], first: dict[str, Any],
+                 count: int) -> None:
+        self.loop = loop
+        self.slots: list[_Slot] = []
+        self.made: list[Call] = []
+        self.values: dict[str, _Value] = {}
+        self.fixed: list[str] = []
+        self._outside = outside
+        self._constants = loop.program.globals
+        self._first = first
+        self._products: set[tuple] = set()
+        self.rows = self._find_rows()
+        self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // _FEWEST_ROWS)),
+                                    _ROWS_TOGETHER)
+        self._name_variables()
+        for step in loop.steps:
+            self._take(step)
+        self._check_variables()
+        self._check_bits()
+        self.seconds = sum(2.0 * self.rows * call.inner * call.columns
+                           for call in self.made) / _OPERATIONS
+        self.calls = np.array([call.words() for call in self.made], np.int64)
+        del self._outside, self._first
+
+    # ------------------------------------------------------------ values
+
+    def _value_outside(self, name: str) -> Any:
+        if name in self._outside:
+            return self._outside[name]
+        if name in self.loop.made:  # by a scalar of the loop
+            raise Unfit
+        return self._constants[name]
+
+    def _find_rows(self) -> int:
+        counts = [self._value_outside(n).shape[:1] for v, n in self.loop.entering.items()
+                  if v in self.loop.following]
+        counts += [value.shape[:1] for value in self._first.values()]
+        if len(set(counts)) != 1 or not counts[0] or not counts[0][0]:
+            raise Unfit
+        return counts[0][0]
+
+    def _add(self, slot: _Slot, shape: tuple, dtype: np.dtype, strides: tuple) -> _Value:
+        if dtype.name not in _DTYPES:
+            raise Unfit
+        self.slots.append(slot)
+        return _Value(shape, dtype, len(self.slots) - 1, strides)
+
+    def _add_rows(self, kind: int, source: Any, shape: tuple, dtype: np.dtype) -> _Value:
+        """A contiguous matrix in rows."""
+        if len(shape) != 2 or shape[0] != self.rows or not shape[1]:
+            raise Unfit
+        return self._add(_Slot(kind, source, shape, dtype), shape, dtype,
+                         (shape[1] * dtype.itemsize, dtype.itemsize))
+
+    def _name_variables(self) -> None:
+        for variable, name in self.loop.entering.items():
+            value = self._value_outside(name)
+            if variable not in self.loop.following:
+                self.values[variable] = self.value(name)
+                continue
+            if type(value) is not np.ndarray or not value.flags.c_contiguous:
+                raise Unfit
+            self.values[variable] = self._add_rows(_VARIABLE, variable, value.shape, value.dtype)
+
+    def value(self, name: str) -> _Value:
+        """A value in rows, or from outside."""
+        found = self.values.get(name)
+        if found is None:
+            value = self._value_outside(name)
+            if not isinstance(value, (np.ndarray, np.generic)):
+                raise Unfit
+            self.fixed.append(name)
+            found = self.values[name] = self._add(
+                _Slot(_FIXED, name), value.shape, value.dtype, value.strides)
+        return found
+
+    def _new(self, shape: tuple, dtype: np.dtype) -> _Value:
+        return self._add_rows(_SCRATCH, None, shape, dtype)
+
+    def _finish(self, target: str, made: _Value) -> None:
+        """`made` is the value of `target`."""
+        loop, slot = self.loop, self.slots[made.slot]
+        self.values[target] = made
+        if target in loop.kept or target in loop.following.values():
+            if slot.kind != _SCRATCH or made.offset:
+                raise Unfit
+            slot.kind, slot.source = (_KEPT if target in loop.kept else _TWO), target
+
+    def _check_variables(self) -> None:
+        for variable, name in self.loop.following.items():
+            one, other = self.values[variable], self.values.get(name)
+            if other is None or self.slots[other.slot].kind not in (_KEPT, _TWO) or (
+                    one.shape, one.dtype) != (other.shape, other.dtype):
+                raise Unfit
+        for name in self.loop.kept:
+            if name not in self.values or self.slots[self.values[name].slot].kind not in (
+                    _KEPT, _GIVEN, _VARIABLE):
+                raise Unfit
+
+    # ------------------------------------------------------------ steps
+
+    def _take(self, step: Any) -> None:
+        if step.kind in ("pop", "read"):
+            first = self._first[step.target]
+            self.values[step.target] = self._add_rows(
+                _GIVEN, step.target, first.shape, first.dtype)
+        elif step.kind == "product":
+            self._product(step)
+        elif step.kind == "split":
+            self._split(step)
+        elif step.kind == "join":
+            self._finish(step.target, self._join([self.value(a) for a in step.arguments]))
+        elif step.kind == "map":
+            self._finish(step.target, self._map(step))
+
+    def _split(self, step: Any) -> None:
+        """The parts are views, but for those that are kept."""
+        value, targets = self.value(step.arguments[0]), step.line.targets
+        columns, rest = divmod(value.shape[-1], len(targets))
+        if rest or value.shape[:-1] != (self.rows,):
+            raise Unfit
+        for k, target in enumerate(targets):
+            part = value.part(k * columns, columns)
+            if target in self.loop.kept or target in self.loop.following.values():
+                self._finish(target, self.call(np.positive, [part]))
+            else:
+                self.values[target] = part
+
+    def _join(self, values: list[_Value]) -> _Value:
+        if any(v.shape[:-1] != (self.rows,) for v in values):
+            raise Unfit
+        made = self._new((self.rows, sum(v.shape[1] for v in values)), values[0].dtype)
+        start = 0
+        for value in values:
+            self.call(np.positive, [value], made.part(start, value.shape[1]))
+            start += value.shape[1]
+        return made
+
+    def _product(self, step: Any) -> None:
+        value, factor = self.value(step.arguments[0]), self._value_outside(step.arguments[1])
+        matrix = self.value(step.arguments[1])
+        is_flipped = bool(step.line.node.attrs.get("transpose_b"))
+        if factor.ndim != 2 or value.slot == matrix.slot or value.dtype != factor.dtype:
+            raise Unfit
+        inner, columns = factor.shape[::-1] if is_flipped else factor.shape
+        size, found = value.dtype.itemsize, native_calls.product_of(value.dtype.name)
+        is_by_rows = factor.flags.c_contiguous != is_flipped
+        if (found is None or value.shape != (self.rows, inner)
+                or min(self.rows, inner, columns) < 2  # a vector is multiplied in other ways
+                or not (factor.flags.c_contiguous or factor.flags.f_contiguous)
+                or value.strides[1] != size):
+            raise Unfit
+        made = self._new((self.rows, columns), value.dtype)
+        strides = (columns * size, size) if is_by_rows else (size, inner * size)
+        self.made.append(Call(found[0], found[1], 0, columns, inner,
+                              value.over(self.rows, inner), Operand(matrix.slot, *strides),
+                              made.over(self.rows, columns)))
+        self._products.add((inner, columns, is_by_rows, value.dtype.name))
+        bias = None if len(step.arguments) < 3 else self._value_outside(step.arguments[2]).bias
+        if bias is not None:
+            self.call(np.add, [made, self._bias(step.arguments[2], bias)], made)
+        self._finish(step.target, made)
+
+    def _bias(self, name: str, bias: Any) -> _Value:
+        self.fixed.append(name)
+        return self._add(_Slot(_FIXED, name), bias.shape, bias.dtype, bias.strides)
+
+    def _map(self, step: Any) -> _Value:
+        """The calls of an element-wise kernel: those of its ufuncs, which it makes of notes."""
+        given = [_Note(self, self.value(a)) for a in step.arguments]
+        try:
+            made = step.line.bound.function(*given)
+        except Exception as error:
+            raise Unfit from error
+        if type(made) is not _Note:
+            raise Unfit
+        return made.value
+
+    def call(self, ufunc: np.ufunc, inputs: Sequence[Any], made: _Value | None = None) -> _Value:
+        """Note a call of `ufunc` for values and constants."""
+        dtype = next(v.dtype for v in inputs if isinstance(v, _Value))
+        values = [v if isinstance(v, _Value) else self._constant(v, dtype) for v in inputs]
+        found = native_calls.loop_of(ufunc, dtype.name)
+        if found is None or any(v.dtype != dtype for v in values):
+            raise Unfit
+        shape = np.broadcast_shapes(*[v.shape for v in values])
+        made = self._new(shape, dtype) if made is None else made
+        if made.shape != shape:
+            raise Unfit
+        rows, columns = shape
+        operands = [v.over(rows, columns) for v in values]
+        kind = native_calls.UNARY if len(operands) == 1 else native_calls.BINARY
+        self.made.append(Call(kind, *found, columns, 0, operands[0], operands[-1],
+                              made.over(rows, columns)))
+        return made
+
+    def _constant(self, value: Any, dtype: np.dtype) -> _Value:
+        if isinstance(value, (np.ndarray, np.generic)) and value.dtype != dtype or (
+                not isinstance(value, (np.ndarray, np.generic, float, int))):
+            raise Unfit
+        array = np.array(value, dtype)
+        return self._add(_Slot(_FIXED, array), array.shape, array.dtype, array.strides)
+
+    # ------------------------------------------------------------ rows
+
+    def _check_bits(self) -> None:
+        """Products of some rows must have the bits that they have among all, and be no larger than
+        one thread computes well."""
+        parts = self.parts
+        for inner, columns, is_by_rows, dtype in self._products:
+            size = self.rows * inner * columns
+            if len(parts) < threads.pool().size and not blas.is_small(size):
+                raise Unfit
+            if len(parts) > 1 and not _has_same_bits(parts, inner, columns, is_by_rows, dtype):
+                raise Unfit
+
+    # ------------------------------------------------------------ memory
+
+    def chunk(self, nbytes: int, most: int) -> int:
+        """How many iterations run together, so that what they keep takes about `nbytes`."""
+        kept = sum(np.dtype(s.dtype).itemsize * s.shape[0] * s.shape[1]
+                   for s in self.slots if s.kind == _KEPT)
+        return max(1, min(nbytes // max(1, kept), most))
+
+    def memory(self, count: int, fixed: dict[str, Any], given: dict[str, Any],
+               variables: dict[str, Any]) -> Memory:
+        """The places of all values in `count` iterations."""
+        return Memory(self, count, fixed, given, variables)
+
+
+def _has_same_bits(parts: list, inner: int, columns: int, is_by_rows: bool, dtype: str) -> bool:
+    key = parts[-1][1], inner, columns, is_by_rows, dtype, len(parts)
+    if key not in _same_bits:
+        random = np.random.default_rng(0)
+        a = random.standard_normal((parts[-1][1], inner)).astype(dtype)
+        b = random.standard_normal((inner, columns)).astype(dtype)
+        b = b if is_by_rows else np.asfortranarray(b)
+        whole = np.dot(a, b)
+        with blas.alone():
+            _same_bits[key] = all(
+                np.dot(a[i:j], b).tobytes() == whole[i:j].tobytes() for i, j in parts)
+    return _same_bits[key]
+
+
+_same_bits: dict[tuple, bool] = {}
+
+
+class Memory:
+    """The arrays of some iterations.
+
+    Attributes:
+        slots: per slot and iteration the address, for the compiled function.
+    """
+
+    def __init__(self, layout: Layout, count: int, fixed: dict[str, Any],
+                 given: dict[str, Any], variables: dict[str, Any]) -> None:
+        self.layout = layout
+        self.count = count
+        self.given = given
+        self.variables = variables
+        self.arrays: dict[str, np.ndarray] = {}
+        self.slots = np.empty((len(layout.slots), count), np.int64)
+        self._alive: list[Any] = []
+        self._numbers = np.arange(1, count + 1)
+        later = []
+        for row, slot in zip(self.slots, layout.slots):
+            if slot.kind == _FIXED:
+                source = slot.source if isinstance(slot.source, np.ndarray) else fixed[slot.source]
+                row[:] = self._address(np.asarray(getattr(source, "bias", source)))
+            elif slot.kind == _GIVEN:
+                row[:] = self._addresses(given[slot.source])
+            elif slot.kind == _VARIABLE:
+                later.append((row, slot.source))
+            else:
+                self._place(row, slot)
+        for row, variable in later:
+            row[0] = self._address(variables[variable])
+            row[1:] = self.slots[layout.values[layout.loop.following[variable]].slot, :-1]
+
+    def _address(self, array: np.ndarray) -> int:
+        self._alive.append(array)
+        return array.__array_interface__["data"][0]
+
+    def _addresses(self, values: Any) -> Any:
+        if type(values) is np.ndarray:
+            return self._address(values) + (self._numbers - 1) * values.strides[0]
+        return [v.__array_interface__["data"][0] for v in values]
+
+    def _place(self, row: np.ndarray, slot: _Slot) -> None:
+        many = {_SCRATCH: 1, _TWO: 2, _KEPT: self.count + 1}[slot.kind]
+        array = np.empty((many, *slot.shape), slot.dtype)
+        if slot.source in self.layout.loop.pushed:  # it comes back in the opposite order
+            array = array[::-1]
+        row[:] = self._address(array)
+        if many > 1:
+            row += self._numbers % many * array.strides[0]
+        if slot.source is not None:
+            self.arrays[slot.source] = array
+
+    def each(self, name: str) -> Any:
+        """What a value that is kept was in each iteration: a list, or the rows of an array."""
+        if name in self.given:
+            return self.given[name]
+        loop = self.layout.loop
+        if name in loop.entering:
+            array = self.arrays[loop.following[name]]
+            array[0] = self.variables[name]
+            return array[:-1]
+        return self.arrays[name][1:]
+
+    def following(self) -> dict[str, Any]:
+        """The variables after the iterations."""
+        found = dict(self.variables)
+        for variable, name in self.layout.loop.following.items():
+            array = self.arrays[name]
+            found[variable] = array[self.count % len(array)]
+        return found
+
+
+class _Note(np.lib.mixins.NDArrayOperatorsMixin):
+    """An array that notes which ufuncs are applied to it."""
+
+    def __init__(self, layout: Layout, value: _Value) -> None:
+        self.layout = layout
+        self.value = value
+        self.shape, self.dtype, self.ndim = value.shape, value.dtype, len(value.shape)
+        self.size = 1  # so small that no kernel takes it in pieces
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None,
+                        **options: Any) -> _Note:
+        made = None
+        if out is not None and out[0] is not None:
+            if not isinstance(out[0], _Note):
+                raise Unfit
+            made = out[0].value
+        if method != "__call__" or options or ufunc.nout != 1:
+            raise Unfit
+        given = [i.value if isinstance(i, _Note) else i for i in inputs]
+        return _Note(self.layout, self.layout.call(ufunc, given, made))

@@ -1,0 +1,202 @@
+"""Loops over independent rows whose calls are made without the interpreter."""
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import blas, config, errors, jit, native_calls, threads
+from hpcflow.compiler import native_loops, over_time
+from hpcflow.compiler.native_loops import NativeLoop
+from hpcflow.native_calls import Call, Operand
+
+TIME, UNITS = 7, 8
+
+
+@pytest.fixture(scope="module")
+def runner():
+    pytest.importorskip("numba")
+    found = native_calls.runner()
+    if found is None:
+        pytest.skip("NumPy's BLAS cannot be called")
+    found.spent(1.0)
+    jit.wait()
+    assert found.function is not None
+    return found
+
+
+class Calls:
+    """Which calls took the place of their lines; those of others if not `allowed`."""
+
+    def __init__(self):
+        self.allowed = True
+        self.made = []
+
+
+@pytest.fixture(params=[1, 2, 3])
+def calls(request, monkeypatch, runner):
+    found, call = Calls(), NativeLoop.__call__
+
+    def counted(self, *arguments):
+        result = call(self, *arguments) if found.allowed else None
+        found.made.append(result is not None)
+        return result
+
+    pool = threads.Pool(request.param)
+    monkeypatch.setattr(threads, "_pool", pool)
+    monkeypatch.setattr(threads, "has_idle_cores", lambda: request.param > 1)
+    monkeypatch.setattr(NativeLoop, "__call__", counted)
+    for name in ("_LARGE", "_FEWEST_COLUMNS"):
+        monkeypatch.setattr(over_time, name, 1)
+    monkeypatch.setattr(native_loops, "_LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(config.flags, "compile", True)
+    yield found
+    pool.close()
+
+
+def data(seed, *shape, dtype=np.float32):
+    return np.random.RandomState(seed).standard_normal(shape).astype(dtype)
+
+
+def recurrent(x, cell, width=1, dtype=np.float32):
+    """The last state of a loop over the elements of `x`, and the gradients of its weights."""
+    weights = [hf.constant(data(k, UNITS, UNITS, dtype=dtype) / 3) for k in range(2 * width)]
+    bias = hf.constant(data(9, UNITS, dtype=dtype))
+    count = hf.shape(x)[0]
+    elements = hf.TensorArray(hf.as_dtype(dtype), count).unstack(x)
+    state = hf.zeros_like(x[0])
+
+    def body(t, h):
+        return t + 1, cell(elements.read(t), h, weights, bias)
+
+    _, h = hf.while_loop(lambda t, h: t < count, body, [0, state])
+    return [h, *hf.gradients(hf.reduce_sum(h * h), [*weights, bias, x])]
+
+
+def simple(x, h, weights, bias):
+    return hf.tanh(hf.nn.bias_add(hf.matmul(h, weights[0]) + hf.matmul(x, weights[1]), bias))
+
+
+def gated(x, h, weights, bias):
+    gate = hf.sigmoid(hf.matmul(x, weights[0]) + hf.matmul(h, weights[1]) - 0.5)
+    new = hf.nn.softsign(hf.matmul(gate * h, weights[2]) + hf.matmul(x, weights[3]) + bias)
+    return gate * h + (1.0 - gate) * new
+
+
+def both(calls, session, fetches, feeds=None):
+    """The results of calls, which must have the bits of the lines."""
+    found = []
+    for calls.allowed in (False, True):
+        calls.made.clear()
+        found.append(session.run(fetches, feeds))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+    return found[1]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("rows", [5, 32, 37])
+def test_calls_have_the_bits_of_the_lines(graph, calls, rows, dtype):
+    x = hf.placeholder(hf.as_dtype(dtype), [TIME, rows, UNITS])
+    for cell, width in ((simple, 1), (gated, 2)):
+        fetches = recurrent(x, cell, width, dtype)
+        with hf.Session() as session:
+            both(calls, session, fetches, {x: data(1, TIME, rows, UNITS, dtype=dtype)})
+        assert calls.made == [True, True], cell
+
+
+def test_shapes_and_counts_of_a_step_are_its_own(graph, calls):
+    x = hf.placeholder(hf.float32, [None, None, UNITS])
+    state = recurrent(x, simple)[:1]
+    with hf.Session() as session:
+        for time, rows in ((TIME, 48), (3, 5), (TIME, 48), (2, 64)):
+            both(calls, session, state, {x: data(time, time, rows, UNITS)})
+            assert calls.made == [True]
+        both(calls, session, state, {x: data(0, 1, 5, UNITS)})
+        assert calls.made == [False]
+
+
+def test_short_loops_keep_their_lines(graph, calls, monkeypatch):
+    monkeypatch.setattr(native_loops, "_LEAST_SECONDS", 1.0)
+    x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
+    with hf.Session() as session:
+        both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
+    assert calls.made == [False, False]
+
+
+def test_many_iterations_run_in_several_chunks(graph, calls, monkeypatch):
+    monkeypatch.setattr(native_loops, "_CHUNK_STEPS", 3)
+    x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
+    with hf.Session() as session:
+        both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
+    assert calls.made == [True, True]
+
+
+def test_a_state_that_is_only_handed_on_has_two_places(graph, calls):
+    """Nothing is kept without a gradient: what is read must not be overwritten too early."""
+    x, w = hf.placeholder(hf.float32, [40, UNITS]), hf.constant(data(3, UNITS, UNITS) / 3)
+    _, y, z = hf.while_loop(
+        lambda t, y, z: t < 6,
+        lambda t, y, z: (t + 1, hf.matmul(y, w) + z, hf.tanh(y - z)), [0, x, x])
+    with hf.Session() as session:
+        both(calls, session, [y, z], {x: data(4, 40, UNITS)})
+    assert calls.made == [True]
+
+
+def test_an_element_that_is_not_there_is_the_error_of_its_line(graph, calls):
+    x, count = hf.placeholder(hf.float32, [3, 40, UNITS]), hf.placeholder(hf.int32, [])
+    w = hf.constant(data(3, UNITS, UNITS))
+    elements = hf.TensorArray(hf.float32, 3).unstack(x)
+    _, y = hf.while_loop(
+        lambda t, y: t < count,
+        lambda t, y: (t + 1, hf.tanh(hf.matmul(y, w) + elements.read(t))), [0, x[0]])
+    feeds = {x: data(5, 3, 40, UNITS), count: 5}
+    with hf.Session() as session:
+        with pytest.raises(errors.InvalidArgumentError, match="read from index 3") as raised:
+            session.run(y, feeds)
+        assert raised.value.op.type.startswith("TensorArrayRead")
+        assert calls.made == [False]
+        both(calls, session, [y], {**feeds, count: 3})
+        assert calls.made == [True]
+
+
+@pytest.mark.parametrize("inside", [
+    lambda y, w: hf.matmul(y, hf.matmul(w, w) * hf.reduce_mean(y)),  # the factor changes
+    lambda y, w: hf.matmul(y, w) - hf.reduce_max(y, 0),  # rows need each other
+    lambda y, w: hf.where(y > 0, hf.matmul(y, w), y),
+    lambda y, w: hf.tanh(y),  # no product
+])
+def test_other_loops_keep_their_lines(graph, calls, inside):
+    x, w = hf.placeholder(hf.float32, [40, UNITS]), hf.constant(data(3, UNITS, UNITS) / 3)
+    _, y = hf.while_loop(lambda t, y: t < 3, lambda t, y: (t + 1, inside(y, w)), [0, x])
+    with hf.Session() as session:
+        both(calls, session, [y], {x: data(4, 40, UNITS)})
+    assert not any(calls.made)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("is_flipped", [False, True])
+def test_a_list_of_calls(runner, dtype, is_flipped):
+    a, b = data(1, 48, 20, dtype=dtype), data(2, 20, 12, dtype=dtype)
+    b = np.asfortranarray(b) if is_flipped else b
+    bias, made = data(3, 12, dtype=dtype), np.zeros((48, 12), dtype)
+    kind, product = native_calls.product_of(dtype)
+    size = a.itemsize
+    place = Operand(2, 12 * size, size)
+    listed = [
+        Call(kind, product, 0, 12, 20, Operand(0, *a.strides), Operand(1, *b.strides), place),
+        Call(native_calls.BINARY, *native_calls.loop_of(np.add, dtype), 12, 0, place,
+             Operand(3, 0, size), place),
+        Call(native_calls.UNARY, *native_calls.loop_of(np.tanh, dtype), 12, 0, place, place, place),
+    ]
+    slots = np.array([[x.ctypes.data] for x in (a, b, made, bias)])
+    with blas.alone():
+        for start in (0, 16, 32):
+            runner.function(np.array([c.words() for c in listed]), slots, 1, start, start + 16)
+        expected = np.tanh(np.dot(a, b) + bias)
+    np.testing.assert_array_equal(made, expected)
+
+
+def test_what_has_no_loop_of_floats_is_not_called():
+    assert native_calls.loop_of(np.greater, "float32") is None
+    assert native_calls.loop_of(np.modf, "float64") is None
+    assert native_calls.product_of("int32") is None
