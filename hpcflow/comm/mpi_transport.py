@@ -47,6 +47,8 @@ from hpcflow.comm.world import PrivateComms, private_comms
 
 #: With more requests than this, one Testsome is faster than a Test of each.
 _FEW = 6
+#: Longer messages have hardly ever left when their send returns: they wait for the receiver.
+_SHORT_BYTES = 4096
 #: The least that MPI may offer as its highest tag.
 _GUARANTEED_TAG = 32767
 #: Seconds for which `close` waits for receivers to take what was sent.
@@ -295,14 +297,17 @@ class MpiTransport(Transport):
             pipe = pipe or Pipe(self._send_pipes, (dest, tag))
             pipe.add(LongSend(self, buffers.byte_view(buffer), dest, tag, pipe, done))
         elif pipe is not None:
-            pipe.add(PlainTransfer(self._begin_plain_send, buffer, dest, tag, done))
+            pipe.add(PlainTransfer(self._begin_plain_send, buffer, length, dest, tag, done))
         else:
-            self._begin_plain_send(buffer, dest, tag, done)
+            self._begin_plain_send(buffer, length, dest, tag, done)
 
-    def _begin_plain_send(self, buffer: Any, dest: int, tag: int, done: SendDone | None) -> None:
+    def _begin_plain_send(
+        self, buffer: Any, length: int, dest: int, tag: int, done: SendDone | None
+    ) -> None:
         request = self._isend((buffer, self._byte), dest, tag)
-        # Short messages are gone at once, and then cost no poll.
-        if not request.Test():
+        # Short messages are gone at once, and then cost no poll. Of others, a test would find
+        # nothing, and give the core away where ranks share it.
+        if length > _SHORT_BYTES or not request.Test():
             self.watch(SendEntry(request, done, self.ready))
         elif done is not None:
             self.ready.append((done, ()))

@@ -28,8 +28,11 @@ _TICK_SECONDS = 0.25
 _ASIDE_SECONDS = 0.0005
 # How many polls without a result there are between two looks at the clock.
 _CLOCK_STRIDE = 32
-# How soon the background thread looks when nobody has driven lately, and when all is quiet.
+# How soon the background thread looks when nobody has driven lately; at most, while it always finds
+# a driver that is not busy: each look takes a core and the interpreter from what is computed. And
+# when all is quiet.
 _COVER_SECONDS = 0.001
+_BESIDE_SECONDS = 0.004
 _QUIET_SECONDS = 0.02
 
 
@@ -199,22 +202,29 @@ class EventLoop:
 
     def _cover(self) -> None:
         """Serve this process while its own threads do other things."""
+        pause = _COVER_SECONDS
         while True:
-            time.sleep(_COVER_SECONDS if self._came_lately() else _QUIET_SECONDS)
-            if not self._endpoints:
-                continue
-            if not self._driving.acquire(blocking=False):
-                entered = self._entered
-                if entered and time.monotonic() - entered > _BUSY_SECONDS:
-                    self._help()
-                continue
-            try:
-                self._driver = get_ident()
-                while self._poll_once() and not self._beside:
-                    pass
-            finally:
-                self._driver = 0
-                self._driving.release()
+            time.sleep(pause if self._came_lately() else _QUIET_SECONDS)
+            if self._endpoints:
+                pause = self._look(pause)
+
+    def _look(self, pause: float) -> float:
+        """Drive if nobody does, or help a busy driver; returns how soon to look again, which was
+        `pause` this time."""
+        if not self._driving.acquire(blocking=False):
+            entered = self._entered
+            if not entered or time.monotonic() - entered <= _BUSY_SECONDS:
+                return min(2 * pause, _BESIDE_SECONDS)
+            self._help()
+            return _COVER_SECONDS
+        try:
+            self._driver = get_ident()
+            while self._poll_once() and not self._beside:
+                pass
+        finally:
+            self._driver = 0
+            self._driving.release()
+        return _COVER_SECONDS
 
     def _poll_once(self) -> bool:
         came = False

@@ -1,0 +1,66 @@
+"""How often the event loop's background thread looks whether it is needed."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from hpcflow.runtime import loop as event_loop
+from hpcflow.runtime.loop import _BESIDE_SECONDS, _COVER_SECONDS, EventLoop
+
+
+class Endpoint:
+    """A transport to which messages come."""
+
+    def __init__(self, messages: int = 0) -> None:
+        self.messages = messages
+        self.polls = 0
+
+    def poll(self) -> bool:
+        self.polls += 1
+        self.messages -= self.messages > 0
+        return self.messages > 0
+
+    def pending(self) -> int:
+        return self.messages
+
+
+@pytest.fixture
+def loop():
+    """A loop without a background thread of its own."""
+    found = EventLoop()
+    found._endpoints = (Endpoint(3),)
+    return found
+
+
+def test_it_looks_less_often_beside_a_driver_that_waits(loop: EventLoop) -> None:
+    pauses = [_COVER_SECONDS]
+    with loop._driving:
+        for _ in range(6):
+            pauses.append(loop._look(pauses[-1]))
+    assert pauses == sorted(pauses)
+    assert pauses[1] > _COVER_SECONDS
+    assert pauses[-2:] == [_BESIDE_SECONDS] * 2
+    assert loop._endpoints[0].polls == 0
+
+
+def test_it_drives_and_looks_soon_again_where_nobody_does(loop: EventLoop) -> None:
+    assert loop._look(_BESIDE_SECONDS) == _COVER_SECONDS
+    assert loop._endpoints[0].polls == 3
+    assert not loop._driving.locked()
+
+
+def test_it_helps_a_busy_driver(loop: EventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 100.0
+    monkeypatch.setattr(event_loop.time, "monotonic", lambda: now)
+    done = threading.Event()
+    loop.soon(done.set)
+    with loop._driving:
+        loop._entered = now
+        assert loop._look(_BESIDE_SECONDS) == _BESIDE_SECONDS  # it has only begun
+        assert not done.is_set()
+        now += 1.0
+        assert loop._look(_BESIDE_SECONDS) == _COVER_SECONDS
+    assert done.is_set()
+    assert loop._endpoints[0].messages == 0
