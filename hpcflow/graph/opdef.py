@@ -115,7 +115,9 @@ class OpDef:
                     raise ValueError(f"{self.name}: argument {arg.name} names no attribute {attr}")
 
     def _signature(self) -> tuple[str, ...]:
-        return tuple([a.name for a in self.inputs] + list(self.explicit_attrs))
+        """The inputs, then the attributes that must be given, then those with a default."""
+        attrs = sorted(self.explicit_attrs, key=lambda a: self.attr_map[a].default is not REQUIRED)
+        return tuple([a.name for a in self.inputs] + attrs)
 
     def to_proto(self):
         """Return the definition as a ``tensorboard.compat.proto.op_def_pb2.OpDef``."""

@@ -120,7 +120,7 @@ class Column:
 
     def _type(self) -> str:
         """The name of the type in the format of examples."""
-        return "float" if self.dtype.name == "float32" else self.dtype.name
+        return {"float32": "float", "string": "bytes"}.get(self.dtype.name, self.dtype.name)
 
     def dense(self, dims: tuple[int, ...], default: Any, name_of: NameOf) -> np.ndarray:
         """The rows as an array ``[rows, *dims]``, `default` where one is missing.
@@ -139,9 +139,9 @@ class Column:
         wrong = np.flatnonzero(present & (counts != size))
         if wrong.size:
             index = int(wrong[0])
-            raise invalid(f"{self._place(index, name_of)}.  Number of {self._type()} values != "
-                          f"expected.  Values size: {counts[index]} but output shape: "
-                          f"{shown(dims)}")
+            raise invalid(f"Name: {name_of(index)}, Key: {self.key}, Index: {index}.  Number of "
+                          f"{self._type()} values != expected.  values size: {counts[index]} "
+                          f"but output shape: {shown(dims)}")
         if not self.missing:
             return values.reshape(len(counts), *dims)
         out = np.empty((len(counts), *dims), self.dtype.np)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import zlib
 from collections.abc import Callable
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.array_protos import make_ndarray
 from hpcflow.errors import DataLossError
 from hpcflow.kernels.examples import keys_of, outputs, transposed
@@ -96,16 +98,24 @@ def _parse_tensor(node: KernelNode) -> Callable:
         try:
             proto = TensorProto.FromString(as_bytes(serialized))
         except DecodeError:
-            raise invalid("Could not parse `serialized` as TensorProto") from None
+            text = base64.b64encode(as_bytes(serialized)).decode()
+            raise invalid(f"Could not parse `serialized` as TensorProto, base64: {text}") from None
         if proto.dtype != dtype.enum:
-            raise invalid(f"Type mismatch between parsed tensor (DataType {proto.dtype}) and dtype "
-                          f"({dtype.name})")
+            raise invalid(f"Type mismatch between parsed tensor ({_type_name(proto.dtype)}) and "
+                          f"dtype ({dtypes.c_name(dtype)})")
         try:
             return make_ndarray(proto)[()]
         except (ValueError, TypeError) as e:
             raise invalid(f"Cannot parse tensor from proto: {e}") from None
 
     return parse
+
+
+def _type_name(number: int) -> str:
+    try:
+        return dtypes.c_name(dtypes.as_dtype(number))
+    except TypeError:
+        return f"DataType {number}"
 
 
 @kernel("DecodeJSONExample", device="CPU", fresh=True)
@@ -303,7 +313,8 @@ def _parse_sequence_example(node: KernelNode) -> Callable:
             if steps is None and required and key not in empty:
                 raise invalid(f"Name: {name}, Feature list '{key}' is required but could not be "
                               "found.  Did you mean to include it in "
-                              "feature_list_dense_missing_assumed_empty?")
+                              "feature_list_dense_missing_assumed_empty or "
+                              "feature_list_dense_defaults?")
             for step in steps.feature if steps is not None else ():
                 column.add(step, name)
             return column

@@ -154,9 +154,12 @@ def _uniform_integers(node: KernelNode) -> Callable:
     rng, dtype = _generator(node), node.np_dtype()
 
     def draw(shape: Any, low: Any, high: Any) -> Any:
+        dims = _to_dims(shape)
+        if 0 in dims:
+            return np.empty(dims, dtype)
         if low >= high:
             raise invalid(f"Need minval < maxval, got {low} >= {high}")
-        return rng.integers(low, high, _to_dims(shape), dtype)
+        return rng.integers(low, high, dims, dtype)
 
     return draw
 
@@ -176,7 +179,11 @@ def _gamma(node: KernelNode) -> Callable:
     return draw
 
 
-@_register_host("RandomPoisson")
+# Above it the numbers do not fit NumPy's integers, and are those of a normal distribution.
+_LARGE_RATE = 1e18
+
+
+@_register_host("RandomPoisson", "RandomPoissonV2")
 def _poisson(node: KernelNode) -> Callable:
     rng, dtype = _generator(node), node.np_dtype()
 
@@ -184,14 +191,19 @@ def _poisson(node: KernelNode) -> Callable:
         rate = np.asarray(rate, np.float64)
         if not (rate >= 0).all():
             raise invalid(f"rate must not be negative or NaN, got {rate.min()}")
-        return np.asarray(rng.poisson(rate, _to_dims(shape) + rate.shape)).astype(dtype)
+        dims = _to_dims(shape) + rate.shape
+        drawn = np.asarray(rng.poisson(np.minimum(rate, _LARGE_RATE), dims)).astype(dtype)
+        if (rate > _LARGE_RATE).any():
+            spread = np.sqrt(np.where(np.isfinite(rate), rate, 0)) * rng.standard_normal(dims)
+            drawn = np.where(rate > _LARGE_RATE, rate + spread, drawn).astype(dtype)
+        return drawn
 
     return draw
 
 
 @_register_host("Multinomial")
 def _multinomial(node: KernelNode) -> Callable:
-    rng = _generator(node)
+    rng, dtype = _generator(node), node.np_dtype()
 
     def draw(logits: Any, num_samples: Any) -> np.ndarray:
         count = int(num_samples)
@@ -200,8 +212,8 @@ def _multinomial(node: KernelNode) -> Callable:
         if count < 0:
             raise invalid(f"num_samples must not be negative, got {count}")
         if not logits.shape[1] and logits.shape[0] and count:
-            raise invalid(f"num_classes must be positive, got logits {shown(logits)}")
-        return _classes(rng, np.asarray(logits, np.float64), count)
+            raise invalid(f"num_classes should be positive, got logits {shown(logits)}")
+        return _classes(rng, np.asarray(logits, np.float64), count).astype(dtype, copy=False)
 
     return draw
 

@@ -22,7 +22,7 @@ def shared(node: KernelNode, kind: str, make: Callable[[str], SharedHandle]) -> 
         return found
     asked, has = wanted.properties(), found.properties()
     for what, value in asked.items():
-        if has[what] != value:
+        if value is not None and has[what] != value:
             raise invalid(f"Shared {kind} '{name}' has {what} {has[what]} but requested {what} "
                           f"was {value}")
     return found

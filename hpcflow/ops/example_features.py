@@ -39,10 +39,11 @@ class VarLenFeature(NamedTuple):
 class SparseFeature(NamedTuple):
     """A sparse vector of length `size`, from a feature with its indices and one with its values.
 
-    `already_sorted`: the indices of every example ascend, so they need not be sorted.
+    With lists of index keys and of sizes it is a tensor of as many dimensions. `already_sorted`:
+    the indices of every example ascend, so they need not be sorted.
     """
 
-    index_key: str
+    index_key: str | list[str]
     value_key: str
     dtype: Any
     size: Any
@@ -94,7 +95,8 @@ class _Plan:
         elif isinstance(feature, SparseFeature):
             if not feature.index_key or not feature.value_key:
                 raise ValueError(f"Missing index_key or value_key for SparseFeature {key}.")
-            self._add_sparse(feature.index_key, dtypes.int64)
+            for index_key in _index_keys(feature):
+                self._add_sparse(index_key, dtypes.int64)
             self._add_sparse(feature.value_key, feature.dtype)
             self.merged[key] = feature
         else:
@@ -129,9 +131,16 @@ class _Plan:
         parsed = dict(zip(self.sparse, sparse, strict=True))
         found = {key: value for key, value in parsed.items() if key in self._asked}
         for key, feature in self.merged.items():
-            found[key] = sparse_merge(parsed[feature.index_key], parsed[feature.value_key],
-                                      feature.size, already_sorted=feature.already_sorted)
+            sizes = feature.size if isinstance(feature.size, (list, tuple)) else [feature.size]
+            found[key] = sparse_merge([parsed[k] for k in _index_keys(feature)],
+                                      parsed[feature.value_key], sizes,
+                                      already_sorted=feature.already_sorted)
         return {**found, **dict(zip(self.dense, dense, strict=True))}
+
+
+def _index_keys(feature: SparseFeature) -> list[str]:
+    keys = feature.index_key
+    return [keys] if isinstance(keys, str) else list(keys)
 
 
 def _check_dense(key: str, feature: Any) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph, name_scope
@@ -82,8 +84,10 @@ def _multinomial_shape(op: Operation) -> list[Dims]:
 
 def _integer_shape(op: Operation) -> list[Dims]:
     for i, name in ((1, "minval"), (2, "maxval")):
-        if op.input_dims(i):
-            raise ValueError(f"{name} must be a scalar, but has shape {show(op.input_dims(i))}")
+        dims = op.input_dims(i)
+        if dims:
+            raise ValueError(f"Shape must be rank 0 but is rank {len(dims)}: {name} must be a "
+                             f"scalar; got a tensor of shape {show(dims)}")
     return _described_shape(op)
 
 
@@ -109,17 +113,22 @@ register_op("RandomShuffle", "value: T", "output: T", f"{_SEEDS}; T: type", stat
             shape=unchanged)
 register_op("RandomGamma", "shape: S; alpha: T", "output: T",
             f"{_SEEDS}; S: {_INDEX}; T: {_FLOATS}", stateful=True, shape=_gamma_shape)
-register_op("Multinomial", "logits: T; num_samples: int32", "output: int64",
-            f"{_SEEDS}; T: {{float, double, int32, int64, uint8, int16, int8, uint16, half}}",
+_NUMBERS = "{half, float, double, int32, int64}"
+register_op("Multinomial", "logits: T; num_samples: int32", "output: output_dtype",
+            f"{_SEEDS}; T: {{float, double, int32, int64, uint8, int16, int8, uint16, half}}; "
+            f"output_dtype: {_INDEX} = int64",
             stateful=True, shape=_multinomial_shape)
 register_op("RandomCrop", "image: T; size: int64", "output: T",
             f"T: {{uint8, int8, int16, int32, int64, float, double}}; {_SEEDS}", stateful=True,
             shape=_crop_shape, deprecated="random_crop composes it of RandomUniformInt and Slice")
 register_op("RandomPoisson", "shape: S; rate: dtype", "output: dtype",
             f"{_SEEDS}; S: {_INDEX}; dtype: {_FLOATS}", stateful=True, shape=_gamma_shape)
+register_op("RandomPoissonV2", "shape: S; rate: R", "output: dtype",
+            f"{_SEEDS}; S: {_INDEX}; R: {_NUMBERS} = double; dtype: {_NUMBERS} = int64",
+            stateful=True, shape=_gamma_shape)
 not_differentiable("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt",
                    "ParameterizedTruncatedNormal", "RandomShuffle", "RandomGamma", "Multinomial",
-                   "RandomCrop", "RandomPoisson")
+                   "RandomCrop", "RandomPoisson", "RandomPoissonV2")
 
 # ---------------------------------------------------------------- distributions
 
@@ -199,7 +208,9 @@ def random_gamma(shape: Any, alpha: Any, beta: Any = None, dtype: Any = dtypes.f
         # Broadcasting alpha against beta decides how many distributions there are.
         broadcast = raw_ops.Add(alpha, raw_ops.ZerosLike(beta))
         drawn = raw_ops.RandomGamma(shape, broadcast, seed=seed1, seed2=seed2)
-        return raw_ops.RealDiv(drawn, beta)
+        # They are positive, also where the nearest number is zero.
+        smallest = np.finfo(alpha.dtype.as_numpy_dtype).tiny
+        return raw_ops.Maximum(smallest, raw_ops.RealDiv(drawn, beta))
 
 
 def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int | None = None,
@@ -207,16 +218,20 @@ def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int 
     """Return numbers of the Poisson distributions with means `lam`.
 
     The result has the shape ``shape + lam.shape``: one sample of `shape` for each distribution.
+    Means of another type than `dtype` are taken as they are.
     """
     with name_scope(name, "random_poisson", [v for v in (lam, shape) if hasattr(v, "graph")]):
         shape = convert_to_tensor(shape, dtypes.int32, name="shape")
-        rate = convert_to_tensor(lam, dtype, name="lam")
+        dtype = dtypes.as_dtype(dtype)
+        rate = convert_to_tensor(lam, name="lam", preferred_dtype=dtype)
         seed1, seed2 = get_seed(seed)
-        return raw_ops.RandomPoisson(shape, rate, seed=seed1, seed2=seed2)
+        if rate.dtype.base_dtype is dtype and not dtype.is_integer:
+            return raw_ops.RandomPoisson(shape, rate, seed=seed1, seed2=seed2)
+        return raw_ops.RandomPoissonV2(shape, rate, dtype=dtype, seed=seed1, seed2=seed2)
 
 
 def multinomial(logits: Any, num_samples: Any, seed: int | None = None,
-                name: str | None = None) -> Tensor:
+                name: str | None = None, output_dtype: Any = dtypes.int64) -> Tensor:
     """Draw classes by their unnormalized log-probabilities.
 
     Args:
@@ -224,13 +239,15 @@ def multinomial(logits: Any, num_samples: Any, seed: int | None = None,
         num_samples: number of draws for each row.
         seed: seed of the op.
         name: name of the operation.
+        output_dtype: of the result, int64 or int32.
 
-    Returns: int64, shape ``[batch, num_samples]``.
+    Returns: shape ``[batch, num_samples]``.
     """
     with name_scope(name, "multinomial", [logits]):
         logits = convert_to_tensor(logits, name="logits")
         seed1, seed2 = get_seed(seed)
-        return raw_ops.Multinomial(logits, num_samples, seed=seed1, seed2=seed2)
+        return raw_ops.Multinomial(logits, num_samples, seed=seed1, seed2=seed2,
+                                   output_dtype=output_dtype)
 
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:

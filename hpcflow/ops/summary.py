@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from hpcflow import dtypes
@@ -88,34 +90,56 @@ def _clean_tag(name: str) -> str:
     return re.sub(r"[^-/\w.]", "_", name).lstrip("/")
 
 
+@contextlib.contextmanager
+def _summary_scope(name: str, family: str | None, values: list,
+                   default: str | None = None) -> Iterator[tuple[str, str]]:
+    """The tag of a summary, and the name of its operation.
+
+    A `family` is in front of the name, and once more in front of the tag, by which TensorBoard
+    groups.
+    """
+    name = _clean_tag(name)
+    if family is None:
+        with name_scope(name, default, values) as scope:
+            yield scope.rstrip("/"), scope
+        return
+    family = _clean_tag(family)
+    with name_scope(f"{family}/{name}", default, values) as scope:
+        yield f"{family}/{scope.rstrip('/')}", scope
+
+
 def _collected(summary: Tensor, collections: Any) -> Tensor:
     for key in [GraphKeys.SUMMARIES] if collections is None else collections:
         add_to_collection(key, summary)
     return summary
 
 
-def scalar(name: str, tensor: Any, collections: Any = None) -> Tensor:
+def scalar(name: str, tensor: Any, collections: Any = None,
+           family: str | None = None) -> Tensor:
     """Return a summary (a serialized ``Summary``, a scalar string) of one number.
 
     `name` is also its tag in TensorBoard; `tensor` is a real scalar; `collections` defaults to
-    the collection of all summaries, which :func:`merge_all` merges.
+    the collection of all summaries, which :func:`merge_all` merges. TensorBoard shows what has the
+    same `family` together; so it does for the other kinds of summaries.
     """
-    with name_scope(_clean_tag(name), None, [tensor]) as scope:
-        summary = raw_ops.ScalarSummary(tags=scope.rstrip("/"), values=tensor, name=scope)
+    with _summary_scope(name, family, [tensor]) as (tag, scope):
+        summary = raw_ops.ScalarSummary(tags=tag, values=tensor, name=scope)
     return _collected(summary, collections)
 
 
-def histogram(name: str, values: Any, collections: Any = None) -> Tensor:
+def histogram(name: str, values: Any, collections: Any = None,
+              family: str | None = None) -> Tensor:
     """Return a summary of the distribution of the real numbers `values`, of any shape.
 
     Raises (when run) ``InvalidArgumentError`` for numbers that are not finite.
     """
-    with name_scope(_clean_tag(name), "HistogramSummary", [values]) as scope:
-        summary = raw_ops.HistogramSummary(tag=scope.rstrip("/"), values=values, name=scope)
+    with _summary_scope(name, family, [values], "HistogramSummary") as (tag, scope):
+        summary = raw_ops.HistogramSummary(tag=tag, values=values, name=scope)
     return _collected(summary, collections)
 
 
-def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None) -> Tensor:
+def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None,
+          family: str | None = None) -> Tensor:
     """Return a summary of up to `max_outputs` images, as PNG.
 
     `tensor` has shape ``[batch, height, width, channels]`` with 1 (gray), 3 (RGB) or 4 (RGBA)
@@ -123,24 +147,24 @@ def image(name: str, tensor: Any, max_outputs: int = 3, collections: Any = None)
     ``[0, max]`` to 0..255, or with negative ones from ``[-max, max]`` around 128. Pixels that are
     not finite are red.
     """
-    with name_scope(_clean_tag(name), None, [tensor]) as scope:
+    with _summary_scope(name, family, [tensor]) as (tag, scope):
         summary = raw_ops.ImageSummary(
-            tag=scope.rstrip("/"), tensor=tensor, max_images=max_outputs, name=scope)
+            tag=tag, tensor=tensor, max_images=max_outputs, name=scope)
     return _collected(summary, collections)
 
 
 def audio(name: str, tensor: Any, sample_rate: Any, max_outputs: int = 3,
-          collections: Any = None) -> Tensor:
+          collections: Any = None, family: str | None = None) -> Tensor:
     """Return a summary of up to `max_outputs` pieces of audio, as 16-bit WAV.
 
     `tensor` has shape ``[batch, frames]`` or ``[batch, frames, channels]`` with values in
     ``[-1, 1]``; `sample_rate` is in hertz.
     """
-    with name_scope(_clean_tag(name), None, [tensor]) as scope:
+    with _summary_scope(name, family, [tensor]) as (tag, scope):
         rate = dtypes.float32.np.type(sample_rate) if not hasattr(sample_rate, "graph") else (
             sample_rate)
         summary = raw_ops.AudioSummaryV2(
-            tag=scope.rstrip("/"), tensor=tensor, max_outputs=max_outputs, sample_rate=rate,
+            tag=tag, tensor=tensor, max_outputs=max_outputs, sample_rate=rate,
             name=scope)
     return _collected(summary, collections)
 
@@ -170,19 +194,40 @@ def _plugin_metadata(plugin: str) -> bytes:
 
 
 def tensor_summary(name: str, tensor: Any, summary_description: Any = None,
-                   collections: Any = None) -> Tensor:
+                   collections: Any = None, summary_metadata: Any = None,
+                   family: str | None = None, display_name: str | None = None) -> Tensor:
     """Return a summary that holds a tensor as it is.
 
     `summary_description` is a ``SummaryDescription``, found again by
-    :func:`get_summary_description`.
+    :func:`get_summary_description`. With `summary_metadata` (a ``SummaryMetadata``), `family` or
+    `display_name` the summary tells TensorBoard what is in these and in the description.
     """
     from google.protobuf import json_format
 
+    if summary_metadata is not None or family is not None or display_name is not None:
+        metadata = _metadata(summary_metadata, summary_description, display_name)
+        with _summary_scope(name, family, [tensor]) as (tag, scope):
+            summary = raw_ops.TensorSummaryV2(
+                tag=tag, tensor=tensor, serialized_summary_metadata=metadata, name=scope)
+        return _collected(summary, collections)
     description = "" if summary_description is None else json.dumps(
         json_format.MessageToDict(summary_description))
     with name_scope(_clean_tag(name), None, [tensor]) as scope:
         summary = raw_ops.TensorSummary(tensor=tensor, description=description, name=scope)
     return _collected(summary, collections)
+
+
+def _metadata(given: Any, description: Any, display_name: str | None) -> bytes:
+    from tensorboard.compat.proto.summary_pb2 import SummaryMetadata
+
+    metadata = SummaryMetadata()
+    if given is not None:
+        metadata.CopyFrom(given)
+    if display_name is not None:
+        metadata.display_name = display_name
+    if description is not None:
+        metadata.summary_description = description.type_hint
+    return metadata.SerializeToString()
 
 
 def get_summary_description(node_def: Any) -> Any:

@@ -50,7 +50,8 @@ class SharedHandle(Handle):
         return np.array([self.container.encode(), self.name.encode()], object)
 
     def properties(self) -> dict[str, Any]:
-        """What all ops that share the resource must agree on, by what it is called in messages."""
+        """What all ops that share the resource must agree on, by what it is called in messages;
+        None for what an op leaves open."""
         return {}
 
 

@@ -314,9 +314,9 @@ class RandomShuffleQueue(Queue):
         super().__init__(name, types, shapes, capacity)
 
     def properties(self) -> dict[str, Any]:
-        """Those of every queue, the number that stays behind, and the seeds."""
+        """Those of every queue, the number that stays behind, and the seeds if there are any."""
         return {**super().properties(), "min_after_dequeue": self.min_after_dequeue,
-                "random seeds": self.seeds}
+                "random seeds": self.seeds if any(self.seeds) else None}
 
     def _make_store(self) -> None:
         self._elements = []

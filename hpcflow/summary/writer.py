@@ -23,19 +23,22 @@ class FileWriter:
         max_queue: events that may wait before adding one blocks.
         flush_secs: seconds between flushes.
         graph_def: a GraphDef to add at once, the old form of `graph`.
+        filename_suffix: what the names of event files end with.
+        session: accepted for the 1.x API; events need none to be written.
     """
 
     def __init__(self, logdir: str, graph: Any = None, max_queue: int = 10,
-                 flush_secs: float = 120, graph_def: Any = None) -> None:
+                 flush_secs: float = 120, graph_def: Any = None,
+                 filename_suffix: str | None = None, session: Any = None) -> None:
         self._logdir = os.fspath(logdir)
-        self._options = (max_queue, flush_secs)
+        self._options = (max_queue, flush_secs, filename_suffix or "")
         self._lock = threading.Lock()
         self._writer: Any = None
         self._run_tags: set[str] = set()
         self._described: set[str] = set()
         self.reopen()
         if graph is not None or graph_def is not None:
-            self.add_graph(graph=graph, graph_def=graph_def)
+            self._add_described(graph if graph is not None else graph_def)
 
     # ------------------------------------------------------------ the file
 
@@ -128,6 +131,15 @@ class FileWriter:
         event = _event()
         event.graph_def = given.SerializeToString()
         self._add(event, global_step)
+
+    def _add_described(self, graph: Any) -> None:
+        """Add a Graph or a ``GraphDef``, and the ``MetaGraphDef`` that says what it uses."""
+        from hpcflow.train.meta_graph import export_meta_graph
+
+        self.add_graph(graph)
+        if isinstance(graph, Graph):
+            graph = graph.as_graph_def(add_shapes=True)
+        self.add_meta_graph(export_meta_graph(graph_def=graph, graph=Graph()))
 
     def add_meta_graph(self, meta_graph_def: Any, global_step: Any = None) -> None:
         """Add a ``MetaGraphDef``. Raises ``TypeError`` for anything else."""

@@ -129,7 +129,7 @@ def test_numbers_that_are_not_packed(session):
 @pytest.mark.parametrize(("data", "spec", "says"), [
     ({"b": [1.0]}, ([], hf.float32), "Feature: a .*required"),
     ({"a": [1]}, ([], hf.float32, 7.0), "types don't match"),
-    ({"a": [1.0, 2.0]}, ([3], hf.float32), "Values size: 2"),
+    ({"a": [1.0, 2.0]}, ([3], hf.float32), "values size: 2"),
     ({"a": [b"x"]}, ([], hf.int64), "types don't match")])
 def test_examples_that_do_not_fit(session, data, spec, says):
     with pytest.raises(INVALID, match=says):
@@ -267,8 +267,8 @@ def test_a_sequence_example(session):
 
 @pytest.mark.parametrize(("serialized", "says"), [
     (b"zz", "Could not parse"), (sequence({"n": [1]}), "Feature list 'x' is required"),
-    (sequence({"n": [1]}, x=[[1, 2], [3]]), "Values size: 1"),
-    (sequence({"n": [1]}, x=[[1, 2], []]), "Values size: 0"),
+    (sequence({"n": [1]}, x=[[1, 2], [3]]), "values size: 1"),
+    (sequence({"n": [1]}, x=[[1, 2], []]), "values size: 0"),
     (sequence({"n": [1]}, x=[[1, 2], [b"a"]]), "types don't match"),
     (sequence({"n": [b"a"]}, x=[]), "Context feature: n"), (sequence({}, x=[]), "required")])
 def test_wrong_sequence_examples(session, serialized, says):
@@ -277,3 +277,16 @@ def test_wrong_sequence_examples(session, serialized, says):
         {"x": hf.FixedLenSequenceFeature([2], hf.int64)})
     with pytest.raises(INVALID, match=says):
         session.run(parsed)
+
+
+def test_sparse_features_of_two_dimensions(session):
+    serialized = [example(row=[1, 0], column=[0, 2], value=[5.0, 6.0])]
+    spec = hf.SparseFeature(["row", "column"], "value", hf.float32, [2, 3])
+    found = session.run(hf.parse_example(serialized, {"m": spec})["m"])
+    assert found.indices.tolist() == [[0, 0, 2], [0, 1, 0]]
+    assert found.values.tolist() == [6, 5] and found.dense_shape.tolist() == [1, 2, 3]
+
+
+def test_what_is_no_tensor_is_shown(session):
+    with pytest.raises(hf.errors.InvalidArgumentError, match="TensorProto, base64: YWI="):
+        session.run(hf.parse_tensor("ab", hf.int32))

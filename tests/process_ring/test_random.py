@@ -269,3 +269,25 @@ def test_bad_parameters():
     ):
         with pytest.raises((hf.errors.InvalidArgumentError, ValueError), match=message):
             run(op)
+
+
+def test_no_integers_of_an_empty_range():
+    assert run(hf.random_uniform([3, 0], 5, 5, hf.int32)).shape == (3, 0)
+
+
+def test_poisson_of_other_types_and_large_means():
+    numbers = run(hf.random_poisson(hf.constant([3.0], hf.float64), [500], dtype=hf.int32))
+    assert numbers.dtype == np.int32 and 2 < numbers.mean() < 4
+    large = run(hf.random_poisson([np.inf, 1e30], [2]))
+    assert np.isinf(large[:, 0]).all()
+    np.testing.assert_allclose(large[:, 1], 1e30, rtol=1e-6)
+
+
+def test_classes_of_32_bits():
+    drawn = hf.multinomial([[0.0, 1.0]], 5, output_dtype=hf.int32)
+    assert drawn.dtype is hf.int32 and run(drawn).dtype == np.int32
+
+
+@pytest.mark.parametrize("dtype", [hf.float16, hf.float32, hf.float64])
+def test_gamma_numbers_are_positive(dtype):
+    assert (run(hf.random_gamma([1000], 0.001, dtype=dtype)) > 0).all()

@@ -243,3 +243,24 @@ def test_what_cannot_be_merged(session):
         hf.summary.merge([["a", "b"]])
     with pytest.raises(ValueError, match="minimum length 1"):
         hf.summary.merge([])
+
+
+@pytest.mark.parametrize("build", [
+    lambda: hf.summary.scalar("a b", 1.0, family="f"),
+    lambda: hf.summary.histogram("a b", [1.0], family="f"),
+    lambda: hf.summary.image("a b", np.zeros((1, 2, 2, 1), np.float32), family="f"),
+    lambda: hf.summary.audio("a b", np.zeros((1, 4)), 8.0, family="f"),
+    lambda: hf.summary.tensor_summary("a b", [1], family="f"),
+])
+def test_families(session, build):
+    with hf.name_scope("outer"):
+        summary = build()
+    assert summary.op.name == "outer/f/a_b"
+    value, = hf.Summary.FromString(session.run(summary)).value
+    assert value.tag.split("/a_b")[0] == "f/outer/f"
+
+
+def test_tensors_with_a_name_to_show(session):
+    summary = hf.summary.tensor_summary("t", [1], display_name="shown")
+    value, = hf.Summary.FromString(session.run(summary)).value
+    assert value.metadata.display_name == "shown"

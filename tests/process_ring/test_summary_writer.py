@@ -137,3 +137,15 @@ def test_writers_are_shared_by_directory(tmp_path):
     cache.clear()
     assert cache.get(str(tmp_path / "a")) is not first
     cache.clear()
+
+
+def test_a_graph_at_once_comes_with_its_description(tmp_path):
+    with hf.Graph().as_default() as graph:
+        hf.constant(1.0, name="c")
+    with hf.summary.FileWriter(str(tmp_path), graph, filename_suffix=".own"):
+        pass
+    assert next(tmp_path.iterdir()).name.endswith(".own")
+    _, first, second = events(tmp_path)
+    meta = hf.MetaGraphDef.FromString(second.meta_graph_def)
+    assert meta.graph_def == hf.GraphDef.FromString(first.graph_def)
+    assert meta.meta_info_def.stripped_op_list.op[0].name == "Const"
