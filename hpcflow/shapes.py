@@ -397,6 +397,17 @@ _UNKNOWN = TensorShape.from_dims(None)
 _SCALAR = TensorShape.from_dims(())
 
 
+def dimension_value(dimension: Any) -> int | None:
+    """Return the size that a :class:`Dimension` (or a number) is; None if it is unknown."""
+    return dimension.value if isinstance(dimension, Dimension) else dimension
+
+
+def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
+    """Return the :class:`Dimension` of `shape` at `index`; unknown if the rank is."""
+    dims = shape.dims
+    return Dimension(None) if dims is None else dims[index]
+
+
 def as_shape(value: Any) -> TensorShape:
     """Convert to a TensorShape; a TensorShape is returned as it is."""
     return value if value.__class__ is TensorShape else TensorShape(value)

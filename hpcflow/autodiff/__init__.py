@@ -3,6 +3,8 @@
 import hpcflow.autodiff.control_flow
 import hpcflow.autodiff.functions
 from hpcflow.autodiff.aggregation import AggregationMethod
-from hpcflow.autodiff.gradients import gradients, hessians
+from hpcflow.autodiff.custom import custom_gradient
+from hpcflow.autodiff.gradients import UnconnectedGradients, gradients, hessians
 
-__all__ = ["AggregationMethod", "gradients", "hessians"]
+__all__ = ["AggregationMethod", "UnconnectedGradients", "custom_gradient", "gradients",
+           "hessians"]  # fmt: skip

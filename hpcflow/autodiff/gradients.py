@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import contextlib
 from collections.abc import Iterable, Iterator
+from enum import Enum
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,9 +30,24 @@ __all__ = ["AggregationMethod", "gradients", "hessians"]
 _GRADIENT_OVERRIDE = "_gradient_op_type"
 
 
+class UnconnectedGradients(Enum):
+    """What the gradient is where there is no connection: None, or zeros."""
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+def _unconnected(value: Any) -> UnconnectedGradients:
+    try:
+        return UnconnectedGradients(value)
+    except ValueError:
+        raise ValueError(f"Unknown value for unconnected_gradients: {value!r}") from None
+
+
 def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
               colocate_gradients_with_ops: bool = False, gate_gradients: bool = False,
-              aggregation_method: int | None = None, stop_gradients: Any = None) -> list:
+              aggregation_method: int | None = None, stop_gradients: Any = None,
+              unconnected_gradients: Any = UnconnectedGradients.NONE) -> list:
     """Add the ops that compute ``d sum(ys) / d x`` for each x in `xs`.
 
     Args:
@@ -43,9 +59,11 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
         gate_gradients: use no gradient of an op before all gradients of that op are computed.
         aggregation_method: how paths are summed, a constant of :class:`AggregationMethod`.
         stop_gradients: tensors that count as constants.
+        unconnected_gradients: what stands for the gradient of an x that ys do not depend on, a
+            member of :class:`UnconnectedGradients` or its value.
 
     Returns:
-        One tensor or :class:`IndexedSlices` per x; None where ys do not depend on x.
+        One tensor or :class:`IndexedSlices` per x; None (or zeros) where ys do not depend on x.
 
     Raises:
         LookupError: an op on the way has no registered gradient.
@@ -57,6 +75,7 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
     if len(grad_ys) != len(ys):
         raise ValueError(f"Passed {len(grad_ys)} grad_ys for {len(ys)} ys")
     method = AggregationMethod.check(aggregation_method)
+    unconnected = _unconnected(unconnected_gradients)
     given = [g for g in grad_ys if g is not None]
     with name_scope(name, "gradients", [*ys, *xs, *given]) as scope, _noted(scope):
         targets = [_as_target(y) for y in ys]
@@ -66,7 +85,11 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
         walk = Walk(targets, sources, {_as_source(t).op for t in cut}, options)
         walk.seed(targets, grad_ys)
         walk.run()
-        return [walk.result(x) for x in sources]
+        found = [walk.result(x) for x in sources]
+        if unconnected is UnconnectedGradients.NONE:
+            return found
+        return [raw_ops.ZerosLike(x) if g is None else g
+                for g, x in zip(found, sources, strict=True)]
 
 
 @contextlib.contextmanager

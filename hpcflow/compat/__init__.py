@@ -10,3 +10,4 @@ from hpcflow.platform.compat import (
     integral_types,
     real_types,
 )
+from hpcflow.shapes import dimension_at_index, dimension_value

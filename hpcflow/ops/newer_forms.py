@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.graph.build import STAND_INS
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import LOWERED
@@ -103,7 +104,10 @@ _stands_for("Snapshot", "input: T", "output: T", "T: type",
 def _euclidean_norm(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:
     x, axes = inputs
     squares = raw_ops.Mul(x, raw_ops.Conj(x)) if x.dtype.is_complex else raw_ops.Square(x)
-    return raw_ops.Sqrt(raw_ops.Sum(squares, axes, keep_dims=attrs["keep_dims"]))
+    total = raw_ops.Sum(squares, axes, keep_dims=attrs["keep_dims"])
+    if x.dtype.is_integer:  # the root is rounded down
+        return raw_ops.Cast(raw_ops.Sqrt(raw_ops.Cast(total, DstT=dtypes.float64)), DstT=x.dtype)
+    return raw_ops.Sqrt(total)
 
 
 def _unravel_index(attrs: dict[str, Any], inputs: list[Tensor]) -> Tensor:

@@ -15,10 +15,15 @@ __all__ = [
     "disable_eager_execution",
     "disable_resource_variables",
     "disable_v2_behavior",
+    "disable_v2_tensorshape",
+    "enable_resource_variables",
     "executing_eagerly",
     "histogram_summary",
     "image_summary",
     "log_sigmoid",
+    "polyval",
+    "reciprocal_no_nan",
+    "resource_variables_enabled",
     "scalar_summary",
 ]
 
@@ -27,6 +32,30 @@ def log_sigmoid(x: Any, name: str | None = None) -> Tensor:
     """Return log(1 / (1 + exp(-x))), without overflow."""
     with name_scope(name, "LogSigmoid", [x]) as scope:
         return raw_ops.Neg(raw_ops.Softplus(raw_ops.Neg(convert_to_tensor(x))), name=scope)
+
+
+def polyval(coeffs: list, x: Any, name: str | None = None) -> Tensor:
+    """Return the polynomial with the coefficients `coeffs`, the highest power first, at `x`.
+
+    Raises ``ValueError`` for what is no list.
+    """
+    if not isinstance(coeffs, list):
+        raise ValueError(f"Argument coeffs must be list type, got {type(coeffs)}.")
+    with name_scope(name, "polyval", [*coeffs, x]):
+        x = convert_to_tensor(x, name="x")
+        if not coeffs:
+            return raw_ops.ZerosLike(x)
+        value = convert_to_tensor(coeffs[0], x.dtype.base_dtype)
+        for coefficient in coeffs[1:]:
+            value = convert_to_tensor(coefficient, x.dtype.base_dtype) + value * x
+        return value
+
+
+def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
+    """Return 1 / x, and 0 where x is 0."""
+    with name_scope(name, "reciprocal_no_nan", [x]) as scope:
+        x = convert_to_tensor(x, name="x")
+        return raw_ops.DivNoNan(raw_ops.OnesLike(x), x, name=scope)
 
 
 # ---------------------------------------------------------------- execution
@@ -42,6 +71,19 @@ def disable_v2_behavior() -> None:
 
 def disable_resource_variables() -> None:
     """Do nothing: variables are not resources unless that is asked for."""
+
+
+def disable_v2_tensorshape() -> None:
+    """Do nothing: the dimensions of shapes are Dimensions."""
+
+
+def enable_resource_variables() -> None:
+    """Do nothing: there is one kind of variable."""
+
+
+def resource_variables_enabled() -> bool:
+    """Return False: see :func:`enable_resource_variables`."""
+    return False
 
 
 def executing_eagerly() -> bool:

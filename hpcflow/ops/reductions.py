@@ -26,12 +26,15 @@ __all__ = [
     "norm",
     "reduce_all",
     "reduce_any",
+    "reduce_euclidean_norm",
     "reduce_logsumexp",
     "reduce_max",
     "reduce_mean",
     "reduce_min",
     "reduce_prod",
+    "reduce_std",
     "reduce_sum",
+    "reduce_variance",
 ]
 
 # ---------------------------------------------------------------- shapes
@@ -321,6 +324,48 @@ def reduce_logsumexp(input_tensor: Any, axis: Any = None, keep_dims: bool = Fals
         if axis is None and reduction_indices is None and not keep_dims:
             result.set_shape(())  # also where the rank of the argument is unknown
         return result
+
+
+@also_called(keep_dims="keepdims")
+def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False,
+                    name: str | None = None) -> Tensor:
+    """Return the mean squared distance from the mean over `axis` (all axes when None).
+
+    That of complex numbers is real. Raises ``TypeError`` for integers.
+    """
+    with name_scope(name, "reduce_variance", [input_tensor]):
+        x = convert_to_tensor(input_tensor, name="input_tensor")
+        if x.dtype.is_integer:
+            raise TypeError(f"reduce_variance: input must be floating-point or complex, got "
+                            f"{x.dtype.base_dtype.name}")
+        distance = raw_ops.Sub(x, reduce_mean(x, axis, True))
+        return reduce_mean(_squared_size(distance), axis, keepdims)
+
+
+@also_called(keep_dims="keepdims")
+def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False,
+               name: str | None = None) -> Tensor:
+    """Return the square root of :func:`reduce_variance`."""
+    with name_scope(name, "reduce_std", [input_tensor]):
+        return raw_ops.Sqrt(reduce_variance(input_tensor, axis, keepdims))
+
+
+@also_called(keep_dims="keepdims")
+def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = False,
+                          name: str | None = None) -> Tensor:
+    """Return the root of the sum of squares over `axis` (all axes when None)."""
+    with name_scope(name, "EuclideanNorm", [input_tensor]) as scope:
+        x = convert_to_tensor(input_tensor, name="input_tensor")
+        return raw_ops.EuclideanNorm(x, _axes_of(x, axis, None), keep_dims=bool(keepdims),
+                                     name=scope)
+
+
+def _squared_size(x: Tensor) -> Tensor:
+    """|x|² of each number."""
+    if x.dtype.is_complex:
+        size = x.dtype.base_dtype.real_dtype
+        return raw_ops.Square(raw_ops.ComplexAbs(x, Tout=size))
+    return raw_ops.Square(x)
 
 
 @also_called(keepdims="keep_dims")

@@ -385,7 +385,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any,
     with name_scope(name, "UnsortedSegmentMean", [data, segment_ids, num_segments]) as scope:
         data, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
         total = raw_ops.UnsortedSegmentSum(data, ids, num_segments)
-        return raw_ops.RealDiv(total, _segment_sizes(data, ids, num_segments), name=scope)
+        return _divided(total, _segment_sizes(data, ids, num_segments), scope)
 
 
 def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any,
@@ -395,8 +395,13 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any,
     with name_scope(name, "UnsortedSegmentSqrtN", [data, segment_ids, num_segments]) as scope:
         data, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
         total = raw_ops.UnsortedSegmentSum(data, ids, num_segments)
-        sizes = raw_ops.Sqrt(_segment_sizes(data, ids, num_segments))
-        return raw_ops.RealDiv(total, sizes, name=scope)
+        return _divided(total, raw_ops.Sqrt(_segment_sizes(data, ids, num_segments)), scope)
+
+
+def _divided(total: Tensor, divisor: Tensor, name: str) -> Tensor:
+    result = raw_ops.RealDiv(total, divisor, name=name)
+    result.set_shape(total.get_shape())  # the divisor's is computed in the step
+    return result
 
 
 def _segment_sizes(data: Tensor, ids: Tensor, num_segments: Any) -> Tensor:

@@ -19,6 +19,7 @@ from hpcflow.graph.shape_inference import (
     unchanged,
 )
 from hpcflow.ops.indexing import with_batch
+from hpcflow.ops.slicing import VariableSlice
 from hpcflow.ops.type_sets import SUMMED
 from hpcflow.shapes import TensorShape
 
@@ -114,7 +115,11 @@ def assign(ref: Any, value: Any, validate_shape: bool | None = None,
             variable takes over any shape.
         use_locking: accepted for compatibility; updates always hold the variable's lock.
         name: name of the operation.
+
+    For a slice of a variable (``v[1:]``) that part is replaced.
     """
+    if isinstance(ref, VariableSlice):
+        return ref.assign(value, name=name)
     return raw_ops.Assign(ref, value, validate_shape=validate_shape, use_locking=use_locking,
                           name=name)
 

@@ -57,6 +57,22 @@ CASES = [
     (lambda: hf.searchsorted([1, 3, 3], [3, 0], side="right"), [3, 0]),
     (lambda: hf.unravel_index([5, 1], [2, 3]), [[1, 0], [2, 1]]),
     (lambda: hf.guarantee_const(X), X),
+    (lambda: hf.sort(X[:, ::-1], 1), X),
+    (lambda: hf.sort(X, 0, "DESCENDING"), X[::-1]),
+    (lambda: hf.sort(np.array([3, -128, 127], np.int8)), [-128, 3, 127]),
+    (lambda: hf.sort(np.array([3, 0, 255], np.uint8)), [0, 3, 255]),
+    (lambda: hf.argsort([2, 1, 2, 1]), [1, 3, 0, 2]),
+    (lambda: hf.math.reduce_variance(X, 0, keepdims=True), X.var(0, keepdims=True)),
+    (lambda: hf.math.reduce_variance(Z), Z.var()),
+    (lambda: hf.math.reduce_std(X, 1), X.std(1)),
+    (lambda: hf.math.reduce_euclidean_norm(X, 1), np.linalg.norm(X, axis=1)),
+    (lambda: hf.math.reduce_euclidean_norm([3, 4, 1]), 5),
+    (lambda: hf.math.polyval([1.0, 2, 3], X), X * X + 2 * X + 3),
+    (lambda: hf.math.reciprocal_no_nan([0.0, 2]), [0, 0.5]),
+    (lambda: hf.div_no_nan([1.0, 2], [0.0, 4]), [0, 0.5]),
+    (lambda: hf.math.top_k([1, 3, 2], 2).indices, [1, 2]),
+    (lambda: hf.gradients(hf.constant(1.0), hf.constant(X), unconnected_gradients="zero")[0],
+     0 * X),
     (lambda: hf.angle(Z), np.angle(Z)),
     (lambda: hf.angle([-2.0, 3]), [np.pi, 0]),
     (lambda: hf.imag([-2.0, 3]), [0, 0]),
@@ -274,6 +290,14 @@ def test_rows_of_a_batch_are_replaced():
         np.testing.assert_array_equal(session.run(update), [[1, 0, 2], [0, 4, 0]])
 
 
+def test_assign_takes_slices_of_variables():
+    v = hf.Variable([1, 2, 3])
+    with hf.Session() as session:
+        session.run(v.initializer)
+        session.run(hf.assign(v[1:], [7, 8]))
+        assert session.run(v).tolist() == [1, 7, 8]
+
+
 def test_clipped_slices_stay_slices():
     slices = hf.IndexedSlices(hf.constant([[-3.0, 4], [0, 1]]), hf.constant([0, 2]),
                               hf.constant([4, 2]))
@@ -315,3 +339,49 @@ def test_the_narrow_and_unsigned_types_compute(dtype, what):
 def test_bfloat16_is_summed_in_more_bits():
     ones = hf.ones([4096], hf.bfloat16)
     assert float(run(hf.reduce_sum(ones))) == 4096
+
+
+def test_what_cannot_be_sorted():
+    with pytest.raises(ValueError, match="direction"):
+        hf.sort(X, direction="UP")
+    with pytest.raises(ValueError, match="unknown rank"):
+        hf.sort(hf.placeholder(hf.float32), 0)
+    with pytest.raises(TypeError, match="int32"):
+        hf.math.reduce_variance([1, 2])
+    with pytest.raises(ValueError, match="unconnected_gradients"):
+        hf.gradients(hf.constant(1.0), hf.constant(1.0), unconnected_gradients="one")
+
+
+def test_functions_with_gradients_of_their_own():
+    @hf.custom_gradient
+    def multiply(pair):
+        x, y = pair
+        return {"product": x * y, "sum": x + y}, lambda dp, ds: [10 * dp, 100 * ds]
+
+    x, y = hf.constant(2.0), hf.constant(3.0)
+    result = multiply([x, y])
+    assert run([result["product"], result["sum"]]) == [6, 5]
+    assert run(hf.gradients(result["product"], [x, y])) == [10, 0]
+    assert run(hf.gradients(result["product"] + result["sum"], [x, y])) == [10, 100]
+    last = hf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, multiply([v, y])["product"]),
+                         [0, x])[1]
+    assert run([last, *hf.gradients(last, [x])]) == [54, 1000]
+    with pytest.raises(ValueError, match="1 gradients are expected, got 2"):
+        hf.gradients(hf.custom_gradient(lambda v: (v, lambda g: [g, g]))(x), [x])
+
+
+def test_print_writes_tensors_and_other_values(capfd, tmp_path):
+    x = hf.constant([1, 2])
+    run(hf.print("x:", x, [hf.constant(3.5), {"k": "v"}], "{}", hf.range(9), sep="|", end="!"))
+    assert capfd.readouterr().err == "x:|[1 2]|[3.5, {'k': 'v'}]|{}|[0 1 2 ... 6 7 8]!"
+    run(hf.print(x, output_stream=f"file://{tmp_path / 'text'}"))
+    assert (tmp_path / "text").read_text() == "[1 2]\n"
+    with pytest.raises(ValueError, match="output_stream"):
+        hf.print(x, output_stream=3)
+
+
+def test_sizes_of_dimensions():
+    shape = hf.TensorShape([3, None])
+    assert [hf.dimension_value(d) for d in (*shape, 4)] == [3, None, 4]
+    assert hf.compat.dimension_at_index(shape, 0).value == 3
+    assert hf.dimension_at_index(hf.TensorShape(None), 1).value is None

@@ -1,0 +1,83 @@
+"""Sorting along a dimension: sort and argsort."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.static_shape import normalize_axis
+
+__all__ = ["argsort", "sort"]
+
+_DIRECTIONS = ("ASCENDING", "DESCENDING")
+
+
+def sort(values: Any, axis: int = -1, direction: str = "ASCENDING",
+         name: str | None = None) -> Tensor:
+    """Return `values` sorted along the dimension `axis`, a number.
+
+    `direction` is "ASCENDING" or "DESCENDING". Raises ``ValueError`` for another one, and for an
+    axis out of range.
+    """
+    with name_scope(name, "sort", [values]):
+        return _sorted(values, axis, direction)[0]
+
+
+def argsort(values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False,
+            name: str | None = None) -> Tensor:
+    """Return the int32 places of the elements in their order along the dimension `axis`.
+
+    Equal elements stay in the order in which they are, with or without `stable`. `direction` and
+    errors are as of :func:`sort`.
+    """
+    del stable
+    with name_scope(name, "argsort", [values]):
+        return _sorted(values, axis, direction)[1]
+
+
+def _sorted(values: Any, axis: int, direction: str) -> tuple[Tensor, Tensor]:
+    if direction not in _DIRECTIONS:
+        raise ValueError(f"`direction` should be one of {', '.join(_DIRECTIONS)}, got "
+                         f"{direction!r}")
+    x = convert_to_tensor(values, name="values")
+    order = _axis_last(x, axis)
+    if order is not None:
+        x = raw_ops.Transpose(x, order)
+    rising = direction == "ASCENDING"
+    last = raw_ops.StridedSlice(raw_ops.Shape(x), np.array([-1], np.int32),
+                                np.zeros(1, np.int32), np.ones(1, np.int32), shrink_axis_mask=1)
+    found, places = raw_ops.TopKV2(_mirrored(x) if rising else x, last)
+    found = _mirrored(found) if rising else found
+    if order is None:
+        return found, places
+    return raw_ops.Transpose(found, order), raw_ops.Transpose(places, order)
+
+
+def _axis_last(x: Tensor, axis: int) -> Any:
+    """The permutation that exchanges `axis` and the last dimension; None if they are the same."""
+    if axis == -1:
+        return None
+    if x._dims is None:
+        raise ValueError("sort: a tensor of unknown rank can only be sorted along its last axis, "
+                         f"-1, got {axis}")
+    rank = len(x._dims)
+    position = normalize_axis(axis, rank)
+    if position == rank - 1:
+        return None
+    order = np.arange(rank, dtype=np.int32)
+    order[[position, -1]] = order[[-1, position]]
+    return order
+
+
+def _mirrored(x: Tensor) -> Tensor:
+    """The values in reverse order; twice gives them back."""
+    dtype = x.dtype.base_dtype
+    if not dtype.is_integer:
+        return raw_ops.Neg(x)
+    # No integer is without its mirror image in max - x, or -1 - x.
+    return raw_ops.Sub(np.array(dtype.max if dtype.is_unsigned else -1, dtype.np), x)
