@@ -59,6 +59,8 @@ NAMES: dict[str, dict[str, str]] = {
         "per_image_whitening": "hpcflow.image:per_image_standardization",
     },
     "hpcflow.linalg": {
+        "adjoint": "hpcflow.ops.linalg:adjoint", "logdet": "hpcflow.ops.linalg:logdet",
+        "slogdet": "hpcflow.ops.linalg:slogdet",
         "cholesky": "hpcflow:cholesky", "det": "hpcflow:matrix_determinant",
         "eigh": "hpcflow:self_adjoint_eig", "eigvalsh": "hpcflow:self_adjoint_eigvals",
         "inv": "hpcflow:matrix_inverse", "lstsq": "hpcflow:matrix_solve_ls",

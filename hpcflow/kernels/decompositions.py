@@ -45,7 +45,10 @@ def _eig_v2(node: KernelNode) -> Callable:
 
     def run(x: Any) -> tuple:
         check_square(x)
-        return tuple(decompose(x)) if vectors else (decompose(x), empty(0, dtype))
+        if not vectors:
+            return decompose(x).astype(dtype), empty(0, dtype)
+        e, v = decompose(x)
+        return e.astype(dtype), v
 
     return run
 

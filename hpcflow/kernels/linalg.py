@@ -86,6 +86,18 @@ def _determinant(node: KernelNode) -> Callable:
     return run
 
 
+@kernel("LogMatrixDeterminant", fresh=True)
+def _log_determinant(node: KernelNode) -> Callable:
+    slogdet, dtype = node.xp.linalg.slogdet, node.np_dtype()
+
+    def run(x: Any) -> tuple:
+        check_square(x)
+        sign, logarithm = slogdet(x)
+        return sign, logarithm.astype(dtype)
+
+    return run
+
+
 @kernel("Cholesky", "BatchCholesky", fresh=True)
 def _cholesky(node: KernelNode) -> Callable:
     """Of the lower triangles."""

@@ -80,7 +80,8 @@ for _name in ("SelfAdjointEig", "BatchSelfAdjointEig"):
     register_op(_name, "input: T", "output: T", _REAL, shape=_eig_shape,
                 deprecated=DEPRECATED if _name[0] == "B" else "use SelfAdjointEigV2")
 register_with_batch("SelfAdjointEigV2", "input: T", "e: T; v: T",
-                    f"compute_v: bool = true; {_REAL}", _eig_v2_shape)
+                    f"compute_v: bool = true; {_COMPLEX}", _eig_v2_shape,
+                    f"compute_v: bool = true; {_REAL}")
 register_with_batch("Svd", "input: T", "s: T; u: T; v: T",
                     f"compute_uv: bool = true; full_matrices: bool = false; {_COMPLEX}",
                     _svd_shape)

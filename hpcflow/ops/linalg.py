@@ -14,6 +14,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank_at_least
+from hpcflow.ops.complex_numbers import real
 
 __all__ = ["cholesky", "cholesky_solve", "matrix_determinant", "matrix_inverse", "matrix_solve",
            "matrix_solve_ls", "matrix_triangular_solve"]  # fmt: skip
@@ -82,7 +83,7 @@ _REAL = "T: {double, float}"
 _ADJOINT = "adjoint: bool = false"
 _COMPLEX = "T: {double, float, complex64, complex128}"
 _SYSTEM = "matrix: T; rhs: T"
-_LS_INPUTS, _LS_ATTRS = f"{_SYSTEM}; l2_regularizer: double", f"{_REAL}; fast: bool = true"
+_LS_INPUTS, _FAST = f"{_SYSTEM}; l2_regularizer: double", "fast: bool = true"
 
 
 def register_with_batch(name: str, inputs: str, outputs: str, attrs: str, shape: Callable,
@@ -93,16 +94,21 @@ def register_with_batch(name: str, inputs: str, outputs: str, attrs: str, shape:
                 deprecated=DEPRECATED)
 
 
-register_with_batch("MatrixInverse", "input: T", "output: T", f"{_ADJOINT}; {_REAL}",
-                    square_shape)
-register_with_batch("MatrixDeterminant", "input: T", "output: T", _REAL, _determinant_shape)
-register_with_batch("Cholesky", "input: T", "output: T", _REAL, square_shape)
+register_with_batch("MatrixInverse", "input: T", "output: T", f"{_ADJOINT}; {_COMPLEX}",
+                    square_shape, f"{_ADJOINT}; {_REAL}")
+register_with_batch("MatrixDeterminant", "input: T", "output: T", _COMPLEX, _determinant_shape,
+                    _REAL)
+register_op("LogMatrixDeterminant", "input: T", "sign: T; log_abs_determinant: T", _COMPLEX,
+            shape=lambda op: _determinant_shape(op) * 2)
+register_with_batch("Cholesky", "input: T", "output: T", _COMPLEX, square_shape, _REAL)
 register_with_batch("CholeskyGrad", "l: T; grad: T", "output: T", _REAL, _cholesky_grad_shape)
 register_with_batch("MatrixSolve", _SYSTEM, "output: T", f"{_ADJOINT}; {_COMPLEX}", _solve_shape,
                     f"{_ADJOINT}; {_REAL}")
 register_with_batch("MatrixTriangularSolve", _SYSTEM, "output: T",
-                    f"lower: bool = true; {_ADJOINT}; {_REAL}", _solve_shape)
-register_with_batch("MatrixSolveLs", _LS_INPUTS, "output: T", _LS_ATTRS, _least_squares_shape)
+                    f"lower: bool = true; {_ADJOINT}; {_COMPLEX}", _solve_shape,
+                    f"lower: bool = true; {_ADJOINT}; {_REAL}")
+register_with_batch("MatrixSolveLs", _LS_INPUTS, "output: T", f"{_COMPLEX}; {_FAST}",
+                    _least_squares_shape, f"{_REAL}; {_FAST}")
 
 # ---------------------------------------------------------------- gradients
 
@@ -112,10 +118,10 @@ def product(x: Any, y: Any, adj_x: bool = False, adj_y: bool = False) -> Tensor:
     return raw_ops.BatchMatMul(x, y, adj_x, adj_y)
 
 
-def adjoint(x: Tensor) -> Tensor:
-    """The conjugate transposes, without a permutation: ``(1 x)ᴴ`` for unknown ranks too."""
-    swapped = _swapped(x)
-    return raw_ops.Conj(swapped) if x.dtype.is_complex else swapped
+def adjoint(matrix: Any, name: str | None = None) -> Tensor:
+    """Return the conjugate transposes of matrices, of unknown ranks too."""
+    with name_scope(name, "adjoint", [matrix]):
+        return _conjugate(_swapped(convert_to_tensor(matrix)))
 
 
 def _swapped(x: Tensor) -> Tensor:
@@ -152,11 +158,27 @@ def _inverse_grad(op: Operation, grad: Tensor) -> Tensor:
 @RegisterGradient("BatchMatrixDeterminant")
 @RegisterGradient("MatrixDeterminant")
 def _determinant_grad(op: Operation, grad: Tensor) -> Tensor:
+    return _scaled_inverse(op, raw_ops.Mul(grad, _conjugate(op.outputs[0])))
+
+
+@RegisterGradient("LogMatrixDeterminant")
+def _log_determinant_grad(op: Operation, _: Any, grad: Tensor) -> Tensor:
+    """The sign is constant but for jumps (a phase of complex numbers too is taken for constant)."""
+    if grad.dtype.is_complex:  # the logarithm is real whatever its type says
+        grad = raw_ops.Cast(real(grad), DstT=grad.dtype.base_dtype)
+    return _scaled_inverse(op, grad)
+
+
+def _scaled_inverse(op: Operation, scale: Tensor) -> Tensor:
+    """The adjoint of the inverse of the input, times a number for each matrix."""
     inverse = raw_ops.MatrixInverse(op.inputs[0], adjoint=True)
-    scale = raw_ops.Mul(grad, op.outputs[0])
     for _ in range(2):
         scale = raw_ops.ExpandDims(scale, np.int32(-1))
     return raw_ops.Mul(scale, inverse)
+
+
+def _conjugate(x: Tensor) -> Tensor:
+    return raw_ops.Conj(x) if x.dtype.is_complex else x
 
 
 @RegisterGradient("BatchCholesky")
@@ -254,6 +276,22 @@ def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -
 def matrix_determinant(input: Any, name: str | None = None) -> Tensor:
     """Return the determinants of square matrices: from ``[..., M, M]`` to ``[...]``."""
     return raw_ops.MatrixDeterminant(input=input, name=name)
+
+
+def slogdet(input: Any, name: str | None = None) -> Any:
+    """Return (sign, log_abs_determinant) of square matrices: from ``[..., M, M]`` to ``[...]``.
+
+    The determinant is ``sign exp(log_abs_determinant)``, also where that overflows.
+    """
+    return raw_ops.LogMatrixDeterminant(input=input, name=name)
+
+
+def logdet(matrix: Any, name: str | None = None) -> Tensor:
+    """Return the logarithm of the determinants of Hermitian positive definite matrices."""
+    with name_scope(name, "logdet", [matrix]):
+        factor = raw_ops.MatrixDiagPart(cholesky(matrix))
+        diagonal = raw_ops.Log(real(factor))
+        return raw_ops.Mul(number(diagonal, 2.0), raw_ops.Sum(diagonal, np.int32(-1)))
 
 
 def cholesky(input: Any, name: str | None = None) -> Tensor:

@@ -28,9 +28,9 @@ def matrices(*shape, dtype="float64"):
     return values.astype(dtype)
 
 
-def definite(*shape):
-    a = matrices(*shape)
-    return a @ a.swapaxes(-1, -2) + np.eye(shape[-1])
+def definite(*shape, dtype="float64"):
+    a = matrices(*shape, dtype=dtype)
+    return (a @ adjoint(a) + np.eye(shape[-1])).astype(dtype)
 
 
 def adjoint(x):
@@ -44,7 +44,7 @@ def close(a, b, dtype="float64"):
     np.testing.assert_allclose(a, b, rtol=limit, atol=limit)
 
 
-@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("dtype", COMPLEX)
 @pytest.mark.parametrize("shape", [(3, 3), (2, 4, 4), (0, 0), (0, 3, 3)])
 def test_inverse_and_determinant(session, dtype, shape):
     x = matrices(*shape, dtype=dtype) + 2 * np.eye(shape[-1], dtype=dtype)
@@ -54,6 +54,9 @@ def test_inverse_and_determinant(session, dtype, shape):
     close(inverse @ x, np.broadcast_to(np.eye(shape[-1]), shape), dtype)
     close(flipped, adjoint(inverse), dtype)
     close(determinant, np.linalg.det(x), dtype)
+    sign, logarithm = session.run(hf.linalg.slogdet(x))
+    assert sign.dtype == logarithm.dtype == dtype
+    close(sign * np.exp(logarithm), determinant, dtype)
 
 
 @pytest.mark.parametrize("dtype", COMPLEX)
@@ -65,7 +68,7 @@ def test_solve(session, dtype, flipped):
     close((adjoint(a) if flipped else a) @ x, b, dtype)
 
 
-@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("dtype", COMPLEX)
 @pytest.mark.parametrize("lower", [True, False])
 @pytest.mark.parametrize("flipped", [False, True])
 @pytest.mark.parametrize("size", [1, 5, 150])
@@ -83,9 +86,9 @@ def test_triangular_solve_reads_one_triangle(session):
     close(session.run(hf.matrix_triangular_solve(a, b)), [[1.0], [1.0]])
 
 
-@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("dtype", COMPLEX)
 def test_cholesky(session, dtype):
-    x = definite(3, 4, 4).astype(dtype)
+    x = definite(3, 4, 4, dtype=dtype)
     lower, solved = session.run(
         [hf.cholesky(x), hf.cholesky_solve(hf.cholesky(x), np.ones((3, 4, 2), dtype))])
     close(lower @ adjoint(lower), x, dtype)
@@ -117,15 +120,17 @@ def test_least_squares_of_any_rank(session):
     close(session.run(hf.matrix_solve_ls(a, np.ones((4, 1)), fast=False)), [[0.5], [0.5]])
 
 
-@pytest.mark.parametrize("dtype", REAL)
+@pytest.mark.parametrize("dtype", COMPLEX)
 def test_self_adjoint_eig(session, dtype):
-    x = definite(2, 4, 4).astype(dtype)
-    (e, v), values, both = session.run([hf.self_adjoint_eig(x), hf.self_adjoint_eigvals(x),
-                                        raw_ops.SelfAdjointEig(input=x)])
+    x = definite(2, 4, 4, dtype=dtype)
+    (e, v), values = session.run([hf.self_adjoint_eig(x), hf.self_adjoint_eigvals(x)])
+    assert e.dtype == values.dtype == dtype
     close(x @ v, v * e[:, None, :], dtype)
-    assert (np.diff(e) >= 0).all()
+    assert (np.diff(e.real) >= 0).all()
     close(values, e, dtype)
-    close(both, np.concatenate([e[:, None], v], 1), dtype)
+    if dtype in REAL:
+        both = session.run(raw_ops.SelfAdjointEig(input=x))
+        close(both, np.concatenate([e[:, None], v], 1), dtype)
 
 
 @pytest.mark.parametrize("dtype", COMPLEX)
@@ -178,6 +183,33 @@ def test_gradients_of_systems(flipped):
 def test_gradient_of_a_complex_system():
     a = matrices(3, 3, dtype="complex128") + 3 * np.eye(3)
     check_gradient(hf.matrix_solve, a, matrices(3, 2, dtype="complex128"))
+
+
+def test_gradients_of_complex_matrices():
+    x = matrices(2, 3, 3, dtype="complex128") + 2 * np.eye(3)
+    for build in (hf.matrix_inverse, hf.matrix_determinant,
+                  lambda a: hf.linalg.slogdet(a).log_abs_determinant):
+        check_gradient(build, x, second=False)
+    check_gradient(lambda a: hf.cholesky(hf.matmul(a, hf.linalg.adjoint(a))), x, second=False)
+    check_gradient(hf.matrix_triangular_solve, x, matrices(2, 3, 2, dtype="complex128"),
+                   second=False)
+
+
+def test_logarithms_of_determinants(session):
+    for dtype in COMPLEX:
+        x = definite(2, 3, 3, dtype=dtype)
+        close(session.run(hf.linalg.logdet(x)), np.linalg.slogdet(x)[1], dtype)
+    x = np.diag(np.full(400, 1e-3))
+    sign, logarithm = session.run(hf.linalg.slogdet(-x[:399, :399]))
+    assert sign == -1 and logarithm == pytest.approx(399 * np.log(1e-3))
+    check_gradient(lambda a: hf.linalg.slogdet(a)[1], definite(2, 3, 3))
+
+
+@pytest.mark.parametrize("fast", [True, False])
+def test_complex_least_squares(session, fast):
+    a, b = matrices(2, 5, 3, dtype="complex128"), matrices(2, 5, 2, dtype="complex128")
+    expected = np.linalg.pinv(a) @ b
+    close(session.run(hf.matrix_solve_ls(a, b, fast=fast)), expected)
 
 
 def test_gradients_of_determinant_and_cholesky():
