@@ -76,7 +76,12 @@ NAMES: dict[str, dict[str, str]] = {
         }.items()},
     },
     "hpcflow.nn": {
-        "bidirectional_rnn": f"{_RNN}:static_bidirectional_rnn", "leaky_relu": "raw:LeakyRelu",
+        "avg_pool2d": "hpcflow.nn:avg_pool", "max_pool2d": "hpcflow.nn:max_pool",
+        "conv3d_backprop_filter": "hpcflow.nn:conv3d_backprop_filter_v2",
+        "depth_to_space": "hpcflow:depth_to_space", "space_to_depth": "hpcflow:space_to_depth",
+        "depthwise_conv2d_backprop_filter": "hpcflow.nn:depthwise_conv2d_native_backprop_filter",
+        "depthwise_conv2d_backprop_input": "hpcflow.nn:depthwise_conv2d_native_backprop_input",
+        "bidirectional_rnn": f"{_RNN}:static_bidirectional_rnn",
         "rnn": f"{_RNN}:static_rnn", "rnn_cell": _RNN, "selu": "raw:Selu",
         "seq2seq": "hpcflow.contrib.legacy_seq2seq",
         "state_saving_rnn": f"{_RNN}:static_state_saving_rnn",

@@ -23,7 +23,7 @@ class ResizeMethod:
 
 
 def resize_bilinear(images: Any, size: Any, align_corners: bool | None = None,
-                    name: str | None = None) -> Tensor:
+                    name: str | None = None, half_pixel_centers: bool = False) -> Tensor:
     """Return images resized by interpolation between the four nearest pixels, as float32.
 
     Args:
@@ -32,29 +32,31 @@ def resize_bilinear(images: Any, size: Any, align_corners: bool | None = None,
         align_corners: let the centres of the corner pixels fall on each other; else output pixel
             ``i`` lies at ``i * old / new``.
         name: name of the operation.
+        half_pixel_centers: pixel ``i`` lies at ``i + 1/2``; not with `align_corners`.
     """
     return raw_ops.ResizeBilinear(images=images, size=size, align_corners=bool(align_corners),
-                                  name=name)
+                                  half_pixel_centers=half_pixel_centers, name=name)
 
 
 def resize_nearest_neighbor(images: Any, size: Any, align_corners: bool | None = None,
-                            name: str | None = None) -> Tensor:
+                            name: str | None = None, half_pixel_centers: bool = False) -> Tensor:
     """Return images resized by repeating or leaving out pixels; the dtype stays.
 
     See :func:`resize_bilinear` for the arguments.
     """
-    return raw_ops.ResizeNearestNeighbor(images=images, size=size,
-                                         align_corners=bool(align_corners), name=name)
+    return raw_ops.ResizeNearestNeighbor(
+        images=images, size=size, align_corners=bool(align_corners),
+        half_pixel_centers=half_pixel_centers, name=name)
 
 
 def resize_bicubic(images: Any, size: Any, align_corners: bool | None = None,
-                   name: str | None = None) -> Tensor:
+                   name: str | None = None, half_pixel_centers: bool = False) -> Tensor:
     """Return images resized by cubic convolution over 16 pixels, as float32.
 
     See :func:`resize_bilinear` for the arguments.
     """
     return raw_ops.ResizeBicubic(images=images, size=size, align_corners=bool(align_corners),
-                                 name=name)
+                                 half_pixel_centers=half_pixel_centers, name=name)
 
 
 def resize_area(images: Any, size: Any, align_corners: bool | None = None,

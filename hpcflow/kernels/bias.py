@@ -60,9 +60,11 @@ def _by_blas(node: KernelNode, dtype: np.dtype) -> Callable:
         if grad.ndim < 2:
             raise invalid(f"out_backprop must have at least 2 dimensions: {shown(grad)}")
         axis = _axis(node, grad.ndim)
+        if not grad.size:
+            return np.zeros(grad.shape[axis], dtype)
         if axis == grad.ndim - 1:
             return column_sums(grad if grad.ndim == 2 else grad.reshape(-1, grad.shape[-1]))
-        planes = grad.reshape(-1, grad[0, 0].size if grad.size else 1)
+        planes = grad.reshape(-1, grad[0, 0].size)
         return row_sums(planes.T).reshape(-1, grad.shape[axis]).sum(axis=0)
 
     return run

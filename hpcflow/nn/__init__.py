@@ -5,6 +5,7 @@ from hpcflow.nn.activations import (
     crelu,
     dropout,
     elu,
+    leaky_relu,
     log_softmax,
     relu,
     relu6,
@@ -75,10 +76,12 @@ from hpcflow.nn.normalization import (
 )
 from hpcflow.nn.pooling import (
     avg_pool,
+    avg_pool1d,
     avg_pool3d,
     fractional_avg_pool,
     fractional_max_pool,
     max_pool,
+    max_pool1d,
     max_pool3d,
     max_pool_with_argmax,
     pool,

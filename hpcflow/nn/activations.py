@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value
+from hpcflow.graph.shape_inference import constant_value, show
 from hpcflow.ops.elementwise import sigmoid, tanh
 from hpcflow.ops.matmul import matmul
 from hpcflow.ops.random_ops import random_uniform
 from hpcflow.other_names import also_called
+from hpcflow.shapes import as_shape
 
 __all__ = [
     "bias_add",
     "crelu",
     "dropout",
     "elu",
+    "leaky_relu",
     "log_softmax",
     "relu",
     "relu6",
@@ -59,30 +63,67 @@ def softsign(features: Any, name: str | None = None) -> Tensor:
     return raw_ops.Softsign(features=features, name=name)
 
 
-def crelu(features: Any, name: str | None = None) -> Tensor:
-    """Return relu of [features, -features], joined along the last axis (arXiv:1603.05201)."""
+def crelu(features: Any, name: str | None = None, axis: int = -1) -> Tensor:
+    """Return relu of [features, -features], joined along an axis (arXiv:1603.05201)."""
     with name_scope(name, "CRelu", [features]) as scope:
         features = convert_to_tensor(features, name="features")
-        both = raw_ops.ConcatV2([features, raw_ops.Neg(features)], np.int32(-1), name=scope)
+        both = raw_ops.ConcatV2([features, raw_ops.Neg(features)], np.int32(axis), name=scope)
         return raw_ops.Relu(both)
 
 
-def _along(op_type: str, logits: Any, dim: int, name: str | None) -> Tensor:
+def leaky_relu(features: Any, alpha: float = 0.2, name: str | None = None) -> Tensor:
+    """Return features where they are positive, else alpha features; integers become float32."""
+    with name_scope(name, "LeakyRelu", [features, alpha]) as scope:
+        features = convert_to_tensor(features, name="features")
+        if features.dtype.is_integer:
+            features = raw_ops.Cast(features, DstT=dtypes.float32)
+        if isinstance(alpha, (int, float)):
+            return raw_ops.LeakyRelu(features, alpha=alpha, name=scope)
+        return raw_ops.Maximum(raw_ops.Mul(alpha, features), features, name=scope)
+
+
+def _along(op_type: str, logits: Any, dim: Any, name: str | None) -> Tensor:
     """A softmax along `dim`, which the op itself takes along the last one."""
     logits = convert_to_tensor(logits, name="logits")
+    if is_dynamic(dim):
+        known = constant_value(dim)
+        dim = dim if known is None else int(known)
     rank = None if logits._dims is None else len(logits._dims)
     build = getattr(raw_ops, op_type)
-    if dim == -1 or rank is not None and dim == rank - 1:
+    if not is_dynamic(dim) and dim in (-1, rank if rank is None else rank - 1):
         return build(logits, name=name)
-    if rank is None:
-        raise ValueError(f"{op_type} along dimension {dim} needs logits of known rank")
+    if rank is None or is_dynamic(dim):
+        return _swapped(build, logits, _swap_of_unknown(logits, dim), op_type, name)
     if not -rank <= dim < rank:
         raise ValueError(f"dim {dim} is out of range for logits of rank {rank}")
     order = list(range(rank))
     order[dim], order[-1] = order[-1], order[dim]
-    swap = np.array(order, np.int32)
+    return _swapped(build, logits, np.array(order, np.int32), op_type, name)
+
+
+def is_dynamic(dim: Any) -> bool:
+    """True for an axis that is the value of a tensor."""
+    return isinstance(dim, Tensor)
+
+
+def _swapped(build: Callable, logits: Tensor, swap: Any, op_type: str, name: str | None) -> Tensor:
     with name_scope(name, op_type, [logits]) as scope:
         return raw_ops.Transpose(build(raw_ops.Transpose(logits, swap)), swap, name=scope)
+
+
+def _swap_of_unknown(logits: Tensor, dim: Any) -> Tensor:
+    """The permutation that swaps axis `dim` with the last one."""
+    rank, zero, one = raw_ops.Rank(logits), np.int32(0), np.int32(1)
+    axes, last = raw_ops.Range(zero, rank, one), raw_ops.Sub(rank, one)
+    dim = raw_ops.Cast(dim, DstT=dtypes.int32)
+    dim = raw_ops.Add(dim, raw_ops.Mul(rank, raw_ops.Cast(raw_ops.Less(dim, zero),
+                                                          DstT=dtypes.int32)))
+
+    def put(axis: Tensor, other: Tensor) -> Tensor:
+        return raw_ops.Mul(raw_ops.Cast(raw_ops.Equal(axes, axis), DstT=dtypes.int32),
+                           raw_ops.Sub(other, axis))
+
+    return raw_ops.Add(axes, raw_ops.Add(put(dim, last), put(last, dim)))
 
 
 def swish(features: Any, name: str | None = None) -> Tensor:
@@ -142,6 +183,9 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | 
     keep_prob = 1.0 - rate if keep_prob is None else keep_prob
     with name_scope(name, "dropout", [x]):
         x = convert_to_tensor(x, name="x")
+        if not x.dtype.is_floating:
+            raise ValueError("x has to be a floating point tensor since it's going to be scaled, "
+                             f"got {x.dtype.name}")
         if not isinstance(keep_prob, Tensor) and not hasattr(keep_prob, "graph"):
             _check_keep_prob(keep_prob)
         keep_prob = convert_to_tensor(keep_prob, x.dtype.base_dtype, name="keep_prob")
@@ -150,12 +194,22 @@ def dropout(x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: int | 
         known = constant_value(keep_prob)
         if known is not None and known == 1:
             return x
-        shape = raw_ops.Shape(x) if noise_shape is None else noise_shape
+        shape = raw_ops.Shape(x) if noise_shape is None else _filled(noise_shape, x)
         noise = random_uniform(shape, dtype=x.dtype.base_dtype, seed=seed)
         kept = raw_ops.Floor(raw_ops.Add(keep_prob, noise, name="add"))
         result = raw_ops.Mul(raw_ops.RealDiv(x, keep_prob, name="div"), kept, name="mul")
         result.set_shape(x.shape)
         return result
+
+
+def _filled(noise_shape: Any, x: Tensor) -> Any:
+    """`noise_shape` with the sizes of `x` for those that are not given."""
+    if isinstance(noise_shape, Tensor) or None not in (dims := as_shape(noise_shape).as_list()):
+        return noise_shape
+    if x._dims is not None and len(x._dims) != len(dims):
+        raise ValueError(f"noise_shape {noise_shape} must have the rank of x {show(x._dims)}")
+    sizes = raw_ops.Shape(x)
+    return [sizes[i] if d is None else d for i, d in enumerate(dims)]
 
 
 def _check_keep_prob(keep_prob: Any) -> None:

@@ -148,6 +148,8 @@ def _sampled_logits(weights: Any, biases: Any, labels: Any, inputs: Any, num_sam
         sampled_values = log_uniform_candidate_sampler(labels, num_true, num_sampled, True,
                                                        num_classes)
     sampled, true_expected, sampled_expected = (raw_ops.StopGradient(s) for s in sampled_values)
+    if sampled.dtype.base_dtype is not dtypes.int64:
+        sampled = raw_ops.Cast(sampled, DstT=dtypes.int64)
     flat = raw_ops.Reshape(labels, np.array([-1], np.int32))
     ids = raw_ops.ConcatV2([flat, sampled], 0)
     rows = embedding_lookup(weights, ids, partition_strategy=strategy)

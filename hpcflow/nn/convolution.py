@@ -13,8 +13,10 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, show, with_rank
 from hpcflow.nn.windowing import (
+    format_1d,
     format_with_default,
     numbers_per_dimension,
+    of_rows,
     padding_attrs,
     positive_list,
     with_holes,
@@ -135,33 +137,20 @@ def conv3d_backprop_filter_v2(input: Any, filter_sizes: Any, out_backprop: Any,
         **_attrs_3d(strides, padding, data_format, dilations))
 
 
-def _format_1d(data_format: str | None) -> str:
-    """The format of images one row high for one of rows."""
-    named = {"NWC": "NHWC", "NCW": "NCHW"}.get(data_format or "", data_format)
-    return format_with_default(named, ("NHWC", "NCHW"))
-
-
 @also_called(input="value")
 def conv1d(value: Any, filters: Any, stride: int | Sequence[int], padding: str,
            use_cudnn_on_gpu: bool | None = None, data_format: str | None = None,
            name: str | None = None, dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the convolution of [batch, width, in] (``NWC`` or ``NHWC``; ``NCW`` or ``NCHW``:
     [batch, in, width]) with a filter [width, in, out]: :func:`conv2d` on images one row high."""
-    chosen = _format_1d(data_format)
+    chosen = format_1d(data_format)
     axis = 1 if chosen == "NHWC" else 2
-    strides, rates = _of_rows(stride, chosen, "stride"), _of_rows(dilations, chosen, "dilations")
+    strides, rates = of_rows(stride, chosen, "stride"), of_rows(dilations, chosen, "dilations")
     with name_scope(name, "conv1d", [value, filters]) as scope:
         image = raw_ops.ExpandDims(value, np.int32(axis))
         rows = raw_ops.ExpandDims(filters, np.int32(0))
         result = conv2d(image, rows, strides, padding, use_cudnn_on_gpu, chosen, dilations=rates)
         return raw_ops.Squeeze(result, squeeze_dims=[axis], name=scope)
-
-
-def _of_rows(numbers: Any, data_format: str, what: str) -> list[int]:
-    """The numbers of a convolution of rows for one of images one row high."""
-    every = numbers_per_dimension(numbers, 1, data_format, what)
-    axis = 1 if data_format == "NHWC" else 2
-    return [*every[:axis], 1, *every[axis:]]
 
 
 # ---------------------------------------------------------------- transposed
@@ -197,9 +186,9 @@ def conv1d_transpose(input: Any, filters: Any, output_shape: Any, strides: int |
         dilations: distances of the filter's elements.
         name: of the op.
     """
-    chosen = _format_1d(data_format)
+    chosen = format_1d(data_format)
     axis = 1 if chosen == "NHWC" else 2
-    steps, rates = _of_rows(strides, chosen, "strides"), _of_rows(dilations, chosen, "dilations")
+    steps, rates = of_rows(strides, chosen, "strides"), of_rows(dilations, chosen, "dilations")
     with name_scope(name, "conv1d_transpose", [input, filters, output_shape]) as scope:
         sizes = convert_to_tensor(output_shape, name="output_shape")
         ends = raw_ops.Split(np.int32(0), sizes, num_split=3)

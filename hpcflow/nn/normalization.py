@@ -26,8 +26,10 @@ __all__ = [
 
 
 @also_called(axis="dim")
-def l2_normalize(x: Any, dim: Any, epsilon: float = 1e-12, name: str | None = None) -> Tensor:
-    """Return x / √max(Σ x², epsilon), the sum taken along `dim` (an axis or a list)."""
+def l2_normalize(x: Any, dim: Any = None, epsilon: float = 1e-12,
+                 name: str | None = None) -> Tensor:
+    """Return x / √max(Σ x², epsilon), the sum taken along `dim` (an axis, a list, or
+    all of them for None)."""
     with name_scope(name, "l2_normalize", [x]) as scope:
         x = convert_to_tensor(x, name="x")
         total = reduce_sum(raw_ops.Square(x), dim, keep_dims=True)

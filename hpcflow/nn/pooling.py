@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,20 +13,29 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import with_rank
-from hpcflow.nn.windowing import positive_list, with_holes
+from hpcflow.nn.windowing import (
+    format_1d,
+    numbers_per_dimension,
+    of_rows,
+    positive_list,
+    with_holes,
+)
+from hpcflow.other_names import also_called
 
-__all__ = ["avg_pool", "avg_pool3d", "fractional_avg_pool", "fractional_max_pool", "max_pool",
-           "max_pool3d", "max_pool_with_argmax", "pool"]  # fmt: skip
+__all__ = ["avg_pool", "avg_pool1d", "avg_pool3d", "fractional_avg_pool", "fractional_max_pool",
+           "max_pool", "max_pool1d", "max_pool3d", "max_pool_with_argmax", "pool"]  # fmt: skip
 
 
-def avg_pool(value: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
+@also_called(input="value")
+def avg_pool(value: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
              data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Return the mean of each window of a batch of images; padding is not counted.
 
     Args:
         value: [batch, height, width, channels] (``NHWC``) or ``NCHW``.
-        ksize: the window, four numbers in the order of the data format.
-        strides: its steps, four numbers.
+        ksize: the window, four numbers in the order of the data format; or those of height and
+            width, or one for both.
+        strides: its steps, given like the window.
         padding: ``"SAME"`` or ``"VALID"``.
         data_format: ``"NHWC"`` or ``"NCHW"``.
         name: of the op.
@@ -34,15 +43,46 @@ def avg_pool(value: Any, ksize: Sequence[int], strides: Sequence[int], padding: 
     Raises:
         ValueError: if the window does not fit.
     """
-    return raw_ops.AvgPool(value=value, ksize=ksize, strides=strides, padding=padding,
+    return raw_ops.AvgPool(value=value, **_windows(ksize, strides, 2, data_format), padding=padding,
                            data_format=data_format, name=name or "AvgPool")
 
 
-def max_pool(value: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
+@also_called(input="value")
+def max_pool(value: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
              data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Return the largest element of each window; see :func:`avg_pool` for the arguments."""
-    return raw_ops.MaxPool(input=value, ksize=ksize, strides=strides, padding=padding,
+    return raw_ops.MaxPool(input=value, **_windows(ksize, strides, 2, data_format), padding=padding,
                            data_format=data_format, name=name or "MaxPool")
+
+
+def _windows(ksize: Any, strides: Any, space: int, data_format: str | None) -> dict[str, Any]:
+    """The attributes that say the window and its steps."""
+    return {"ksize": numbers_per_dimension(ksize, space, data_format, "ksize"),
+            "strides": numbers_per_dimension(strides, space, data_format, "strides")}
+
+
+def avg_pool1d(input: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
+               data_format: str = "NWC", name: str | None = None) -> Tensor:
+    """Return the mean of each window along [batch, width, channels], or ``NCW``."""
+    return _pool_rows(avg_pool, input, ksize, strides, padding, data_format, name or "AvgPool1D")
+
+
+def max_pool1d(input: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
+               data_format: str = "NWC", name: str | None = None) -> Tensor:
+    """Return the largest element of each window along [batch, width, channels], or ``NCW``."""
+    return _pool_rows(max_pool, input, ksize, strides, padding, data_format, name or "MaxPool1D")
+
+
+def _pool_rows(pool_images: Callable, input: Any, ksize: Any, strides: Any, padding: str,
+               data_format: str, name: str) -> Tensor:
+    """A pooling of images one row high."""
+    chosen = format_1d(data_format)
+    axis = 1 if chosen == "NHWC" else 2
+    with name_scope(name, values=[input]) as scope:
+        pooled = pool_images(raw_ops.ExpandDims(input, np.int32(axis)),
+                             of_rows(ksize, chosen, "ksize"), of_rows(strides, chosen, "strides"),
+                             padding, chosen)
+        return raw_ops.Squeeze(pooled, squeeze_dims=[axis], name=scope)
 
 
 def max_pool_with_argmax(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
@@ -57,18 +97,18 @@ def max_pool_with_argmax(input: Any, ksize: Sequence[int], strides: Sequence[int
         Targmax=dtypes.int64 if Targmax is None else Targmax, name=name)
 
 
-def avg_pool3d(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
+def avg_pool3d(input: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
                data_format: str | None = None, name: str | None = None) -> Tensor:
     """Return the mean of each window of volumes, ``NDHWC`` (default) or ``NCDHW``."""
-    return raw_ops.AvgPool3D(input=input, ksize=ksize, strides=strides, padding=padding,
-                             data_format=data_format or "NDHWC", name=name)
+    return raw_ops.AvgPool3D(input=input, **_windows(ksize, strides, 3, data_format),
+                             padding=padding, data_format=data_format or "NDHWC", name=name)
 
 
-def max_pool3d(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
+def max_pool3d(input: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,
                data_format: str | None = None, name: str | None = None) -> Tensor:
     """Return the largest element of each window of volumes, ``NDHWC`` (default) or ``NCDHW``."""
-    return raw_ops.MaxPool3D(input=input, ksize=ksize, strides=strides, padding=padding,
-                             data_format=data_format or "NDHWC", name=name)
+    return raw_ops.MaxPool3D(input=input, **_windows(ksize, strides, 3, data_format),
+                             padding=padding, data_format=data_format or "NDHWC", name=name)
 
 
 def fractional_max_pool(value: Any, pooling_ratio: Sequence[float],

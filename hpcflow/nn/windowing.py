@@ -32,7 +32,8 @@ def numbers_per_dimension(values: Any, space: int, data_format: str | None,
     if len(numbers) == space + 2:
         return numbers
     if len(numbers) not in (1, space):
-        raise ValueError(f"{what} must be of length 1, {space} or {space + 2} but is {values}")
+        lengths = f"1, {space} or {space + 2}" if space > 1 else "1 or 3"
+        raise ValueError(f"{what} must be of length {lengths} but is {values}")
     inner = numbers * (space // len(numbers))
     first = bool(data_format) and str(data_format).startswith("NC")
     return [1, 1, *inner] if first else [1, *inner, 1]
@@ -56,6 +57,19 @@ def format_with_default(data_format: str | None, allowed: Sequence[str]) -> str:
         raise ValueError(f"data_format has to be either {' or '.join(allowed)} but is "
                          f"{chosen!r}")
     return chosen
+
+
+def format_1d(data_format: str | None) -> str:
+    """The format of images one row high for one of rows."""
+    named = {"NWC": "NHWC", "NCW": "NCHW"}.get(data_format or "", data_format)
+    return format_with_default(named, ("NHWC", "NCHW"))
+
+
+def of_rows(numbers: Any, data_format: str, what: str) -> list[int]:
+    """The numbers of a convolution of rows for one of images one row high."""
+    every = numbers_per_dimension(numbers, 1, data_format, what)
+    axis = 1 if data_format == "NHWC" else 2
+    return [*every[:axis], 1, *every[axis:]]
 
 
 def with_holes(x: Tensor, plain: Callable, window: Any, rates: Sequence[int],

@@ -104,10 +104,11 @@ def _resolve(path: str) -> Any:
 
 
 def _raw_builder(name: str) -> Any:
-    """The builder of the op type that a generated function is named after: ``mat_mul``."""
+    """The builder of an op type by the name of its generated function, ``mat_mul``, or its own."""
+    from hpcflow.graph.opdef import registered_ops
     from hpcflow.graph.raw import raw_ops
 
-    op_type = _raw_types().get(name.removeprefix("_"))
+    op_type = name if name in registered_ops() else _raw_types().get(name.removeprefix("_"))
     return _MISSING if op_type is None else getattr(raw_ops, op_type)
 
 

@@ -117,8 +117,6 @@ def test_softmax_of_extremes():
 def test_dimensions_that_do_not_exist():
     with pytest.raises(ValueError, match="out of range"):
         hf.nn.softmax(hf.constant([[1.0]]), 2)
-    with pytest.raises(ValueError, match="known rank"):
-        hf.nn.softmax(hf.placeholder(hf.float32), 1)
 
 
 # ---------------------------------------------------------------- biases
@@ -265,3 +263,57 @@ def test_large_casts_go_by_blocks(graph, target):
         found = session.run(hf.cast(hf.identity(hf.constant(values)), target))
     with np.errstate(all="ignore"):
         np.testing.assert_array_equal(found, values.astype(target.np))
+
+
+@pytest.mark.parametrize("dim", [-3, -1, 0, 1, 2])
+@pytest.mark.parametrize("build", [hf.nn.softmax, hf.nn.log_softmax])
+def test_softmax_along_a_dimension_that_is_fed(session, build, dim):
+    x = np.random.default_rng(1).normal(size=(2, 3, 4))
+    fed, unknown = hf.placeholder(hf.int32, []), hf.placeholder(hf.float64)
+    expected, *others = session.run([build(x, dim=dim), build(x, dim=fed), build(unknown, dim=fed),
+                                     build(unknown, dim=dim), build(x, dim=hf.constant(dim))],
+                                    {fed: dim, unknown: x})
+    for other in others:
+        np.testing.assert_array_equal(other, expected)
+    with pytest.raises(hf.errors.InvalidArgumentError):
+        session.run(build(x, dim=fed), {fed: 100})
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_crelu_along_an_axis(axis):
+    x = np.float32([[1, -2], [-3, 4]])
+    got = evaluate(lambda t: hf.nn.crelu(t, axis=axis), x)
+    np.testing.assert_array_equal(got, np.maximum(np.concatenate([x, -x], axis), 0))
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float32", "float64"])
+def test_leaky_relu(session, dtype):
+    x = np.array([-2, 0, 3], dtype)
+    kind = "float32" if dtype == "int32" else dtype
+    slope = hf.placeholder_with_default(np.array(0.5, kind), [])
+    first, second = session.run([hf.nn.leaky_relu(x), hf.nn.leaky_relu(x, alpha=slope)])
+    assert first.dtype == kind
+    np.testing.assert_allclose(first, [-0.4, 0, 3])
+    np.testing.assert_allclose(second, [-1, 0, 3])
+
+
+def test_dropout_of_whole_rows(session):
+    x = hf.placeholder_with_default(np.ones((50, 4), "f"), [None, 4])
+    dropped = session.run(hf.nn.dropout(x, 0.5, noise_shape=[None, 1]))
+    assert (dropped == dropped[:, :1]).all() and set(dropped.flat) == {0, 2}
+    with pytest.raises(ValueError, match="rank of x"):
+        hf.nn.dropout(x, 0.5, noise_shape=[None, 1, 1])
+    with pytest.raises(ValueError, match="floating point"):
+        hf.nn.dropout(np.ones(3, int), 0.5)
+
+
+def test_l2_normalize_of_everything():
+    x = np.float64([[3, 0], [0, 4]])
+    np.testing.assert_allclose(evaluate(hf.nn.l2_normalize, x), x / 5)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("dims, axis", [((4, 3, 0), 2), ((0, 3), 1), ((2, 0, 3), 2)])
+def test_gradient_of_a_bias_of_nothing(dtype, dims, axis):
+    got = evaluate(raw_ops.BiasAddGrad, np.zeros(dims, dtype))
+    np.testing.assert_array_equal(got, np.zeros(dims[axis], dtype))

@@ -187,3 +187,34 @@ def test_positions_out_of_range():
     bad = np.full((1, 1, 1, 1), 4, np.int64)
     for message in failing(lambda *t: raw_ops.MaxPoolGradWithArgmax(*t, **options), x, dy, bad):
         assert "argmax" in message
+
+
+@pytest.mark.parametrize("images, rows", [(hf.nn.max_pool, hf.nn.max_pool1d),
+                                          (hf.nn.avg_pool, hf.nn.avg_pool1d)])
+def test_windows_in_short(images, rows):
+    """One number for all dimensions of space, or one each; other names; rows."""
+    x = np.random.default_rng(1).normal(size=(2, 5, 6, 3))
+    full = evaluate(lambda t: images(t, [1, 2, 2, 1], [1, 2, 2, 1], "SAME"), x)
+    for build in (lambda t: images(t, 2, [2], "SAME"),
+                  lambda t: images(input=t, ksize=[2, 2], strides=(2, 2), padding="SAME")):
+        np.testing.assert_array_equal(evaluate(build, x), full)
+    first = np.moveaxis(x, -1, 1)
+    got = evaluate(lambda t: images(t, 2, 2, "SAME", "NCHW"), first)
+    np.testing.assert_array_equal(got, np.moveaxis(full, -1, 1))
+    line = x[:, 0]
+    expected = evaluate(lambda t: images(t, [1, 1, 3, 1], [1, 1, 2, 1], "VALID"), x[:, :1])[:, 0]
+    np.testing.assert_array_equal(evaluate(lambda t: rows(t, 3, 2, "VALID"), line), expected)
+    got = evaluate(lambda t: rows(t, [1, 1, 3], [2], "VALID", "NCW"), np.moveaxis(line, -1, 1))
+    np.testing.assert_array_equal(got, np.moveaxis(expected, -1, 1))
+    with pytest.raises(ValueError, match="ksize must be of length 1, 2 or 4"):
+        images(x, [2, 2, 2], 1, "SAME")
+    with pytest.raises(ValueError, match="ksize must be of length 1 or 3"):
+        rows(line, [2, 2], 1, "SAME")
+
+
+@pytest.mark.parametrize("build", [hf.nn.max_pool3d, hf.nn.avg_pool3d])
+def test_volumes_in_short(build):
+    x = np.random.default_rng(1).normal(size=(1, 4, 3, 5, 2))
+    np.testing.assert_array_equal(evaluate(lambda t: build(t, 2, [1, 1, 2], "SAME"), x),
+                                  evaluate(lambda t: build(t, [1, 2, 2, 2, 1], [1, 1, 1, 2, 1],
+                                                           "SAME"), x))
