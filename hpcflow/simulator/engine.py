@@ -3,6 +3,7 @@
 A rank runs one piece of work at a time; ranks of a node share its cores; the bytes of messages
 occupy the port of the sender and that of the receiver one after the other. A step is a start
 message from its master to every task, the messages between the tasks, and a done message from each.
+Masters whose step has collective operations wait there for each other.
 """
 
 from __future__ import annotations
@@ -119,6 +120,8 @@ class Simulation:
         self.cores: dict[int, int] = {}
         if cluster.cores_per_node:
             self.cores = {r.node: cluster.cores_per_node for r in self.ranks}
+        # (number of the step, index of the work) -> those of a collective operation that have come
+        self.meetings: dict[tuple[int, int], list[_Run]] = {}
         self.waiting: dict[int, deque[_Rank]] = {}  # node -> ranks that wait for a core
         self.nodes = [r.node for r in self.ranks]
         # The same in every step: where the tasks are but for the master's, the work of each, and
@@ -160,6 +163,11 @@ class Simulation:
 
     # ------------------------------------------------------------ steps
 
+    def _slowest(self, ranks: list[_Rank]) -> Link:
+        """The link of an operation of all `ranks`: that between nodes, unless they are on one."""
+        far = any(r.node != ranks[0].node for r in ranks)
+        return self.cluster.between if far else self.cluster.within
+
     def _at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
         self.count += 1
         heappush(self.events, (time, self.count, action, arguments))
@@ -186,10 +194,37 @@ class Simulation:
         """One thing less that `work` waits for."""
         run.waits[work.index] -= 1
         if not run.waits[work.index]:
-            rank = self.ranks[run.ranks[work.task]]
-            rank.queue.append((run, work))
-            if not rank.busy:
-                self._next(rank)
+            if work.collective is not None and len(self.masters) > 1:
+                self._meet(run, work)
+            else:
+                self._enqueue(run, work)
+
+    def _enqueue(self, run: _Run, work: Work) -> None:
+        rank = self.ranks[run.ranks[work.task]]
+        rank.queue.append((run, work))
+        if not rank.busy:
+            self._next(rank)
+
+    def _meet(self, run: _Run, work: Work) -> None:
+        """When all masters have come, what they send each other takes its time; then each computes
+        its part."""
+        come = self.meetings.setdefault((run.number, work.index), [])
+        come.append(run)
+        count = len(self.masters)
+        if len(come) < count:
+            return
+        del self.meetings[run.number, work.index]
+        ranks = [self.ranks[r.ranks[work.task]] for r in come]
+        link = self._slowest(ranks)
+        assert work.collective is not None
+        seconds = link.seconds(work.collective.received(count))
+        delay = work.collective.rounds(count) * (link.latency + link.overhead)
+        start = max(self.now, *(max(r.egress, r.ingress) for r in ranks))
+        for one, rank in zip(come, ranks, strict=True):
+            rank.egress = rank.ingress = start + seconds
+            rank.sent += seconds
+            rank.received += seconds
+            self._at(start + seconds + delay, self._enqueue, one, work)
 
     def _next(self, rank: _Rank) -> None:
         if not rank.queue:

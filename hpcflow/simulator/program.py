@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hpcflow.compiler.costs import MeasuredCosts, cost_of
@@ -12,6 +13,38 @@ from hpcflow.compiler.place import Placer
 from hpcflow.compiler.sizes import bytes_of
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.simulator.cluster import Cluster
+
+
+def _halving(ranks: int) -> int:
+    return (ranks - 1).bit_length()
+
+
+# Op type -> by the number of ranks: rounds of messages that wait for each other, and how often what
+# one rank gives is received by each.
+_COLLECTIVES: dict[str, Callable[[int], tuple[int, float]]] = {
+    "MpiAllreduce": lambda n: (2, 2 * (n - 1) / n),
+    "MpiAllreduceSlices": lambda n: (2, 2 * (n - 1) / n),
+    "MpiReduceScatter": lambda n: (1, (n - 1) / n),
+    "MpiAlltoall": lambda n: (1, (n - 1) / n),
+    "MpiAllgather": lambda n: (1, n - 1),
+    "MpiBroadcast": lambda n: (_halving(n), _halving(n)),
+    "MpiBarrier": lambda n: (_halving(n), 0),
+}
+
+
+class Collective(NamedTuple):
+    """What the masters do together: its type, and the bytes that one of them gives."""
+
+    op_type: str
+    nbytes: int
+
+    def rounds(self, ranks: int) -> int:
+        """Messages that wait for each other."""
+        return _COLLECTIVES[self.op_type](ranks)[0]
+
+    def received(self, ranks: int) -> float:
+        """The bytes that each rank receives."""
+        return _COLLECTIVES[self.op_type](ranks)[1] * self.nbytes
 
 
 class Message(NamedTuple):
@@ -25,7 +58,8 @@ class Message(NamedTuple):
 class Work:
     """What a task does in one go: a region of the compiled step."""
 
-    __slots__ = ("index", "task", "seconds", "name", "waits", "readers", "messages", "receives")
+    __slots__ = ("index", "task", "seconds", "name", "waits", "readers", "messages", "receives",
+                 "collective")  # fmt: skip
 
     def __init__(self, index: int, task: str, name: str) -> None:
         self.index = index
@@ -36,6 +70,7 @@ class Work:
         self.readers: list[int] = []
         self.messages: list[Message] = []
         self.receives: list[str] = []
+        self.collective: Collective | None = None
 
 
 class Program:
@@ -98,12 +133,15 @@ def _add_task(program: Program, task: str, nodes: list[Node], cluster: Cluster,
         if node.is_const or node.type == FEED or _is_remote_receive(node):
             work_of[node] = None
             continue
-        key = node if node.region is None else (node.device, node.region)
+        alone = node.region is None or node.type in _COLLECTIVES
+        key = node if alone else (node.device, node.region)
         work = groups.get(key)
         if work is None:
             work = groups[key] = Work(len(program.work), task, node.name)
             program.work.append(work)
         work_of[node] = work
+        if node.type in _COLLECTIVES:
+            work.collective = Collective(node.type, sum(bytes_of(p) for p in node.inputs))
     for node in order:
         found = work_of[node]
         if found is not None:

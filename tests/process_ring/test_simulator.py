@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import pytest
@@ -43,6 +44,29 @@ def training(ps=1):
 
 def simulate(fetch, feeds, where, **options):
     return Simulation(compile_program([fetch], feeds, where, WORKER), where, **options).run()
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_masters_average_gradients_together(workers):
+    """Compute, then two rounds in which everybody receives all but its part of 2 MB, twice."""
+    with hf.device("/job:worker/task:0"):
+        x = hf.placeholder(hf.float32, [100, 1000])
+        w = hf.get_variable("w", [1000, 500])
+        loss = hf.reduce_mean(hf.square(hf.matmul(x, w)))
+        plain = hf.train.GradientDescentOptimizer(0.1)
+        train = hf.mpi.DistributedOptimizer(plain).minimize(loss)
+    where = cluster(0, workers)
+    program = compile_program([train], [x], where, WORKER)
+    computed = sum(work.seconds for work in program.work)
+    sent = 2 * (workers - 1) / workers * 2e6 / 1e9
+    latency = 2 * 1e-6 if workers > 1 else 0
+    result = Simulation(program, where).run()
+    assert len(result.step_times) == 3 * workers
+    assert result.step_time == pytest.approx(computed + sent + latency, rel=1e-3)
+    # One master of each step is slow, and all of them wait for it.
+    factors = itertools.cycle([3.0] + [1.0] * (workers - 1))
+    slow = Simulation(program, where, straggle=lambda rng: next(factors)).run()
+    assert min(slow.step_times) > 1.05 * result.step_time
 
 
 def node_of(tensor):

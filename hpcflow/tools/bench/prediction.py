@@ -1,6 +1,7 @@
 """``bench prediction``: the simulator's step times beside those of real ranks.
 
-The Figure-1 network with its variables on parameter servers, asynchronous replicas. The simulator
+The Figure-1 network with its variables on parameter servers, asynchronous replicas; and without
+servers, where every replica has variables of its own and the gradients are averaged. The simulator
 gets the graph, rates measured in this process, and the link measured by ``bench pingpong``; all
 ranks of this machine share its cores.
 """
@@ -25,7 +26,7 @@ from hpcflow.tools.bench.command import find_mpirun, job_environment, mpirun_opt
 from hpcflow.tools.bench.programs import replicas
 from hpcflow.tools.bench.registry import Options, Row
 
-SIZES = ((1, 1), (1, 2), (2, 1), (1, 3), (2, 2))
+SIZES = ((1, 1), (1, 2), (2, 1), (1, 3), (2, 2), (0, 1), (0, 2), (0, 4))
 
 
 def run(options: Options) -> list[Row]:

@@ -113,7 +113,7 @@ BENCHMARKS = {
         ),
         Benchmark(
             "prediction",
-            "step times of replicas over parameter servers, measured and by the simulator",
+            "step times of replicas, over servers and averaged, measured and by the simulator",
         ),
         Benchmark(
             "allreduce",

@@ -1,4 +1,5 @@
-"""Replicas of the Figure-1 network over parameter servers: what ``bench prediction`` measures.
+"""Replicas of the Figure-1 network over parameter servers, or, without servers, with averaged
+gradients: what ``bench prediction`` measures.
 
 ``mpirun -n P+W python -m hpcflow.tools.bench.programs.replicas P STEPS``; rank P, the first worker,
 prints the median time of its steps in seconds.
@@ -19,10 +20,10 @@ BATCH = 64
 
 def build(servers: int, index: int = 0) -> tuple[Any, Any, Any]:
     """The replica of worker `index`: (inputs, labels, training op), its variables on the servers
-    in turn."""
-    setter = hpcflow.train.replica_device_setter(servers,
-                                                 worker_device=f"/job:worker/task:{index}")
-    with hpcflow.device(setter):
+    in turn, or its own where there are none."""
+    worker = f"/job:worker/task:{index}"
+    setter = hpcflow.train.replica_device_setter(servers, worker_device=worker)
+    with hpcflow.device(setter if servers else worker):
         x = hpcflow.placeholder(hpcflow.float32, [BATCH, 784], name="x")
         y = hpcflow.placeholder(hpcflow.int64, [BATCH], name="y")
         w1 = hpcflow.get_variable("w1", [784, 1000])
@@ -30,7 +31,10 @@ def build(servers: int, index: int = 0) -> tuple[Any, Any, Any]:
         hidden = hpcflow.nn.relu(hpcflow.matmul(x, w1))
         loss = hpcflow.reduce_mean(hpcflow.nn.sparse_softmax_cross_entropy_with_logits(
             labels=y, logits=hpcflow.matmul(hidden, w2)))
-        return x, y, hpcflow.train.GradientDescentOptimizer(0.01).minimize(loss)
+        optimizer = hpcflow.train.GradientDescentOptimizer(0.01)
+        if not servers:
+            optimizer = hpcflow.mpi.DistributedOptimizer(optimizer)
+        return x, y, optimizer.minimize(loss)
 
 
 def main(servers: int, steps: int) -> None:
@@ -42,7 +46,7 @@ def main(servers: int, steps: int) -> None:
         return
     x, y, train = build(servers, task.index)
     with hpcflow.Session(server.target) as session:
-        if task.index == 0:
+        if task.index == 0 or not servers:
             session.run(hpcflow.global_variables_initializer())
         else:
             while session.run(hpcflow.report_uninitialized_variables()).size:
