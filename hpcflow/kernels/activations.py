@@ -79,7 +79,7 @@ def _elu_grad(node: KernelNode) -> Any:
     def run(dy: Any, y: Any, out: Any = None) -> Any:
         return xp.multiply(dy, xp.minimum(y, zero) + one, out=out)
 
-    return run
+    return with_loop(node, run)
 
 
 @kernel("Softplus", types=_FLOATS, **_ELEMENTWISE)
@@ -124,4 +124,4 @@ def _softsign_grad(node: KernelNode) -> Any:
     def run(dy: Any, x: Any, out: Any = None) -> Any:
         return xp.true_divide(dy, xp.square(xp.absolute(x) + one), out=out)
 
-    return run
+    return with_loop(node, run)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import score_loops
+from hpcflow.kernels import array_loops, score_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 # Rows up to this long are searched faster column by column, after a transposing copy.
@@ -253,12 +253,25 @@ class _Largest:
             raise invalid(f"input must have at least k columns (its last dimension >= k = {k}) "
                           f"but its shape is {shown(x)}")
         rows = x.reshape(-1, x.shape[-1]) if x.size else x.reshape(-1, max(x.shape[-1], 1))
+        if self._inserts(rows, k):
+            found = array_loops.run_rows(
+                _LARGEST, [rows], [((len(rows), k), rows.dtype), ((len(rows), k), np.int32)],
+                lambda: self._by_arrays(rows, k))
+        else:
+            found = self._by_arrays(rows, k)
+        shape = (*x.shape[:-1], k)
+        return found[0].reshape(shape), found[1].reshape(shape)
+
+    def _inserts(self, rows: Any, k: int) -> bool:
+        """One pass is cheaper than k searches, or a sort, unless most of a row is found."""
+        return (self._xp is np and 1 < k <= _MOST_INSERTED and k * 8 <= rows.shape[1])
+
+    def _by_arrays(self, rows: Any, k: int) -> tuple:
         columns = self._by_search(rows, k) if self._searches(rows, k) else None
         if columns is None:
             columns = self._by_sorting(rows, k)
         values = rows.reshape(-1)[columns + self._starts.of(rows.shape)[:, None]]
-        shape = (*x.shape[:-1], k)
-        return values.reshape(shape), columns.astype(np.int32).reshape(shape)
+        return values, columns.astype(np.int32)
 
     @staticmethod
     def _searches(rows: Any, k: int) -> bool:
@@ -287,18 +300,69 @@ class _Largest:
         return rows.shape[1] - 1 - order
 
 
+_MOST_INSERTED = 128
+# Numbers that are no larger than the last one found go by; not a number is the largest of all.
+_LARGEST = """
+def loop(rows, values, columns):
+    k = values.shape[1]
+    for r in range(rows.shape[0]):
+        row, best, where = rows[r], values[r], columns[r]
+        count = 0
+        for j in range(row.size):
+            v = row[j]
+            if count == k and v <= best[k - 1]:
+                continue
+            place = count
+            while place > 0:
+                other = best[place - 1]
+                if not (v > other or (v != v and other == other)):
+                    break
+                if place < k:
+                    best[place], where[place] = other, where[place - 1]
+                place -= 1
+            if place < k:
+                best[place], where[place] = v, j
+                count = min(count + 1, k)
+"""
+
+
 @kernel("InTopK", fresh=True)
 def _in_top_k(node: KernelNode) -> Any:
+    k, find = node.attr("k"), in_top_k(node)
+    return lambda predictions, targets: find(predictions, targets, k)
+
+
+_IS_IN_TOP = """
+def loop(scores, targets, found, k):
+    for i in range(scores.shape[0]):
+        row, target = scores[i], np.int64(targets[i])
+        found[i] = False
+        if 0 <= target < row.size:
+            own, higher, infinite = row[target], 0, 0
+            for j in range(row.size):
+                higher += row[j] > own
+                infinite += row[j] - row[j] != 0
+            found[i] = higher < k and infinite == 0
+"""
+
+
+def in_top_k(node: KernelNode) -> Callable:
     """True where fewer than k classes score more than the target; ties count for the target.
 
     No target out of range, and none in a row with a score that is not finite, is in the top k.
     """
-    xp, k = node.xp, node.attr("k")
+    xp = node.xp
 
-    def run(predictions: Any, targets: Any) -> Any:
+    def run(predictions: Any, targets: Any, k: Any) -> Any:
         if predictions.ndim != 2 or targets.shape != predictions.shape[:1]:
             raise invalid(f"targets must be one class number per row of predictions: predictions "
                           f"{shown(predictions)}, targets {shown(targets)}")
+        if xp is not np:
+            return by_arrays(predictions, targets, k)
+        return array_loops.run_rows(_IS_IN_TOP, [predictions, targets], [(targets.shape, bool)],
+                                    lambda: by_arrays(predictions, targets, k), numbers=[int(k)])
+
+    def by_arrays(predictions: Any, targets: Any, k: Any) -> Any:
         classes = predictions.shape[1]
         if not classes:
             return xp.zeros(targets.shape, bool)

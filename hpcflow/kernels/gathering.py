@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels import array_loops
 from hpcflow.kernels.indices import check_rows, take_rows
 from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
@@ -268,7 +269,7 @@ def one_hot(node: KernelNode) -> Callable:
 
     def run(indices: Any, depth: Any, on_value: Any, off_value: Any) -> Any:
         steps, place = fixed or _steps(xp, int(depth), indices.ndim, axis, index_type)
-        if xp is np and dtype.kind != "O" and axis in (-1, indices.ndim) and (
+        if xp is np and dtype.kind in "fiub" and axis in (-1, indices.ndim) and (
                 indices.size * int(depth) * dtype.itemsize >= _LARGE):
             return _marked(indices, int(depth), on_value, off_value, dtype)
         hit = indices[place] == steps
@@ -280,6 +281,27 @@ def one_hot(node: KernelNode) -> Callable:
 def _marked(indices: Any, depth: int, on_value: Any, off_value: Any, dtype: np.dtype) -> Any:
     """Rows of `depth` times `off_value`, with `on_value` where each of `indices` says."""
     numbers = indices.reshape(-1)
+    values = array_loops.words(np.array([off_value, on_value], dtype))
+    return array_loops.run_rows(
+        _ONE_HOT, [numbers], [((numbers.size, depth), values.dtype)],
+        lambda: array_loops.words(_marked_by_arrays(numbers, depth, on_value, off_value, dtype)),
+        [values]).view(dtype).reshape(*indices.shape, depth)
+
+
+_ONE_HOT = """
+def loop(numbers, values, rows):
+    off, on = values[0], values[1]
+    for i in range(numbers.size):
+        row, number = rows[i], np.int64(numbers[i])
+        for j in range(row.size):
+            row[j] = off
+        if 0 <= number < row.size:
+            row[number] = on
+"""
+
+
+def _marked_by_arrays(numbers: Any, depth: int, on_value: Any, off_value: Any,
+                      dtype: np.dtype) -> Any:
     out = np.empty((numbers.size, depth), dtype)
 
     def work(block: slice) -> None:
@@ -289,7 +311,7 @@ def _marked(indices: Any, depth: int, on_value: Any, off_value: Any, dtype: np.d
         rows[inside, mine[inside]] = on_value
 
     over_rows(numbers.size, depth * dtype.itemsize, work)
-    return out.reshape(*indices.shape, depth)
+    return out
 
 
 def _steps(xp: Any, depth: int, rank: int, axis: int, dtype: Any) -> tuple[Any, tuple]:

@@ -8,6 +8,7 @@ import numpy as np
 
 from hpcflow.kernels.function_loops import with_loop
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown, ufunc
+from hpcflow.kernels.selection import chooser
 
 _ELEMENTWISE: dict[str, Any] = {"fresh": True, "accepts_out": True, "elementwise": True}
 
@@ -101,18 +102,24 @@ def _selu(node: KernelNode) -> Any:
     return with_loop(node, run, scale=scale, below=below)
 
 
-@kernel("SeluGrad", fresh=True, elementwise=True)
+@kernel("SeluGrad", **_ELEMENTWISE)
 def _selu_grad(node: KernelNode) -> Any:
     xp, number = node.xp, node.np_dtype().type
     zero, scale, below = number(0), number(_SCALE), number(_SCALE_ALPHA)
-    return lambda grad, y: xp.where(y < zero, grad * (y + below), grad * scale)[()]
+
+    def run(grad: Any, y: Any, out: Any = None) -> Any:
+        return xp.multiply(grad, xp.where(y < zero, y + below, scale), out=out)
+
+    return with_loop(node, run, scale=scale, below=below)
 
 
 @kernel("SelectV2", fresh=True, elementwise=True)
 def _select(node: KernelNode) -> Any:
-    where = node.xp.where
+    where, choose = node.xp.where, chooser(node.xp, node.np_dtype())
 
     def run(condition: Any, t: Any, e: Any) -> Any:
+        if condition.shape == t.shape == e.shape:
+            return choose(condition, t, e)
         try:
             return where(condition, t, e)[()]
         except ValueError:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels import array_loops
 from hpcflow.kernels.indices import check_rows, stable_order
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
@@ -23,14 +24,70 @@ def unique(node: KernelNode) -> Callable:
     def run(x: Any) -> tuple:
         if x.ndim != 1:
             raise invalid("unique expects a 1D vector.")
-        first, group = _groups(xp, x)
-        order = xp.argsort(first)
-        place = xp.empty(len(order), dtype)
-        place[order] = xp.arange(len(order), dtype=dtype)
-        outputs = x[first[order]], place[group]
-        return (*outputs, xp.bincount(group)[order].astype(dtype)) if counted else outputs
+        first, group = _in_order(xp, x)
+        outputs = x[first], group.astype(dtype)
+        counts = xp.bincount(group, minlength=len(first)) if counted else None
+        return outputs if counts is None else (*outputs, counts.astype(dtype))
 
     return run
+
+
+def _in_order(xp: Any, x: Any) -> tuple:
+    """The first position of every distinct element, in this order, and for each element the number
+    of the one that it equals."""
+    keys = _keys(x) if xp is np else None
+    found = None if keys is None else array_loops.find(
+        _DISTINCT, [keys], [(1, np.int64), (1, np.int64)])
+    if found is None or found.function is None:
+        return array_loops.timed(found, lambda: _in_order_by_sorting(xp, x))
+    first, group = np.empty(len(x), np.int64), np.empty(len(x), np.int64)
+    return first[: found.function(keys, first, group)].copy(), group
+
+
+def _in_order_by_sorting(xp: Any, x: Any) -> tuple:
+    first, group = _groups(xp, x)
+    order = xp.argsort(first)
+    place = xp.empty(len(order), np.int64)
+    place[order] = xp.arange(len(order))
+    return first[order], place[group]
+
+
+def _keys(x: np.ndarray) -> np.ndarray | None:
+    """Unsigned numbers that are equal where the elements are; None if there are none such."""
+    if x.dtype.kind in "iub":
+        return array_loops.words(np.ascontiguousarray(x))
+    if x.dtype.kind != "f" or np.isnan(x).any():
+        return None
+    return array_loops.words(x + x.dtype.type(0))  # -0 becomes 0
+
+
+# A table of the numbers of elements, each at the first free place from that of its hash on; it is
+# at least half empty.
+_DISTINCT = """
+def loop(keys, first, group):
+    shift, step = np.uint64(54), np.uint64(1)
+    table = np.zeros(1 << 10, np.int64)
+    count = 0
+    for i in range(keys.size):
+        if 2 * count >= table.size:
+            shift -= np.uint64(2)
+            table = np.zeros(4 * table.size, np.int64)
+            for k in range(count):
+                place = (np.uint64(keys[first[k]]) * np.uint64(0x9E3779B97F4A7C15)) >> shift
+                while table[place] != 0:
+                    place = (place + step) & np.uint64(table.size - 1)
+                table[place] = k + 1
+        key = keys[i]
+        place = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift
+        while table[place] != 0 and keys[first[table[place] - 1]] != key:
+            place = (place + step) & np.uint64(table.size - 1)
+        if table[place] == 0:
+            first[count] = i
+            count += 1
+            table[place] = count
+        group[i] = table[place] - 1
+    return count
+"""
 
 
 def _groups(xp: Any, x: Any) -> tuple:

@@ -1,4 +1,4 @@
-"""Kernels of Select."""
+"""Kernels of Select, and the choice between two arrays element by element."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels import array_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 # Above this many elements choosing by bit masks beats where(), whose branches mispredict.
@@ -17,7 +18,7 @@ _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 @kernel("Select", fresh=True, elementwise=True)
 def _select(node: KernelNode) -> Any:
     xp = node.xp
-    choose = _chooser(xp, node.np_dtype())
+    choose = chooser(xp, node.np_dtype())
     static = node.static_dims(0)
     if static and static == node.static_dims(1) == node.static_dims(2):
         return xp.where if np.prod(static) < _LARGE else choose
@@ -38,7 +39,16 @@ def _select(node: KernelNode) -> Any:
     return run
 
 
-def _chooser(xp: Any, dtype: np.dtype) -> Callable[[Any, Any, Any], Any]:
+_CHOICE = """
+def loop(condition, t, e, out):
+    for i in range(out.size):
+        yes, no = t[i], e[i]
+        out[i] = yes if condition[i] else no
+"""
+
+
+def chooser(xp: Any, dtype: np.dtype) -> Callable[[Any, Any, Any], Any]:
+    """``where(condition, t, e)`` for arrays of one shape, whose values have this dtype."""
     where, integers = xp.where, _SIGNED.get(dtype.itemsize)
     if xp is not np or integers is None or dtype.kind == "O":
         return lambda condition, t, e: where(condition, t, e)[()]
@@ -46,11 +56,19 @@ def _chooser(xp: Any, dtype: np.dtype) -> Callable[[Any, Any, Any], Any]:
     def choose(condition: Any, t: Any, e: Any) -> Any:
         if condition.size < _LARGE:
             return where(condition, t, e)[()]
+        if all([a.flags.c_contiguous for a in (condition, t, e)]):
+            parts = [condition.reshape(-1), *[array_loops.words(a.reshape(-1)) for a in (t, e)]]
+            return array_loops.run_rows(
+                _CHOICE, parts, [(parts[1].shape, parts[1].dtype)],
+                lambda: by_masks(*parts)).view(dtype).reshape(t.shape)
+        return by_masks(condition, t, e).view(dtype)
+
+    def by_masks(condition: Any, t: Any, e: Any) -> Any:
         # e ^ ((t ^ e) & mask), the mask being all ones where the condition holds.
         mask = np.negative(condition.view(np.int8)).astype(integers, copy=False)
         t, e = t.view(integers), e.view(integers)
         np.bitwise_and(mask, np.bitwise_xor(t, e), out=mask)
-        return np.bitwise_xor(mask, e, out=mask).view(dtype)
+        return np.bitwise_xor(mask, e, out=mask)
 
     return choose
 
