@@ -12,25 +12,24 @@ from hpcflow.ops.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast
 
 
-class _Proximal(Optimizer):
+class _Penalties:
     """The hyperparameters that both forms share."""
 
-    def __init__(self, learning_rate: Any, l1: float, l2: float, use_locking: bool,
-                 name: str) -> None:
-        super().__init__(use_locking, name)
-        self._hyperparameters = {"learning_rate": learning_rate,
-                                 "l1_regularization_strength": l1,
-                                 "l2_regularization_strength": l2}
+    def __init__(self, learning_rate: Any, l1: float, l2: float) -> None:
+        self._values = {"learning_rate": learning_rate, "l1_regularization_strength": l1,
+                        "l2_regularization_strength": l2}
 
-    def _prepare(self) -> None:
+    def prepare(self) -> None:
+        """Make the tensors of the values."""
         self._tensors = [convert_to_tensor(value, name=name)
-                         for name, value in self._hyperparameters.items()]
+                         for name, value in self._values.items()]
 
-    def _scalars(self, var: Variable) -> list[Tensor]:
+    def of(self, var: Variable) -> list[Tensor]:
+        """The values in the type of a variable."""
         return [cast(t, var.dtype) for t in self._tensors]
 
 
-class ProximalGradientDescentOptimizer(_Proximal):
+class ProximalGradientDescentOptimizer(Optimizer):
     """A gradient step, then the proximal step of the l1 and l2 penalties (Duchi and Singer, 2009).
 
     Args:
@@ -44,20 +43,24 @@ class ProximalGradientDescentOptimizer(_Proximal):
     def __init__(self, learning_rate: Any, l1_regularization_strength: float = 0.0,
                  l2_regularization_strength: float = 0.0, use_locking: bool = False,
                  name: str = "ProximalGradientDescent") -> None:
-        super().__init__(learning_rate, l1_regularization_strength, l2_regularization_strength,
-                         use_locking, name)
+        super().__init__(use_locking, name)
+        self._penalties = _Penalties(learning_rate, l1_regularization_strength,
+                                     l2_regularization_strength)
+
+    def _prepare(self) -> None:
+        self._penalties.prepare()
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return raw_ops.ApplyProximalGradientDescent(var, *self._scalars(var), grad,
+        return raw_ops.ApplyProximalGradientDescent(var, *self._penalties.of(var), grad,
                                                     use_locking=self._use_locking).op
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         return raw_ops.SparseApplyProximalGradientDescent(
-            var, *self._scalars(var), grad.values, grad.indices,
+            var, *self._penalties.of(var), grad.values, grad.indices,
             use_locking=self._use_locking).op
 
 
-class ProximalAdagradOptimizer(_Proximal):
+class ProximalAdagradOptimizer(Optimizer):
     """Adagrad's step, then the proximal step of the l1 and l2 penalties (Duchi and Singer, 2009).
 
     Slot: "accumulator".
@@ -79,20 +82,24 @@ class ProximalAdagradOptimizer(_Proximal):
         if initial_accumulator_value <= 0.0:
             raise ValueError(f"initial_accumulator_value must be positive: "
                              f"{initial_accumulator_value}")
-        super().__init__(learning_rate, l1_regularization_strength, l2_regularization_strength,
-                         use_locking, name)
+        super().__init__(use_locking, name)
+        self._penalties = _Penalties(learning_rate, l1_regularization_strength,
+                                     l2_regularization_strength)
         self._initial = initial_accumulator_value
 
     def _create_slots(self, var_list: list[Variable]) -> None:
         for var in var_list:
             self._filled_slot(var, self._initial, "accumulator", self._name)
 
+    def _prepare(self) -> None:
+        self._penalties.prepare()
+
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         return raw_ops.ApplyProximalAdagrad(
-            var, self.get_slot(var, "accumulator"), *self._scalars(var), grad,
+            var, self.get_slot(var, "accumulator"), *self._penalties.of(var), grad,
             use_locking=self._use_locking).op
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         return raw_ops.SparseApplyProximalAdagrad(
-            var, self.get_slot(var, "accumulator"), *self._scalars(var), grad.values, grad.indices,
-            use_locking=self._use_locking).op
+            var, self.get_slot(var, "accumulator"), *self._penalties.of(var), grad.values,
+            grad.indices, use_locking=self._use_locking).op

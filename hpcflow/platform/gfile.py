@@ -203,3 +203,18 @@ def Stat(filename: str) -> _FileStatistics:
 def Walk(top: str, in_order: bool = True) -> Iterator[tuple[str, list[str], list[str]]]:
     """(directory, subdirectories, files) of a tree, parents first if `in_order`."""
     return os.walk(top, topdown=in_order)
+
+
+# The names of io.gfile.
+copy = Copy
+exists = Exists
+glob = Glob
+isdir = IsDirectory
+listdir = ListDirectory
+makedirs = MakeDirs
+mkdir = MkDir
+remove = Remove
+rename = Rename
+rmtree = DeleteRecursively
+stat = Stat
+walk = Walk

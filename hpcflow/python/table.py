@@ -95,6 +95,7 @@ _GENERATED = (
 _OPS = {
     **{name: Entry((*first, _API, RAW)) for name, first in _OP_MODULES.items()},
     **{f"gen_{family}_ops": Entry((RAW,)) for family in _GENERATED},
+    "rnn": Entry((_NN, "hpcflow.contrib.rnn", _API, RAW), {"rnn_cell_impl": "hpcflow.contrib.rnn"}),
     "rnn_cell_impl": Entry(("hpcflow.contrib.rnn",),
                            {"_RNNCell": "hpcflow.contrib.rnn:RNNCell"}),
     "state_ops": Entry(("hpcflow.ops.state", _API, RAW),
