@@ -12,7 +12,7 @@ import pytest
 from async_ops import gate, gates
 
 import hpcflow as hf
-from hpcflow.resources.step_state import Handle
+from hpcflow.resources.handles import Handle
 from hpcflow.runtime.compiled import LocalRun
 from hpcflow.runtime.executor import Step
 from hpcflow.runtime.iterations import Frame, Iteration
