@@ -12,7 +12,8 @@
 A wait spins for a moment, then yields the core for a while, then sleeps for growing times. How
 long it yields follows the traffic: as long as something came within a few milliseconds lately,
 the next event is likely to come soon as well. Where ranks share cores, spinning would delay the
-one that is waited for, so there the wait yields at once and sleeps sooner.
+one that is waited for, so there the wait yields at once and sleeps sooner. Elsewhere it finds out
+by how long yields take whether it shares its core after all, and spins accordingly.
 """
 
 from __future__ import annotations
@@ -21,9 +22,12 @@ import ctypes
 import threading
 import time
 
-#: Polls without yielding, where there is a core for every rank. Few: where a rank shares its core
-#: after all, each poll delays the one it waits for.
+#: Polls without yielding, where there is a core for every rank: at first, and at most. Where a rank
+#: shares its core after all, each of them delays the one it waits for.
 SPINS = 4
+MOST_SPINS = 20
+#: What a poll and a yield take at most if no other process runs on the core meanwhile.
+ALONE_SECONDS = 8e-6
 #: For how long a wait yields, at least and at most.
 MIN_YIELD_SECONDS = 200e-6
 MAX_YIELD_SECONDS = 20e-3
@@ -56,6 +60,7 @@ class Backoff:
     def __init__(self, oversubscribed: bool = False, polls_yield: bool = False) -> None:
         self._polls_yield = polls_yield
         self._spins = 0 if oversubscribed else SPINS
+        self._most_spins = 0 if oversubscribed else MOST_SPINS
         self._least = MIN_SHARED_SECONDS if oversubscribed else MIN_YIELD_SECONDS
         self._most = MAX_SHARED_SECONDS if oversubscribed else MAX_YIELD_SECONDS
         self._budget = self._least
@@ -68,8 +73,12 @@ class Backoff:
 
     def reset(self) -> None:
         """Something happened: begin anew, and learn how long it took."""
-        if self._misses > self._spins:
-            self._adapt(time.monotonic() - self._since)
+        yields = self._misses - self._spins
+        if yields > 0:
+            waited = time.monotonic() - self._since
+            self._adapt(waited)
+            if not self._sleep:
+                self._adapt_spins(waited > yields * ALONE_SECONDS)
         self._misses = 0
 
     def wait(self, limit: float | None = None) -> bool:
@@ -106,6 +115,13 @@ class Backoff:
         if self._sleep >= longest and time.monotonic() - self._since > IDLE_SECONDS:
             longest = IDLE_SLEEP_SECONDS
         self._sleep = min(self._sleep * SLEEP_GROWTH, longest)
+
+    def _adapt_spins(self, shared: bool) -> None:
+        """Spin less if others had the core while this thread yielded it, and more if nobody had."""
+        if shared:
+            self._spins //= 2
+        elif self._spins < self._most_spins:
+            self._spins += 1
 
     def _adapt(self, waited: float) -> None:
         """Yield for twice as long as events took lately; forget slowly, and long waits at once."""

@@ -93,6 +93,27 @@ def test_backoff_spins_then_yields_then_sleeps(monkeypatch: pytest.MonkeyPatch) 
     assert time.monotonic() - start >= 20 * waiting.MIN_SLEEP_SECONDS
 
 
+@pytest.mark.parametrize("yield_seconds, spins", [(1e-6, waiting.MOST_SPINS), (3e-5, 0)])
+def test_backoff_spins_as_long_as_it_has_the_core_alone(
+    monkeypatch: pytest.MonkeyPatch, yield_seconds: float, spins: int
+) -> None:
+    now = 0.0
+
+    def yield_core() -> None:
+        nonlocal now
+        now += yield_seconds
+
+    monkeypatch.setattr(waiting, "_yield_core", yield_core)
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: now)
+    for oversubscribed in (False, True):
+        backoff = Backoff(oversubscribed)
+        for _ in range(60):  # what comes after three yields
+            while backoff._misses < backoff._spins + 3:
+                assert not backoff.wait()
+            backoff.reset()
+        assert backoff._spins == (0 if oversubscribed else spins)
+
+
 def test_backoff_leaves_yielding_to_polls_that_do(monkeypatch: pytest.MonkeyPatch) -> None:
     yields: list[None] = []
     monkeypatch.setattr(waiting, "_yield_core", lambda: yields.append(None))
