@@ -370,7 +370,7 @@ class Memory:
     def _place(self, row: np.ndarray, slot: _Slot) -> None:
         many = {_SCRATCH: 1, _TWO: 2, _KEPT: self.count + 1}[slot.kind]
         array = np.empty((many, *slot.shape), slot.dtype)
-        if slot.source in self.layout.loop.pushed:  # it comes back in the opposite order
+        if slot.source in self.layout.loop.summed:  # as sums take it
             array = array[::-1]
         row[:] = self._address(array)
         if many > 1:

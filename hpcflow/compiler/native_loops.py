@@ -86,7 +86,7 @@ class _Loop:
         outside: the names of what comes from outside.
         entering: the variables that are not scalars, with the names of their first values.
         following: the names of their next values.
-        pushed: the names of values that go onto stacks.
+        summed: the names of values that are only kept for sums.
         kept: the names of all values that outlive their iteration.
         count: a function of all of `outside`; see `_count_function`.
     """
@@ -111,7 +111,7 @@ class _Loop:
         self.following = {v: n for v, n in self.assigned.items() if v not in self.scalars}
         _check(all(n in self.scalars for v, n in self.assigned.items() if v in self.scalars))
         _check(any(s.kind == "product" for s in self.steps))
-        self.pushed = {s.arguments[1] for s in self.steps if s.kind == "push"}
+        self.summed: set[str] = set()
         self.kept = self._kept()
         self.indices = sorted({s.arguments[1] for s in self.steps
                                if s.kind in ("read", "write", "push a scalar")})
@@ -210,10 +210,12 @@ class _Loop:
         _check(all(p is None or self.program.name(p) not in inner for p in self.program.outputs))
 
     def _kept(self) -> set[str]:
-        found = self.pushed | {a for s in self.steps if s.kind == "sum" for a in s.arguments[1:]}
-        found |= {s.arguments[2] for s in self.steps if s.kind == "write"}
-        self.pushed |= self._next_of(self.pushed)
-        return found | self._next_of(found)
+        left = {s.arguments[1] for s in self.steps if s.kind == "push"}
+        left |= {s.arguments[2] for s in self.steps if s.kind == "write"}
+        left |= self._next_of(left)
+        summed = {a for s in self.steps if s.kind == "sum" for a in s.arguments[1:]}
+        self.summed = (summed | self._next_of(summed)) - left
+        return left | self.summed
 
     def _next_of(self, names: set[str]) -> set[str]:
         return {self.following[v] for v in names if v in self.following}
@@ -439,9 +441,7 @@ class _Run:
                                         memory.each(s.arguments[2])):
                     write(int(index), value)
             elif s.kind == "sum":
-                add = self.value(s.arguments[0]).add
-                for operands in zip(*[memory.each(a) for a in s.arguments[1:]]):
-                    add(*operands)
+                self.value(s.arguments[0]).add_rows(*[memory.each(a) for a in s.arguments[1:]])
         return memory.following()
 
 

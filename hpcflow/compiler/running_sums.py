@@ -64,7 +64,8 @@ class Plan:
 class _Block:
     """Some iterations: what each operand was in them, and then what they add to the sums."""
 
-    __slots__ = ("plan", "forms", "largest", "most", "given", "stacks", "parts", "job", "_lock")
+    __slots__ = ("plan", "forms", "largest", "most", "given", "rows", "stacks", "parts", "job",
+                 "_lock")  # fmt: skip
 
     def __init__(self, plan: Plan, operands: tuple) -> None:
         self.plan = plan
@@ -74,6 +75,7 @@ class _Block:
         self.largest = max(products)
         self.most = min(max(2, int(_BLOCK_FLOPS / max(1, 2 * sum(products)))), _MOST_STEPS)
         self.given: list[tuple] = []
+        self.rows: list[Any] | None = None  # instead, per operand an array with all iterations
         self.parts: list[Any] = [None] * len(plan.terms)
         self.stacks: list[Any] = [None] * len(operands)
         self.job: threads.Job | None = None
@@ -85,15 +87,33 @@ class _Block:
         for form, value in zip(self.forms, operands):
             if value.shape != form:
                 return -1
+        if self.rows is not None:
+            self.given, self.rows = [*zip(*self.rows)], None
         self.given.append(operands)
         return self.most - len(self.given)
 
+    def add_rows(self, operands: tuple, start: int) -> int:
+        """Take iterations from `start` on, if this is empty; returns how many."""
+        if self.given or self.rows is not None or any(
+                [type(a) is not np.ndarray or a.shape[1:] != form
+                 for form, a in zip(self.forms, operands)]):
+            return 0
+        self.rows = [a[start : start + self.most] for a in operands]
+        return len(self.rows[0])
+
+    def is_full(self) -> bool:
+        """True if there is room for no more."""
+        return len(self.given if self.rows is None else self.rows[0]) >= self.most
+
     def _stacked(self, operand: int) -> Any:
-        """The rows of an operand of all iterations."""
+        """The rows of an operand of all iterations, those of the last first: a backward loop takes
+        what the forward loop left in the opposite order, so that it may lie like this already."""
         with self._lock:
             found = self.stacks[operand]
             if found is None:
-                found = _below_each_other([operands[operand] for operands in self.given])
+                found = np.concatenate([o[operand] for o in reversed(self.given)]) if (
+                    self.rows is None) else self.rows[operand][::-1].reshape(
+                        -1, *self.forms[operand][1:])
                 self.stacks[operand] = found
         return found
 
@@ -113,6 +133,7 @@ class _Block:
     def forget(self) -> None:
         """The operands are not needed any more."""
         self.given.clear()
+        self.rows = None
         self.stacks.clear()
         self.job = None
 
@@ -120,23 +141,6 @@ class _Block:
         """Add what another block has computed."""
         for total, part in zip(self.parts, other.parts):
             np.add(total, part, out=total)
-
-
-def _below_each_other(values: list) -> Any:
-    """The rows of all matrices; without a copy where they lie one after the other in an array."""
-    whole, shape = values[0].base, values[0].shape
-    if type(whole) is np.ndarray and whole.flags.c_contiguous and whole.shape[1:] == shape and all(
-            [v.base is whole and v.flags.c_contiguous for v in values]):
-        start, size = _address(whole), values[0].nbytes
-        places = [_address(v) - start for v in values]
-        if size and places == list(range(places[0], places[0] + size * len(values), size)):
-            first = places[0] // size
-            return whole[first : first + len(values)].reshape(-1, *shape[1:])
-    return np.concatenate(values)
-
-
-def _address(array: Any) -> int:
-    return array.__array_interface__["data"][0]
 
 
 class Sums:
@@ -162,6 +166,19 @@ class Sums:
             left = self._begin(operands).add(operands)
         if not left:
             self._close()
+
+    def add_rows(self, *operands: Any) -> None:
+        """Take the operands of some iterations: of each a list, or an array with them as rows."""
+        start = 0
+        while start < len(operands[0]):
+            first = tuple([a[start] for a in operands])
+            block = self._begin(first) if self.current is None else self.current
+            taken = block.add_rows(operands, start)
+            if not taken:
+                self.add(*first)
+            elif block.is_full():
+                self._close()
+            start += taken or 1
 
     def _begin(self, operands: tuple) -> _Block:
         """A new block, for operands of these shapes."""

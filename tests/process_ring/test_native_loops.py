@@ -5,7 +5,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import blas, config, errors, jit, native_calls, threads
-from hpcflow.compiler import native_loops, over_time
+from hpcflow.compiler import native_loops, over_time, running_sums
 from hpcflow.compiler.native_loops import NativeLoop
 from hpcflow.native_calls import Call, Operand
 
@@ -123,8 +123,11 @@ def test_short_loops_keep_their_lines(graph, calls, monkeypatch):
     assert calls.made == [False, False]
 
 
-def test_many_iterations_run_in_several_chunks(graph, calls, monkeypatch):
-    monkeypatch.setattr(native_loops, "_CHUNK_STEPS", 3)
+@pytest.mark.parametrize("chunk, block", [(3, 1e9), (3, 1.0), (100, 1.0), (100, 7e4)])
+def test_many_iterations_run_in_several_chunks(graph, calls, monkeypatch, chunk, block):
+    """The sums have blocks of their own, whose bits do not depend on chunks."""
+    monkeypatch.setattr(native_loops, "_CHUNK_STEPS", chunk)
+    monkeypatch.setattr(running_sums, "_BLOCK_FLOPS", block)
     x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
     with hf.Session() as session:
         both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
