@@ -54,7 +54,11 @@ NAMES: dict[str, dict[str, str]] = {
         "quantize": "hpcflow:quantize_v2",
         "tables": "hpcflow.contrib.lookup",
     },
-    "hpcflow.initializers": {"identity": "hpcflow.ops.initializers:Identity"},
+    "hpcflow.initializers": {
+        "identity": "hpcflow.ops.initializers:Identity",
+        **{name: f"hpcflow.ops.initializers:{name}" for name in (
+            "he_normal", "he_uniform", "lecun_normal", "lecun_uniform")},
+    },
     "hpcflow.image": {
         "per_image_whitening": "hpcflow.image:per_image_standardization",
     },

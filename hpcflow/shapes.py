@@ -413,8 +413,9 @@ def as_shape(value: Any) -> TensorShape:
     return value if value.__class__ is TensorShape else TensorShape(value)
 
 
-def unknown_shape(ndims: int | None = None) -> TensorShape:
-    """A shape of unknown rank, or of `ndims` unknown dimensions."""
+def unknown_shape(ndims: int | None = None, rank: int | None = None) -> TensorShape:
+    """A shape of unknown rank, or of `ndims` (or `rank`, its later name) unknown dimensions."""
+    ndims = rank if ndims is None else ndims
     return _UNKNOWN if ndims is None else TensorShape.from_dims((None,) * ndims)
 
 

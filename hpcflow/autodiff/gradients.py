@@ -172,7 +172,8 @@ def _initial_gradient(y: Any, grad_y: Any) -> Any:
 
 def _ones_like(y: Any) -> Tensor:
     if y.dtype.is_complex:
-        raise TypeError(f"Gradients of complex tensors must set grad_ys (y.dtype = {y.dtype!r})")
+        raise TypeError(f"Gradients of complex tensors must set grad_ys (y.dtype = "
+                        f"{y.dtype.base_dtype.name})")
     values = y.values if isinstance(y, IndexedSlices) else y
     one = np.ones((), values.dtype.base_dtype.np)
     if values._dims == ():

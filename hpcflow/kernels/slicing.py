@@ -109,6 +109,8 @@ def _out_of_bounds(dims: tuple, index: tuple, masks: Masks) -> Exception:
                 return invalid(f"slice index {entry} of dimension {axis} out of bounds: its size "
                                f"is {dims[axis]}")
             axis += 1
+    if not dims:
+        return invalid("Attempting to slice scalar input.")
     return invalid(f"Index out of range using input dim {len(dims)}; input has only {len(dims)} "
                    "dims")
 

@@ -31,12 +31,14 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, name: str | None = None) 
     return TopKV2(*raw_ops.TopKV2(input, k, sorted=sorted, name=name))
 
 
-def in_top_k(predictions: Any, targets: Any, k: int, name: str | None = None) -> Tensor:
+def in_top_k(predictions: Any, targets: Any, k: Any, name: str | None = None) -> Tensor:
     """Return whether the target class of each row is among the `k` with the highest predictions.
 
     Classes with equal predictions at the border all count. `predictions` is float32
-    [batch, classes], `targets` the class numbers [batch].
+    [batch, classes], `targets` the class numbers [batch], `k` a number or a tensor of their type.
     """
+    if isinstance(k, Tensor):
+        return raw_ops.InTopKV2(predictions, targets, k, name=name)
     return raw_ops.InTopK(predictions, targets, k=k, name=name)
 
 

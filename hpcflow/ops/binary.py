@@ -210,6 +210,7 @@ def scalar_mul(scalar: Any, x: Any) -> Any:
 _QUOTIENT_TYPES = {
     dtypes.uint8: dtypes.float32, dtypes.int8: dtypes.float32, dtypes.uint16: dtypes.float32,
     dtypes.int16: dtypes.float32, dtypes.int32: dtypes.float64, dtypes.int64: dtypes.float64,
+    dtypes.uint32: dtypes.float64, dtypes.uint64: dtypes.float64,
 }  # fmt: skip
 
 

@@ -152,13 +152,18 @@ class UniformUnitScaling(Initializer):
                                          self.dtype if dtype is None else dtype, self.seed)
 
 
+# The standard deviation of a normal distribution that is cut off at two of its own.
+_TRUNCATED = 0.87962566103423978
+
+
 class VarianceScaling(Initializer):
     """Initial values whose variance is `scale` over the number of inputs, outputs or their mean.
 
     Args:
         scale: positive factor.
         mode: "fan_in", "fan_out" or "fan_avg".
-        distribution: "normal" (truncated at two standard deviations) or "uniform".
+        distribution: "uniform"; "normal", truncated at two standard deviations;
+            "truncated_normal", the same with the variance that is left then; "untruncated_normal".
         seed: seed of the random op.
         dtype: element type.
 
@@ -171,7 +176,7 @@ class VarianceScaling(Initializer):
             raise ValueError(f"scale must be positive, got {scale}")
         if mode not in ("fan_in", "fan_out", "fan_avg"):
             raise ValueError(f"mode must be fan_in, fan_out or fan_avg, got {mode!r}")
-        if distribution not in ("normal", "uniform"):
+        if distribution not in ("normal", "uniform", "truncated_normal", "untruncated_normal"):
             raise ValueError(f"distribution must be normal or uniform, got {distribution!r}")
         self.scale = scale
         self.mode = mode
@@ -184,10 +189,34 @@ class VarianceScaling(Initializer):
         fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2}[self.mode]
         variance = self.scale / max(1.0, fan)
         wanted = self.dtype if dtype is None else dtype
-        if self.distribution == "normal":
-            return random_ops.truncated_normal(shape, 0.0, math.sqrt(variance), wanted, self.seed)
+        if self.distribution == "untruncated_normal":
+            return random_ops.random_normal(shape, 0.0, math.sqrt(variance), wanted, self.seed)
+        if self.distribution != "uniform":
+            spread = _TRUNCATED if self.distribution == "truncated_normal" else 1.0
+            return random_ops.truncated_normal(shape, 0.0, math.sqrt(variance) / spread, wanted,
+                                               self.seed)
         limit = math.sqrt(3.0 * variance)
         return random_ops.random_uniform(shape, -limit, limit, wanted, self.seed)
+
+
+def he_normal(seed: int | None = None) -> VarianceScaling:
+    """Normal initial values for layers of rectifiers (He et al., 2015)."""
+    return VarianceScaling(2.0, "fan_in", "truncated_normal", seed)
+
+
+def he_uniform(seed: int | None = None) -> VarianceScaling:
+    """Uniform initial values for layers of rectifiers (He et al., 2015)."""
+    return VarianceScaling(2.0, "fan_in", "uniform", seed)
+
+
+def lecun_normal(seed: int | None = None) -> VarianceScaling:
+    """Normal initial values whose variance is one over the number of inputs."""
+    return VarianceScaling(1.0, "fan_in", "truncated_normal", seed)
+
+
+def lecun_uniform(seed: int | None = None) -> VarianceScaling:
+    """Uniform initial values whose variance is one over the number of inputs."""
+    return VarianceScaling(1.0, "fan_in", "uniform", seed)
 
 
 class Orthogonal(Initializer):

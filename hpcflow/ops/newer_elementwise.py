@@ -15,7 +15,7 @@ from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import broadcast_dims, merge_dims, unchanged
 from hpcflow.ops.broadcasting import broadcast_shape, unbroadcast
-from hpcflow.ops.type_sets import FLOAT_OR_COMPLEX
+from hpcflow.ops.type_sets import ANY_FLOAT_OR_COMPLEX
 
 __all__: list[str] = []
 
@@ -30,7 +30,7 @@ def _number(x: Any, value: float) -> Any:
 # ---------------------------------------------------------------- one input
 
 for _op_type in ("Sinh", "Cosh", "Asinh", "Acosh", "Atanh"):
-    register_op(_op_type, "x: T", "y: T", f"T: {FLOAT_OR_COMPLEX}", shape=unchanged)
+    register_op(_op_type, "x: T", "y: T", f"T: {ANY_FLOAT_OR_COMPLEX}", shape=unchanged)
 register_op("Invert", "x: T", "y: T", f"T: {_INTEGERS}", shape=unchanged)
 not_differentiable("Invert")
 
@@ -70,7 +70,7 @@ for _op_type in ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShi
     not_differentiable(_op_type)
 register_op("Atan2", "y: T; x: T", "z: T", f"T: {_HALF_FLOAT}", shape=broadcast_shape)
 for _op_type in ("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py"):
-    _two(_op_type, FLOAT_OR_COMPLEX)
+    _two(_op_type, ANY_FLOAT_OR_COMPLEX)
 
 
 @RegisterGradient("Atan2")

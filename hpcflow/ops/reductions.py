@@ -56,6 +56,9 @@ def normalized_axes(axes: Any, rank: int) -> tuple[int, ...]:
 
 def _reduced_dims(op: Operation) -> list[Dims]:
     dims, keep = op.input_dims(0), op.attr("keep_dims")
+    axes_rank = len(op.input_dims(1) or ())
+    if axes_rank > 1:
+        raise ValueError(f"Shape must be at most rank 1 but is rank {axes_rank}: the axes")
     axes = constant_value(op.inputs[1])
     if dims is None:
         return [None]
@@ -356,8 +359,11 @@ def reduce_euclidean_norm(input_tensor: Any, axis: Any = None, keepdims: bool = 
     """Return the root of the sum of squares over `axis` (all axes when None)."""
     with name_scope(name, "EuclideanNorm", [input_tensor]) as scope:
         x = convert_to_tensor(input_tensor, name="input_tensor")
-        return raw_ops.EuclideanNorm(x, _axes_of(x, axis, None), keep_dims=bool(keepdims),
+        norm = raw_ops.EuclideanNorm(x, _axes_of(x, axis, None), keep_dims=bool(keepdims),
                                      name=scope)
+        if axis is None and not keepdims:
+            norm.set_shape(())  # also where the rank of the argument is unknown
+        return norm
 
 
 def _squared_size(x: Tensor) -> Tensor:

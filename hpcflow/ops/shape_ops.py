@@ -204,7 +204,8 @@ def _expand_dims_shape(op: Operation) -> list[Dims]:
     if axis is None:
         return [(None,) * (len(dims) + 1)]
     if axis.size != 1:
-        raise ValueError(f"dim must be a scalar, but has shape {show(axis.shape)}")
+        raise ValueError("dim must be a tensor with a single value, but has shape "
+                         f"{show(axis.shape)}")
     position, most = axis.item(), len(dims)
     if not -most - 1 <= position <= most:
         raise ValueError(f"dim {position} not in the interval [{-most - 1}, {most}].")

@@ -49,7 +49,7 @@ def reshape_like(value: Any, model: Tensor) -> Tensor:
 def normalize_axis(axis: int, rank: int, what: str = "axis") -> int:
     """`axis` counted from the front; ``ValueError`` unless ``-rank <= axis < rank``."""
     if not -rank <= axis < rank:
-        raise ValueError(f"{what} = {axis} not in [{-rank}, {rank})")
+        raise ValueError(f"{what} = {axis} not in [{-rank}, {rank}): it is out of range")
     return axis + rank if axis < 0 else axis
 
 

@@ -91,7 +91,9 @@ def _as_real(array: Any) -> np.ndarray:
 
 def _theoretical(x: Tensor, y: Tensor, y_shape: list, feeds: dict) -> np.ndarray:
     """Column j is the gradient by `x` of number j of `y`."""
-    dtype = y.dtype.base_dtype.np
+    dtype, static = y.dtype.base_dtype.np, y.get_shape()
+    if static.is_fully_defined() and static.num_elements() == np.prod(y_shape):
+        y_shape = static.as_list()  # a scalar is often said to have the shape [1]
     with device(None):
         seed = raw_ops.PlaceholderWithDefault(np.zeros(y_shape, dtype), shape=y_shape)
         grad = gradients(y, x, seed)[0]

@@ -57,6 +57,9 @@ CASES = [
     (lambda: hf.searchsorted([1, 3, 3], [3, 0], side="right"), [3, 0]),
     (lambda: hf.unravel_index([5, 1], [2, 3]), [[1, 0], [2, 1]]),
     (lambda: hf.guarantee_const(X), X),
+    (lambda: hf.truediv(np.uint32([1, 3]), np.uint32(2)), [0.5, 1.5]),
+    (lambda: hf.sinh(hf.zeros([2], hf.bfloat16)), [0, 0]),
+    (lambda: hf.nn.in_top_k(X, [3, 0, 3], hf.constant(1)), [True, False, True]),
     (lambda: hf.sort(X[:, ::-1], 1), X),
     (lambda: hf.sort(X, 0, "DESCENDING"), X[::-1]),
     (lambda: hf.sort(np.array([3, -128, 127], np.int8)), [-128, 3, 127]),
@@ -385,3 +388,13 @@ def test_sizes_of_dimensions():
     assert [hf.dimension_value(d) for d in (*shape, 4)] == [3, None, 4]
     assert hf.compat.dimension_at_index(shape, 0).value == 3
     assert hf.dimension_at_index(hf.TensorShape(None), 1).value is None
+
+
+def test_initializers_of_layers_by_name():
+    for name, variance, bound in (("he_normal", 0.02, 2.3), ("he_uniform", 0.02, 1.8),
+                                  ("lecun_normal", 0.01, 2.3), ("lecun_uniform", 0.01, 1.8)):
+        values = run(getattr(hf.initializers, name)(seed=1)([100, 300]))
+        np.testing.assert_allclose(values.var(), variance, rtol=0.05)
+        assert np.abs(values).max() < bound * variance**0.5
+    plain = hf.variance_scaling_initializer(distribution="untruncated_normal", seed=1)
+    assert np.abs(run(plain([100, 300]))).max() > 0.3

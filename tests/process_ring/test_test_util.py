@@ -242,3 +242,10 @@ def test_a_local_cluster():
     finally:
         for server in [*workers, *servers]:
             server._server.close()
+
+
+def test_a_scalar_of_shape_one_in_gradient_checks():
+    x = hf.constant([1.0, 2.0])
+    loss = hf.reduce_sum(hf.square(x)) + hf.reduce_sum(x)
+    with hf.Session():
+        assert hf.test.compute_gradient_error(x, [2], loss, [1], delta=1e-2) < 1e-2
