@@ -61,14 +61,15 @@ def constant_value(tensor: Tensor) -> np.ndarray | None:
     return None if value is None else np.asarray(value)
 
 
-_SHAPE_FNS: dict[str, Callable[[Operation], Dims]] = {}
+_SHAPE_FNS: dict[tuple[str, int], Callable[[Operation], Dims]] = {}
 
 
-def register_constant_shape(op_type: str) -> Callable:
-    """Decorator: a function of the op whose 1-D output is a shape: its dims, some unknown."""
+def register_constant_shape(op_type: str, output: int = 0) -> Callable:
+    """Decorator: a function of the op whose 1-D output of that number is a shape: its dims, some
+    unknown."""
 
     def register(fn: Callable) -> Callable:
-        _SHAPE_FNS[op_type] = fn
+        _SHAPE_FNS[op_type, output] = fn
         return fn
 
     return register
@@ -79,7 +80,7 @@ def constant_value_as_dims(tensor: Tensor) -> Dims:
     value = constant_value(tensor)
     if value is not None:
         return tuple(None if d < 0 else int(d) for d in value.reshape(-1))
-    fn = _SHAPE_FNS.get(tensor.op.type)
+    fn = _SHAPE_FNS.get((tensor.op.type, tensor.value_index))
     if fn is not None:
         dims = fn(tensor.op)
         if dims is not None:

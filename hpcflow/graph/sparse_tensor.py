@@ -132,6 +132,8 @@ class SparseTensor:
     def __mul__(self, other: Any) -> SparseTensor:
         return self._dense_operand("SparseDenseCwiseMul", other, "mul")
 
+    __rmul__ = __mul__
+
     def __truediv__(self, other: Any) -> SparseTensor:
         """The quotients as floating-point numbers, of integers too (int8 and int16: float32)."""
         if self.dtype.base_dtype.is_integer:

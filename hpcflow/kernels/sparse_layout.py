@@ -172,8 +172,10 @@ def _split(node: KernelNode) -> Callable:
     def run(axis: Any, indices: Any, values: Any, shape: Any) -> tuple:
         axis = int(axis)
         check_parts(indices, values, shape)
-        if not 0 <= axis < len(shape):
-            raise invalid(f"split_dim must be in [0, {len(shape)}), got {axis}")
+        if not -len(shape) <= axis < len(shape):
+            raise invalid(f"Input split_dim should be between rank (-{len(shape)} and "
+                          f"{len(shape)}), got {axis}")
+        axis %= len(shape)
         size = int(shape[axis])
         if not 0 < count <= size:
             raise invalid(f"num_split must be in [1, {size}], got {count}")

@@ -29,8 +29,11 @@ _BLOCK = 1 << 20
 def _check_two(a: tuple, b: tuple) -> None:
     check_parts(a[0], a[1], a[2], "a_")
     check_parts(b[0], b[1], b[2], "b_")
+    if len(a[2]) != len(b[2]):
+        raise invalid("Operands do not have the same ranks; got shapes: "
+                      f"{a[2].tolist()} and {b[2].tolist()}")
     if not np.array_equal(a[2], b[2]):
-        raise invalid(f"operands' shapes do not match: {a[2].tolist()} and {b[2].tolist()}")
+        raise invalid(f"Operands' shapes do not match: {a[2].tolist()} and {b[2].tolist()}")
     check_within(a[0], a[2], "a_")
     check_within(b[0], b[2], "b_")
 
@@ -248,7 +251,7 @@ def _kept_dimensions(shape: Any, axes: Any) -> list[int]:
     axes, rank = np.asarray(axes).reshape(-1).tolist(), len(shape)
     wrong = [a for a in axes if not -rank <= a < rank]
     if wrong:
-        raise invalid(f"reduction_axes must be in [{-rank}, {rank}), got {wrong}")
+        raise invalid(f"Invalid reduction dimension {wrong[0]}, for input with {rank} dimensions.")
     chosen = {a % rank for a in axes}
     return [i for i in range(rank) if i not in chosen]
 

@@ -7,9 +7,14 @@ from typing import Any
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, control_dependencies, name_scope
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
-from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import no_outputs, unchanged
+from hpcflow.graph.shape_inference import (
+    constant_value_as_dims,
+    no_outputs,
+    register_constant_shape,
+    unchanged,
+)
 from hpcflow.graph.sparse_tensor import SparseTensor
 
 __all__ = ["check_numerics", "identity", "no_op", "stop_gradient", "verify_tensor_all_finite"]
@@ -42,6 +47,12 @@ register_op("CopyHost", "input: T", "output: T", 'T: type; tensor_name: string =
 register_op("DebugIdentity", "input: T", "output: T",
             'T: type; tensor_name: string = ""; debug_urls: list(string) = []', shape=unchanged)
 not_differentiable("StopGradient")
+
+
+@register_constant_shape("Identity")
+def _dims_passed_on(op: Operation) -> Dims:
+    return constant_value_as_dims(op.inputs[0])
+
 
 
 def _same(op: Operation, grad: Any) -> Any:

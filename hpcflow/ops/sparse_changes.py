@@ -60,7 +60,9 @@ def sparse_reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
     old = raw_ops.Identity(sparse.dense_shape)
     if new_shape is None:
         top = raw_ops.Max(indices, np.array([0], np.int32))
-        return SparseTensor(indices, values, raw_ops.Add(top, np.int64(1)))
+        # Without elements the largest place is the least number there is.
+        shape = raw_ops.Maximum(raw_ops.Add(top, np.int64(1)), np.int64(0))
+        return SparseTensor(indices, values, shape)
     wanted = convert_to_tensor(int64(new_shape), name="new_shape")
     known = wanted.get_shape().with_rank(1)[0]
     known.assert_is_compatible_with(old.get_shape().with_rank(1)[0])
@@ -160,15 +162,18 @@ def sparse_merge(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None 
                          f"{len(sizes)}")
     values = to_sparse(sp_values)
     with name_scope(name, "SparseMerge", [*ids, values]):
-        kept = raw_ops.Slice(ids[0].indices, [0, 0], raw_ops.Pack(
-            [np.int32(-1), raw_ops.Sub(raw_ops.Size(ids[0].dense_shape), np.int32(1))], axis=0))
+        kept = raw_ops.StridedSlice(ids[0].indices, [0, 0], [0, -1], [1, 1], begin_mask=3,
+                                    end_mask=1)
         places = [kept, *[raw_ops.Reshape(int64(i.values), _ALL) for i in ids]]
-        outer = raw_ops.Slice(ids[0].dense_shape, np.array([0], np.int32), raw_ops.ExpandDims(
-            raw_ops.Sub(raw_ops.Size(ids[0].dense_shape), np.int32(1)), 0))
-        shape = [outer, *[raw_ops.Reshape(int64(n), _ROW) for n in sizes]]
+        outer = raw_ops.StridedSlice(ids[0].dense_shape, [0], [-1], [1], begin_mask=1)
+        shape = [outer, *[_row(int64(n)) for n in sizes]]
         merged = SparseTensor(raw_ops.ConcatV2(places, 1), values.values,
                               raw_ops.ConcatV2(shape, 0))
         return merged if already_sorted else sparse_reorder(merged)
+
+
+def _row(number: Any) -> Any:
+    return raw_ops.Reshape(number, _ROW) if isinstance(number, Tensor) else np.reshape(number, 1)
 
 
 def sparse_to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Tensor:

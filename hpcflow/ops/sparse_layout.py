@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,12 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, constant_value_as_dims, with_rank
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    constant_value_as_dims,
+    register_constant_shape,
+    with_rank,
+)
 from hpcflow.graph.sparse_tensor import SparseTensor, to_sparse
 from hpcflow.ops.sparse_shapes import int64, new_sparse, only_one, sparse_parts
 from hpcflow.ops.type_sets import INDEX
@@ -171,6 +177,19 @@ def _reshape_shape(op: Operation) -> list[Dims]:
     return [(indices[0], rank), (rank,)]
 
 
+@register_constant_shape("SparseReshape", output=1)
+def _reshaped_dims(op: Operation) -> Dims:
+    """The new shape, with the size that follows from the others."""
+    new, old = constant_value_as_dims(op.inputs[2]), constant_value_as_dims(op.inputs[1])
+    if constant_value(op.inputs[2]) is None or new is None or new.count(None) != 1:
+        return new
+    if old is None or None in old:
+        return new
+    rest = math.prod(d for d in new if d is not None)
+    size = math.prod(d for d in old if d is not None)
+    return tuple((size // rest if rest else None) if d is None else d for d in new)
+
+
 register_op("SparseReshape", "input_indices: int64; input_shape: int64; new_shape: int64",
             "output_indices: int64; output_shape: int64", shape=_reshape_shape)
 not_differentiable("SparseReshape")
@@ -179,14 +198,30 @@ not_differentiable("SparseReshape")
 def sparse_reshape(sp_input: Any, shape: Any, name: str | None = None) -> SparseTensor:
     """Return the elements at the places they have in another dense shape.
 
-    One entry of `shape` may be -1. Raises ``InvalidArgumentError`` when run if the dense sizes
-    differ.
+    One entry of `shape` may be -1. Raises ``ValueError`` if the dense sizes are known to differ,
+    ``InvalidArgumentError`` when run if they do.
     """
     sparse = to_sparse(sp_input)
+    _check_sizes(sparse, shape)
     with name_scope(name, "SparseReshape", [sparse]) as scope:
         indices, dims = raw_ops.SparseReshape(sparse.indices, sparse.dense_shape, int64(shape),
                                               name=scope)
         return SparseTensor(indices, raw_ops.Identity(sparse.values), dims)
+
+
+def _check_sizes(sparse: SparseTensor, shape: Any) -> None:
+    """Raise ``ValueError`` unless the sizes that are known fit."""
+    wanted = constant_value(shape) if isinstance(shape, Tensor) else np.asarray(shape)
+    size = sparse.get_shape().num_elements()
+    if wanted is None or size is None:
+        return
+    if (wanted == -1).sum() > 1:
+        raise ValueError(f"At most one dimension can be inferred (-1), got {wanted.tolist()}")
+    rest = math.prod(int(d) for d in wanted.reshape(-1) if d != -1)
+    fits = size % rest == 0 if rest and -1 in wanted else size == rest
+    if not fits:
+        raise ValueError(f"Cannot reshape a tensor with {size} elements to shape "
+                         f"{wanted.tolist()}")
 
 
 # ---------------------------------------------------------------- SparseConcat, SparseSplit
@@ -208,6 +243,25 @@ def _concat_shape(op: Operation) -> list[Dims]:
 register_op("SparseConcat", "indices: N * int64; values: N * T; shapes: N * int64",
             "output_indices: int64; output_values: T; output_shape: int64",
             "concat_dim: int; N: int >= 2; T: type", shape=_concat_shape)
+
+
+@register_constant_shape("SparseConcat", output=2)
+def _joined_dims(op: Operation) -> Dims:
+    """The sizes of the parts, added up along the dimension in which they are joined."""
+    parts = [constant_value_as_dims(t) for t in op.inputs[2 * op.attr("N"):]]
+    known = [p for p in parts if p is not None]
+    if not known:
+        return None
+    dims = list(known[0])
+    axis = op.attr("concat_dim")
+    if len(known) < len(parts) or len({len(p) for p in known}) > 1 or not (
+            -len(dims) <= axis < len(dims)):
+        return (None,) * len(dims)
+    for part in known[1:]:
+        dims = [b if a is None else a for a, b in zip(dims, part, strict=True)]
+    sizes = [p[axis] for p in known]
+    dims[axis] = None if any(n is None for n in sizes) else sum(n for n in sizes if n is not None)
+    return tuple(dims)
 
 
 @RegisterGradient("SparseConcat")
@@ -272,8 +326,9 @@ def _split_shape(op: Operation) -> list[Dims]:
     dims = constant_value_as_dims(op.inputs[3])
     axis = constant_value(op.inputs[0])
     if dims is not None and axis is not None:
-        if not 0 <= int(axis) < len(dims):
-            raise ValueError(f"split_dim must be in [0, {len(dims)}), got {int(axis)}")
+        if not -len(dims) <= int(axis) < len(dims):
+            raise ValueError(f"Input split_dim should be between rank (-{len(dims)} and "
+                             f"{len(dims)}), got {int(axis)}")
         size = dims[int(axis)]
         if size is not None and not 0 < count <= size:
             raise ValueError(f"num_split must be in [1, {size}], got {count}")
@@ -316,7 +371,8 @@ def sparse_split(keyword_required: Any = _KEYWORDS, sp_input: Any = None,
     if keyword_required is not _KEYWORDS:
         raise ValueError("Keyword arguments are required for this function.")
     if sp_input is None or num_split is None:
-        raise ValueError("sparse_split: sp_input and num_split are required")
+        missing = "sp_input" if sp_input is None else "num_split"
+        raise ValueError(f"sparse_split: {missing} is required")
     axis = only_one("axis", axis, "split_dim", split_dim)
     sparse = to_sparse(sp_input)
     indices, values, shapes = raw_ops.SparseSplit(

@@ -53,7 +53,9 @@ def _add_grad_shape(op: Operation) -> list[Dims]:
 
 
 def _extremum_shape(op: Operation) -> list[Dims]:
-    return new_sparse(_common_rank(op))[:2]
+    """That shapes differ is an error of the step."""
+    ranks = {sparse_parts(op, i)[1] for i in (0, 3)} - {None}
+    return new_sparse(ranks.pop() if len(ranks) == 1 else None)[:2]
 
 
 register_op("SparseAdd", f"{_TWO}; thresh: Treal",
@@ -311,7 +313,8 @@ def _reduced(op: Operation) -> Dims:
     rank = len(dims)
     wrong = [int(a) for a in axes.reshape(-1) if not -rank <= a < rank]
     if wrong:
-        raise ValueError(f"reduction_axes must be in [{-rank}, {rank}), got {wrong}")
+        raise ValueError(f"Invalid reduction dimension {wrong[0]}, for input with {rank} "
+                         "dimensions.")
     chosen = {int(a) % rank for a in axes.reshape(-1)}
     if op.attr("keep_dims"):
         return tuple(1 if i in chosen else d for i, d in enumerate(dims))

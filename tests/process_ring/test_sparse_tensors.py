@@ -180,3 +180,58 @@ def test_damaged_strings(damage):
             table[1, 1] = session.run(hf.serialize_sparse(x))[1]
         with pytest.raises(hf.errors.InvalidArgumentError):
             session.run(back, {strings: table})
+
+
+def matrix():
+    return hf.SparseTensor([[0, 1], [1, 0], [1, 2]], [1.0, 2.0, 3.0], [2, 3])
+
+
+@pytest.mark.parametrize("build, dims", [
+    (lambda x: hf.sparse_reorder(x), [2, 3]),
+    (lambda x: hf.sparse_reshape(x, [3, -1]), [3, 2]),
+    (lambda x: hf.sparse_concat(1, [x, x]), [2, 6]),
+    (lambda x: hf.sparse_concat(-2, [x, x]), [4, 3]),
+    (lambda x: hf.sparse_reset_shape(x, [4, 5]), [4, 5]),
+    (lambda x: hf.sparse_merge(hf.SparseTensor([[0, 0], [1, 0]], [4, 1], [2, 1]),
+                               hf.SparseTensor([[0, 0], [1, 0]], [0.5, 1.5], [2, 1]), 5), [2, 5]),
+])
+def test_shapes_that_follow_from_constants(build, dims):
+    with hf.Graph().as_default(), hf.Session() as session:
+        result = build(matrix())
+        assert result.get_shape().as_list() == dims
+        assert session.run(result.dense_shape).tolist() == dims
+
+
+def test_sizes_that_are_known_not_to_fit():
+    with hf.Graph().as_default():
+        with pytest.raises(ValueError, match="Cannot reshape"):
+            hf.sparse_reshape(matrix(), [4, -1])
+        with pytest.raises(ValueError, match="At most one"):
+            hf.sparse_reshape(matrix(), [-1, -1])
+
+
+def test_a_dense_tensor_times_a_sparse_one():
+    with hf.Graph().as_default(), hf.Session() as session:
+        product = session.run(hf.constant([2.0, 3.0, 4.0]) * matrix())
+    assert product.values.tolist() == [3, 4, 12]
+
+
+def test_splitting_a_dimension_counted_from_the_end():
+    with hf.Graph().as_default(), hf.Session() as session:
+        first, second = session.run(hf.sparse_split(sp_input=matrix(), num_split=2, axis=-2))
+    assert first.values.tolist() == [1] and second.values.tolist() == [2, 3]
+
+
+def test_the_smallest_shape_of_no_elements():
+    with hf.Graph().as_default(), hf.Session() as session:
+        empty = hf.SparseTensor(np.empty((0, 2), np.int64), hf.constant([], hf.float32), [3, 3])
+        assert session.run(hf.sparse_reset_shape(empty).dense_shape).tolist() == [0, 0]
+
+
+def test_extrema_of_different_shapes():
+    with hf.Graph().as_default(), hf.Session() as session:
+        one, two = hf.SparseTensor([[0]], [1.0], [2]), hf.SparseTensor([[0]], [1.0], [3])
+        with pytest.raises(hf.errors.InvalidArgumentError, match="same ranks"):
+            session.run(hf.sparse_maximum(one, matrix()))
+        with pytest.raises(hf.errors.InvalidArgumentError, match="shapes do not match"):
+            session.run(hf.sparse_minimum(one, two))
