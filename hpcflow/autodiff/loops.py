@@ -58,8 +58,11 @@ class Loops:
         self._exits[loop] -= 1
         if self._exits[loop]:
             return ()
-        enters = [v.enter for v in loop.variables] + list(loop.invariants.values())
-        read = [e.op.inputs[0] for e in enters if self._walk.covers(e.op)]
+        entering = [v.enter for v in (*loop.variables, *loop.late)]
+        read = [e.op.inputs[0] for e in (*entering, *loop.invariants.values())
+                if self._walk.covers(e.op)]
+        if loop.is_gradient:  # none of its results has a gradient
+            return read
         grads = {v: self._walk.result(v.exit) for v in loop.variables
                  if self._walk.covers(v.exit.op)}
         grads = {v: g for v, g in grads.items() if g is not None}

@@ -103,6 +103,8 @@ def _to_func(value: Any) -> Func:
 
 
 def _to_tensor(value: Any) -> np.ndarray:
+    if isinstance(value, np.generic):
+        return np.asarray(value)
     return value if isinstance(value, np.ndarray) else make_ndarray(value)
 
 

@@ -180,7 +180,9 @@ class Graph:
                 del self._ops_by_name[op.name]
             del self._ops[start:]
 
-    def _op_name(self, name: str) -> str:
+    def _op_name(self, name: str | bytes) -> str:
+        if isinstance(name, bytes):
+            name = name.decode()
         if name.endswith("/"):  # an absolute name, already unique
             return name[:-1]
         if not _VALID_OP_NAME.match(name):
@@ -345,6 +347,8 @@ class Graph:
 
         A name that ends in "/" re-enters a scope; None or "" goes to the top level.
         """
+        if isinstance(name, bytes):
+            name = name.decode()
         if name:
             valid = _VALID_SCOPE_NAME if self._name_stack else _VALID_OP_NAME
             if not valid.match(name):

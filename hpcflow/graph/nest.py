@@ -33,7 +33,7 @@ def pack_as(structure: Any, leaves: Sequence[Any]) -> Any:
     return _pack(structure, iter(leaves))
 
 
-def check_same(first: Any, second: Any, what: str = "The two structures") -> None:
+def check_same(first: Any, second: Any, what: str = "") -> None:
     """Raise unless both have the same containers with the same number of leaves.
 
     Raises ``ValueError`` for a different nesting or other keys, ``TypeError`` for containers of
@@ -42,8 +42,8 @@ def check_same(first: Any, second: Any, what: str = "The two structures") -> Non
     problem = _difference(first, second)
     if problem is not None:
         kind, text = problem
-        raise kind(f"{what} don't have the same nested structure: {describe(first)} and "
-                   f"{describe(second)}: {text}")
+        raise kind(f"{what}{': ' if what else ''}The two structures don't have the same nested "
+                   f"structure: {describe(first)} and {describe(second)}: {text}")
 
 
 def describe(structure: Any) -> str:

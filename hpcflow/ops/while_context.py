@@ -59,6 +59,7 @@ class WhileContext(ControlFlowContext):
 
     Attributes:
         is_gradient: True for the backward loop of another one.
+        variables, late: its variables, and those that were added when the loop existed already.
     """
 
     is_loop = True
@@ -73,6 +74,7 @@ class WhileContext(ControlFlowContext):
         self.back_prop = back_prop
         self.swap_memory = swap_memory
         self.variables: list[LoopVariable] = []
+        self.late: list[LoopVariable] = []
         self.predicate: Any = None  # the LoopCond, once decided
         self._pivot: Tensor | None = None
         # The loop starts after these, so nothing inside has to wait for them.
@@ -127,6 +129,7 @@ class WhileContext(ControlFlowContext):
         if self._pivot is None:
             self._pivot = variable.merge
         if late:
+            self.late.append(variable)
             self.split(variable)
         else:
             self.variables.append(variable)

@@ -16,7 +16,7 @@ from hpcflow.graph.shape_inference import show
 from hpcflow.graph.sparse_tensor import is_sparse
 from hpcflow.ops.control_flow_context import current
 from hpcflow.ops.while_context import WhileContext
-from hpcflow.shapes import as_shape
+from hpcflow.shapes import TensorShape, as_shape
 
 __all__ = ["while_loop"]
 
@@ -60,7 +60,7 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
     with name_scope(name, "while", _graph_values(loop_vars)):
         leaves = [_as_leaf(leaf) for leaf in nest.flatten(loop_vars)]
         initial = [_value(t) for leaf in leaves for t in nest.expand(leaf)]
-        dims = [t._dims for t in initial]
+        dims = [d for leaf in leaves for d in _default_dims(leaf)]
         if shape_invariants is not None:
             dims = _invariant_dims(loop_vars, leaves, initial, shape_invariants)
         graph = get_default_graph()
@@ -127,11 +127,23 @@ def _leaf_dims(leaf: Any, dims: Dims) -> list[Dims]:
         rows = None if dims is None else (None, *dims[1:])
         rank = None if dims is None else len(dims)
         return [rows, (None,), (rank,)][: len(nest.expand(leaf))]
-    if is_sparse(leaf):  # of the shape only the rank is held
-        leaf.get_shape().assert_is_compatible_with(as_shape(dims))
+    if is_sparse(leaf):  # the shape is that of the vector `dense_shape`: only the rank is held
+        return _sparse_dims(dims)
     if nest.is_composite(leaf):
         return [t._dims for t in nest.expand(leaf)]
     return [dims]
+
+
+def _default_dims(leaf: Any) -> list[Dims]:
+    """The dims of the tensors of a loop variable for which none are given."""
+    if is_sparse(leaf):  # the number of values may change
+        return _sparse_dims(leaf.dense_shape._dims)
+    return [t._dims for t in nest.expand(leaf)]
+
+
+def _sparse_dims(dims: Dims) -> list[Dims]:
+    rank = None if dims is None else dims[0]
+    return [(None, rank), (None,), dims if dims is None else (rank,)]
 
 
 def _is_at_least(dims: Dims, wanted: Dims) -> bool:
@@ -245,8 +257,8 @@ def _check_invariant(enter: Tensor, dims: Dims, following: Tensor) -> None:
         source = enter.op.inputs[0].name
         raise ValueError(
             f"while_loop: The shape for {source} is not an invariant for the loop. It enters the "
-            f"loop with shape {show(dims)}, but has shape {show(following._dims)} after one "
-            "iteration. A shape that changes is allowed by the argument shape_invariants, or tell "
+            f"loop with shape {TensorShape(dims)}, but has shape {TensorShape(following._dims)} "
+            "after one iteration. A shape that changes is allowed by the argument shape_invariants, or tell "
             "the shape in the body by set_shape()")
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast
+from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
 
 class AdadeltaOptimizer(Optimizer):
@@ -41,7 +40,7 @@ class AdadeltaOptimizer(Optimizer):
             self._zeros_slot(var, "accum_update", self._name)
 
     def _prepare(self) -> None:
-        self._tensors = [convert_to_tensor(value, name=name)
+        self._tensors = [hyperparameter(value, name)
                          for name, value in self._hyperparameters.items()]
 
     def _states_and_scalars(self, var: Variable) -> list:

@@ -11,7 +11,7 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast
+from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
 
 class AdagradOptimizer(Optimizer):
@@ -42,7 +42,7 @@ class AdagradOptimizer(Optimizer):
             self._filled_slot(var, self._initial, "accumulator", self._name)
 
     def _prepare(self) -> None:
-        self._rate = convert_to_tensor(self._learning_rate, name="learning_rate")
+        self._rate = hyperparameter(self._learning_rate, "learning_rate")
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         return raw_ops.ApplyAdagrad(
@@ -94,7 +94,7 @@ class AdagradDAOptimizer(Optimizer):
             self._filled_slot(var, self._initial, "gradient_squared_accumulator", self._name)
 
     def _prepare(self) -> None:
-        self._rate = convert_to_tensor(self._learning_rate, name="learning_rate")
+        self._rate = hyperparameter(self._learning_rate, "learning_rate")
 
     def _slots_of(self, var: Variable) -> list:
         return [self.get_slot(var, "gradient_accumulator"),

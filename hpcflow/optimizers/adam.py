@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, control_dependencies
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
@@ -12,7 +11,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.grouping import group
 from hpcflow.ops.state import assign, assign_sub, scatter_add
 from hpcflow.ops.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast
+from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
 
 class AdamOptimizer(Optimizer):
@@ -64,7 +63,7 @@ class AdamOptimizer(Optimizer):
 
     def _prepare(self) -> None:
         self._rate, self._beta1, self._beta2, self._epsilon = (
-            convert_to_tensor(value, name=name) for name, value in self._hyperparameters.items())
+            hyperparameter(value, name) for name, value in self._hyperparameters.items())
 
     def _scalars(self, var: Variable) -> list[Any]:
         """beta1_power, beta2_power, learning rate, beta1, beta2 and epsilon in the var's type."""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast
+from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
 
 class GradientDescentOptimizer(Optimizer):
@@ -27,7 +26,7 @@ class GradientDescentOptimizer(Optimizer):
         self._learning_rate = learning_rate
 
     def _prepare(self) -> None:
-        self._rate = convert_to_tensor(self._learning_rate, name="learning_rate")
+        self._rate = hyperparameter(self._learning_rate, "learning_rate")
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
         return raw_ops.ApplyGradientDescent(

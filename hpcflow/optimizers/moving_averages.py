@@ -47,6 +47,11 @@ class ExponentialMovingAverage:
         self._name = name
         self._averages: dict[Any, Variable] = {}
 
+    @property
+    def name(self) -> str:
+        """The last part of the shadow variables' names."""
+        return self._name
+
     def apply(self, var_list: list | None = None) -> Operation:
         """Make the shadow variables and return an operation that updates them.
 

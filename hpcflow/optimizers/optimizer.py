@@ -86,7 +86,7 @@ class Optimizer:
         """Return (gradient, variable) pairs; the gradient of a variable may be None.
 
         Args:
-            loss: the tensor to minimize.
+            loss: the tensor to minimize, or a function without arguments that returns it.
             var_list: variables; the trainable ones of the graph if None. Other tensors may be
                 among them, too, but :meth:`apply_gradients` does not take these.
             gate_gradients: ``GATE_NONE``; ``GATE_OP``: an operation's gradients are used when all
@@ -100,6 +100,7 @@ class Optimizer:
         if gate_gradients not in (self.GATE_NONE, self.GATE_OP, self.GATE_GRAPH):
             raise ValueError("gate_gradients must be one of GATE_NONE, GATE_OP, GATE_GRAPH, got "
                              f"{gate_gradients!r}")
+        loss = loss() if callable(loss) else loss
         self._check_dtypes([t for t in (loss, grad_loss) if t is not None])
         variables = _checked_variables(var_list)
         grads = gradients(
@@ -262,6 +263,11 @@ def cast(x: Any, dtype: DType) -> Tensor:
     tensor = convert_to_tensor(x)
     dtype = dtype.base_dtype
     return tensor if tensor.dtype.base_dtype is dtype else raw_ops.Cast(tensor, DstT=dtype)
+
+
+def hyperparameter(value: Any, name: str) -> Tensor:
+    """A learning rate, say, as a tensor: it may be given as a function without arguments."""
+    return convert_to_tensor(value() if callable(value) else value, name=name)
 
 
 def _checked_variables(var_list: Any) -> list:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.variables import Variable
-from hpcflow.optimizers.optimizer import Optimizer, cast
+from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
 
 class _Penalties:
@@ -21,7 +20,7 @@ class _Penalties:
 
     def prepare(self) -> None:
         """Make the tensors of the values."""
-        self._tensors = [convert_to_tensor(value, name=name)
+        self._tensors = [hyperparameter(value, name)
                          for name, value in self._values.items()]
 
     def of(self, var: Variable) -> list[Tensor]:

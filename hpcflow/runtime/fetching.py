@@ -49,7 +49,7 @@ def _fetch_sparse(value: SparseTensor) -> tuple[list, Rebuild]:
 
 def _feed_sparse(key: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
     try:
-        parts = [value[0], value[1], value[2]]
+        parts = [value[0], value[1], *value[2:3]]
     except (TypeError, IndexError):
         raise TypeError("A SparseTensor is fed by a SparseTensorValue, or by a tuple (indices, "
                         f"values, dense_shape), not by {_short(value)}") from None
@@ -192,6 +192,12 @@ def flat_feeds(feed_dict: Mapping, graph: Graph) -> list[tuple[Tensor, Any]]:
 
 
 def _expand_feed(key: Any, value: Any, graph: Graph) -> list[tuple[Tensor, Any]]:
+    """A tuple of keys, perhaps nested, is fed by values in the same structure."""
+    if isinstance(key, tuple):
+        if not isinstance(value, (tuple, list)) or len(key) != len(value):
+            raise ValueError(f"The feed_dict key {key!r} needs {len(key)} values in the same "
+                             f"nesting, not {_short(value)}")
+        return [pair for k, v in zip(key, value) for pair in _expand_feed(k, v, graph)]
     for kind, _, expand in _composites:
         if isinstance(key, kind):
             return [(_feed_tensor(k, graph), v) for k, v in expand(key, value)]

@@ -108,13 +108,18 @@ def _given_jobs(cluster: Any) -> list[tuple[str, Any]]:
                     f"network addresses, or a `ClusterDef` protocol buffer, got {cluster!r}")
 
 
+def _number(index: Any) -> Any:
+    """A task index that is written out, as in JSON, as the number."""
+    return int(index) if isinstance(index, str) and index.isdecimal() else index
+
+
 def _tasks(name: str, tasks: Any) -> dict[int, str]:
     if not isinstance(name, str):
         raise TypeError(f"a job name must be a string, got {name!r}")
     if isinstance(tasks, (list, tuple)):
         items = dict(enumerate(tasks))
     elif isinstance(tasks, dict):
-        items = tasks
+        items = {_number(index): address for index, address in tasks.items()}
     else:
         raise TypeError(f"The tasks for job '{name}' must be a list or a dictionary from integers "
                         f"to strings, got {tasks!r}")

@@ -136,41 +136,54 @@ class LoggingTensorHook(SessionRunHook):
         tensors: names or tensors, in a list or a dict from labels.
         every_n_iter: steps between two lines.
         every_n_secs: seconds between two lines.
+        at_end: log the values of the end, too; then no interval is needed.
         formatter: function of the dict of values that makes the line.
 
-    Raises ``ValueError`` unless exactly one of the intervals is given, and positive.
+    Raises ``ValueError`` for both intervals, for none without `at_end`, and for one that is not
+    positive.
     """
 
     def __init__(self, tensors: Any, every_n_iter: int | None = None,
-                 every_n_secs: float | None = None,
+                 every_n_secs: float | None = None, at_end: bool = False,
                  formatter: Callable[[dict], str] | None = None) -> None:
-        if (every_n_iter is None) == (every_n_secs is None):
-            raise ValueError("exactly one of every_n_iter and every_n_secs must be provided.")
+        intervals = (every_n_iter is not None) + (every_n_secs is not None)
+        if intervals > 1 or intervals == 0 and not at_end:
+            raise ValueError("either at_end and/or exactly one of every_n_iter and every_n_secs "
+                             "must be provided.")
         if every_n_iter is not None and every_n_iter <= 0:
             raise ValueError(f"invalid every_n_iter={every_n_iter}.")
         self._tensors = tensors if isinstance(tensors, dict) else {
             getattr(t, "name", t): t for t in tensors}
         self._formatter = formatter
-        self._intervals = (every_n_secs, every_n_iter)
+        self._intervals = (every_n_secs, every_n_iter) if intervals else None
+        self._at_end = at_end
 
     def begin(self) -> None:
         """Find the tensors that were given by name."""
-        self._timer = SecondOrStepTimer(*self._intervals)
+        self._timer = SecondOrStepTimer(*self._intervals or (None, 1))
         self._step = 0
         graph = get_default_graph()
         self._fetches = {label: graph.as_graph_element(t) for label, t in self._tensors.items()}
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
         """Fetch the tensors when a line is due."""
-        self._due = self._timer.should_trigger_for_step(self._step)
+        self._due = self._intervals is not None and self._timer.should_trigger_for_step(self._step)
         return SessionRunArgs(self._fetches) if self._due else None
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
         """Log the line."""
         if self._due:
-            elapsed, _ = self._timer.update_last_triggered_step(self._step)
-            _log.info("%s", self._line(run_values.results, elapsed))
+            self._log_values(run_values.results)
         self._step += 1
+
+    def end(self, session: Any) -> None:
+        """Log the values of the end, if asked for."""
+        if self._at_end:
+            self._log_values(session.run(self._fetches))
+
+    def _log_values(self, values: dict) -> None:
+        elapsed, _ = self._timer.update_last_triggered_step(self._step)
+        _log.info("%s", self._line(values, elapsed))
 
     def _line(self, values: dict, elapsed: float | None) -> str:
         if self._formatter is not None:

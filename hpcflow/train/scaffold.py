@@ -32,13 +32,22 @@ class Scaffold:
         local_init_op: run in every new session (default: local variables and tables).
         summary_op: the merged summaries (default: all of the collection).
         saver: the Saver (default: of all variables).
+        copy_from_scaffold: a Scaffold whose parts take the place of those that are not given.
+        local_init_feed_dict: feeds of `local_init_op`.
+
+    Raises ``TypeError`` for a `copy_from_scaffold` of another type.
     """
 
     def __init__(self, init_op: Any = None, init_feed_dict: dict | None = None,
                  init_fn: Callable | None = None, ready_op: Any = None,
                  ready_for_local_init_op: Any = None, local_init_op: Any = None,
-                 summary_op: Any = None, saver: Any = None) -> None:
-        self._init_fn = None if init_fn is None else lambda session: init_fn(self, session)
+                 summary_op: Any = None, saver: Any = None,
+                 copy_from_scaffold: Scaffold | None = None,
+                 local_init_feed_dict: dict | None = None) -> None:
+        if not isinstance(copy_from_scaffold, (Scaffold, type(None))):
+            raise TypeError("copy_from_scaffold is not a Scaffold instance, but "
+                            f"{copy_from_scaffold!r}")
+        self._user_init_fn = init_fn
         self._init_op = init_op
         self._init_feed_dict = init_feed_dict
         self._ready_op = ready_op
@@ -46,6 +55,11 @@ class Scaffold:
         self._local_init_op = local_init_op
         self._summary_op = summary_op
         self._saver = saver
+        self._local_init_feed_dict = local_init_feed_dict
+        if copy_from_scaffold is not None:
+            for name, value in vars(copy_from_scaffold).items():
+                if getattr(self, name) is None:
+                    setattr(self, name, value)
 
     def finalize(self) -> Scaffold:
         """Make what is missing, and let nobody change the graph any more."""
@@ -94,7 +108,9 @@ class Scaffold:
     @property
     def init_fn(self) -> Callable | None:
         """The function of the session that is called after ``init_op``."""
-        return self._init_fn
+        if self._user_init_fn is None:
+            return None
+        return lambda session: self._user_init_fn(self, session)
 
     @property
     def init_op(self) -> Any:
@@ -120,6 +136,11 @@ class Scaffold:
     def local_init_op(self) -> Any:
         """The op run in every new session."""
         return self._local_init_op
+
+    @property
+    def local_init_feed_dict(self) -> dict | None:
+        """The feeds of ``local_init_op``."""
+        return self._local_init_feed_dict
 
     @property
     def summary_op(self) -> Any:

@@ -28,7 +28,8 @@ class _ScaffoldCreator(SessionCreator):
             scaffold = self._scaffold.finalize()
             self._manager = SessionManager(
                 local_init_op=scaffold.local_init_op, ready_op=scaffold.ready_op,
-                ready_for_local_init_op=scaffold.ready_for_local_init_op)
+                ready_for_local_init_op=scaffold.ready_for_local_init_op,
+                local_init_feed_dict=scaffold.local_init_feed_dict)
         return self._manager
 
 

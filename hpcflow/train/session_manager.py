@@ -25,13 +25,15 @@ class SessionManager:
         ready_for_local_init_op: the same, for running `local_init_op`.
         graph: the graph; the default graph if None.
         recovery_wait_secs: the longest pause between two looks at what is waited for.
+        local_init_feed_dict: feeds of `local_init_op`.
 
     Raises ``ValueError`` for a `ready_for_local_init_op` without a `local_init_op`.
     """
 
     def __init__(self, local_init_op: Any = None, ready_op: Any = None,
                  ready_for_local_init_op: Any = None, graph: Graph | None = None,
-                 recovery_wait_secs: float = 30) -> None:
+                 recovery_wait_secs: float = 30,
+                 local_init_feed_dict: dict | None = None) -> None:
         if ready_for_local_init_op is not None and local_init_op is None:
             raise ValueError("If you pass a ready_for_local_init_op you must also pass a "
                              f"local_init_op , ready_for_local_init_op {ready_for_local_init_op}")
@@ -40,6 +42,7 @@ class SessionManager:
         self._ready_for_local_init_op = ready_for_local_init_op
         self._graph = graph or get_default_graph()
         self._recovery_wait_secs = recovery_wait_secs
+        self._local_init_feed_dict = local_init_feed_dict
 
     def prepare_session(self, master: str, init_op: Any = None, saver: Any = None,
                         checkpoint_dir: str | None = None,
@@ -103,8 +106,8 @@ class SessionManager:
         session, restored = self._restored_session(
             master, saver, checkpoint_dir, checkpoint_filename_with_path, wait_for_checkpoint,
             max_wait_secs, config)
-        ready = restored and self._run_local_init(session) is None and self._missing(
-            session, self._ready_op) is None
+        local_ready = self._run_local_init(session) is None
+        ready = restored and local_ready and self._missing(session, self._ready_op) is None
         return session, ready
 
     def wait_for_session(self, master: str, config: Any = None,
@@ -167,7 +170,7 @@ class SessionManager:
             return None
         missing = self._missing(session, self._ready_for_local_init_op)
         if missing is None:
-            session.run(self._local_init_op)
+            session.run(self._local_init_op, feed_dict=self._local_init_feed_dict)
         return missing
 
     def _missing(self, session: Session, ready_op: Any) -> str | None:

@@ -23,7 +23,6 @@ from hpcflow.ops.variable_lists import (
     local_variables_initializer,
     report_uninitialized_variables,
 )
-from hpcflow.optimizers.global_step import get_global_step
 from hpcflow.summary.writer import FileWriter
 from hpcflow.train.coordinator import Coordinator, LooperThread
 from hpcflow.train.meta_graph import export_meta_graph
@@ -92,7 +91,7 @@ class Supervisor:
             self._saver = _choose(saver, GraphKeys.SAVERS,
                                   lambda: Saver() if global_variables() else None)
             self._summary_op = _choose(summary_op, GraphKeys.SUMMARY_OP, merge_all)
-            self._global_step = _choose(global_step, GraphKeys.GLOBAL_STEP, get_global_step)
+            self._global_step = _choose(global_step, GraphKeys.GLOBAL_STEP, _default_global_step)
         self._set_outputs(logdir if is_chief else None, checkpoint_basename, summary_writer,
                           save_summaries_secs, save_model_secs)
         self._session_manager = session_manager or SessionManager(
@@ -355,6 +354,14 @@ class Supervisor:
     StopOnException = stop_on_exception
     SummaryComputed = summary_computed
     WaitForStop = wait_for_stop
+
+
+def _default_global_step() -> Any:
+    """The tensor of that name, of any shape, if there is one."""
+    try:
+        return get_default_graph().get_tensor_by_name("global_step:0")
+    except KeyError:
+        return None
 
 
 def _choose(given: Any, key: str, make: Callable[[], Any]) -> Any:
