@@ -166,6 +166,8 @@ class _Rows:
 
     def __init__(self, elems: Any, clear_after_read: bool = True) -> None:
         self.structure = elems
+        if not nest.flatten(elems):
+            raise ValueError("elems must be a Tensor or a structure of Tensors, but holds none")
         self.tensors = [convert_to_tensor(e, name="elem") for e in nest.flatten(elems)]
         self.static_count = self._static_count()
         self.count = self._count()
@@ -178,7 +180,8 @@ class _Rows:
         for tensor in self.tensors:
             dims = tensor._dims
             if dims == ():
-                raise ValueError(f"{tensor.name} is a scalar: it has no rows")
+                raise ValueError("elems must be a Tensor of one or more dimensions, not scalar: "
+                                 f"{tensor.name} is a scalar: it has no rows")
             if dims is not None:
                 count = count.merge_with(TensorShape(dims[:1]))
         return count._dims[0]  # type: ignore[index]

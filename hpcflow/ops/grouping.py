@@ -71,6 +71,8 @@ def _no_op(where: str | None, ops: Sequence[Operation], name: str | None) -> Ope
 def with_dependencies(dependencies: Sequence[Any], output_tensor: Any,
                       name: str | None = None) -> Any:
     """Return `output_tensor` (a tensor or IndexedSlices), available after `dependencies`."""
+    if not isinstance(output_tensor, IndexedSlices) and not hasattr(output_tensor, "_ref"):
+        output_tensor = convert_to_tensor(output_tensor)
     values = [*dependencies, output_tensor]
     with name_scope(name, "control_dependency", values) as scope:
         with colocate_with(_operation(output_tensor)), control_dependencies(list(dependencies)):

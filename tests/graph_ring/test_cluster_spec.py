@@ -57,7 +57,7 @@ def test_the_protobuf():
         ({1: ["a"]}, TypeError, "a job name must be a string"),
         ({"ps": "a"}, TypeError, "must be a list or a dictionary"),
         ({"ps": [1]}, TypeError, "address of /job:ps/task:0 must be a string"),
-        ({"ps": {"0": "a"}}, TypeError, "must be an integer >= 0"),
+        ({"ps": {"x": "a"}}, TypeError, "must be an integer >= 0"),
         ({"ps": {-1: "a"}}, TypeError, "must be an integer >= 0"),
         ({"ps": ["a"], "worker": ["b", "a"]}, ValueError,
          "'a' is given to both /job:ps/task:0 and /job:worker/task:1"),

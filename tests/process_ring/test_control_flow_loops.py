@@ -292,8 +292,8 @@ def test_shape_invariants(session, graph):
 
 
 def test_a_shape_that_is_not_invariant(graph):
-    with pytest.raises(ValueError, match=r"enters the loop with shape \[2,3\], but has shape "
-                                         r"\[4,3\] after one iteration.*shape_invariants"):
+    with pytest.raises(ValueError, match=r"enters the loop with shape \(2, 3\), but has shape "
+                                         r"\(4, 3\) after one iteration.*shape_invariants"):
         hf.while_loop(lambda i, a: i < 3, lambda i, a: [i + 1, hf.concat([a, a], 0)],
                       [0, hf.ones([2, 3])])
 

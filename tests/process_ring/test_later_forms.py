@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow.python.ops import control_flow_ops
 
 
 def test_keys_of_feeds_may_be_nested(graph, session):
@@ -125,3 +126,19 @@ def test_sparse_loop_variables_may_change_their_number_of_values(graph, session)
     assert same.indices.shape.as_list() == [None, None]
     with pytest.raises(ValueError, match="is not compatible with"):
         hf.while_loop(lambda x: False, lambda x: [x], [x], [hf.TensorShape([5])])
+
+
+def test_a_number_after_dependencies(graph, session):
+    v = hf.Variable(0)
+    chosen = hf.cond(hf.placeholder_with_default(True, []),
+                     lambda: control_flow_ops.with_dependencies([v.assign(5)], 0),
+                     lambda: hf.constant(1))
+    session.run(v.initializer)
+    assert session.run([chosen, v]) == [0, 5]
+
+
+@pytest.mark.parametrize("elems, message", [([], "elems must be a Tensor or"),
+                                            ([1, 2], "must be .* Tensor.* not scalar")])
+def test_rows_of_what_has_none(graph, elems, message):
+    with pytest.raises(ValueError, match=message):
+        hf.map_fn(lambda x: x, elems)
