@@ -258,8 +258,8 @@ def _check_invariant(enter: Tensor, dims: Dims, following: Tensor) -> None:
         raise ValueError(
             f"while_loop: The shape for {source} is not an invariant for the loop. It enters the "
             f"loop with shape {TensorShape(dims)}, but has shape {TensorShape(following._dims)} "
-            "after one iteration. A shape that changes is allowed by the argument shape_invariants, or tell "
-            "the shape in the body by set_shape()")
+            "after one iteration. A shape that changes is allowed by the argument "
+            "shape_invariants, or tell the shape in the body by set_shape()")
 
 
 # ---------------------------------------------------------------- a limit
