@@ -154,7 +154,8 @@ def _convert_arg(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[Te
     return [tensor]
 
 
-def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None) -> Tensor:
+def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None,
+                 suffix: str = "") -> Tensor:
     if isinstance(value, Tensor):
         tensor = value
     else:
@@ -163,7 +164,7 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None) ->
             attr = op_def.attr_map[arg.type_attr]
             preferred = attr.default if attr.default is not REQUIRED else None
         try:
-            tensor = convert_to_tensor(value, dtype, arg.name, preferred, arg.is_ref)
+            tensor = convert_to_tensor(value, dtype, arg.name + suffix, preferred, arg.is_ref)
         except TypeError as e:
             if dtype is None:
                 raise
@@ -214,8 +215,8 @@ def _convert_sequence(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> li
         return _convert_list(op_def, arg, value, attrs)
     dtype = arg.type if arg.type_attr is None else attrs.get(arg.type_attr)
     tensors = []
-    for item in value:
-        tensor = _convert_one(op_def, arg, item, dtype)
+    for i, item in enumerate(value):
+        tensor = _convert_one(op_def, arg, item, dtype, f"_{i}")
         if dtype is None:
             dtype = tensor._dtype.base_dtype
         if arg.is_ref and not tensor._dtype._is_ref_dtype:
@@ -248,7 +249,8 @@ def _convert_list(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[T
         raise ValueError(f"List argument '{arg.name}' to '{op_def.name}' Op with length "
                          f"{len(value)} shorter than minimum length {attr.minimum}.")
     wanted = types or [None] * len(value)
-    tensors = [_convert_one(op_def, arg, v, t) for v, t in zip(value, wanted, strict=True)]
+    tensors = [_convert_one(op_def, arg, v, t, f"_{i}")
+               for i, (v, t) in enumerate(zip(value, wanted, strict=True))]
     if types is None:
         attrs[attr.name] = [t._dtype.base_dtype for t in tensors]
         for dtype in attrs[attr.name]:

@@ -31,17 +31,20 @@ def import_graph_def(graph_def: Any, input_map: dict | None = None,
     `name` defaults to "import"; an empty string imports at the top level. `input_map` replaces
     tensors of the GraphDef ("op", "op:1", or "^op" for a control input) by tensors of the graph;
     `return_elements` names operations and tensors to return. Surrounding control dependencies and
-    device scopes apply, the latter not to colocated nodes, which follow their group.
+    device scopes apply, the latter not to colocated nodes, which follow their group. Attributes
+    that only the definitions of `producer_op_list` have are dropped where they have the default.
 
     Raises ``ValueError`` naming every op type that is not registered, every dangling input, and
     every name of `input_map` or `return_elements` that the GraphDef does not have; ``TypeError``
     for arguments of the wrong kind. After an error the graph is as it was.
     """
-    del op_dict, producer_op_list  # every registered op is known; attributes carry their values
+    del op_dict  # every registered op is known
     _check_arguments(graph_def, input_map, return_elements)
     graph = get_default_graph()
     added = graph._library.add_protos(graph_def.library)
-    importer = Importer(graph, graph_def.node, dict(input_map or {}))
+    nodes = graph_def.node if producer_op_list is None else [
+        _known_attributes(graph, n, producer_op_list) for n in graph_def.node]
+    importer = Importer(graph, nodes, dict(input_map or {}))
     try:
         with graph.name_scope("import" if name is None else name) as scope:
             importer.run(scope)
@@ -65,6 +68,23 @@ def _check_arguments(graph_def: Any, input_map: Any, return_elements: Any) -> No
             isinstance(return_elements, (list, tuple))
             and all(isinstance(x, (str, bytes)) for x in return_elements)):
         raise TypeError("return_elements must be a list of strings.")
+
+
+def _known_attributes(graph: Graph, node: Any, producers: Any) -> Any:
+    """`node` without the attributes that are defaults of a newer definition of its op type."""
+    newer = next((op for op in producers.op if op.name == node.op), None)
+    if newer is None or not graph._library.has(node.op):
+        return node
+    known = graph._library.op_def(node.op).attr_map
+    dropped = [a.name for a in newer.attr if a.name in node.attr and a.name not in known
+               and a.HasField("default_value") and a.default_value == node.attr[a.name]]
+    if not dropped:
+        return node
+    copy = type(node)()
+    copy.CopyFrom(node)
+    for name in dropped:
+        del copy.attr[name]
+    return copy
 
 
 def split_input(text: str) -> tuple[str, int]:
@@ -106,6 +126,7 @@ class Importer:
         self.ops: dict[str, Operation] = {}
         self.outputs: dict[str, list[Tensor]] = {}
         self.back_edges: list[tuple[Operation, int, str]] = []
+        self.named: set[str] = set()  # the names that this import took
         self.frames: dict[bytes, bytes] = {}  # the name of a loop in the GraphDef, and here
 
     def run(self, scope: str) -> None:
@@ -125,6 +146,8 @@ class Importer:
     def undo(self) -> None:
         """Take back what was added."""
         self.graph._remove_from(self.start)
+        for name in self.named:
+            self.graph._names_in_use.pop(name, None)
 
     # ------------------------------------------------------------ checks and order
 
@@ -168,8 +191,10 @@ class Importer:
             raise ValueError("; ".join(problems))
 
     def check_map_used(self) -> None:
-        """Raise ``ValueError`` for entries of the map that no node reads."""
-        unused = sorted(set(self.input_map) - self.used_inputs)
+        """Raise ``ValueError`` for entries of the map that the GraphDef does not have."""
+        there = {f"^{name}" for name in self.ops}
+        there |= {f"{name}:{i}" for name, out in self.outputs.items() for i in range(len(out))}
+        unused = sorted(set(self.input_map) - self.used_inputs - there)
         if unused:
             raise ValueError("Attempted to map inputs that were not found in graph_def: "
                              f"[{', '.join(unused)}]")
@@ -240,9 +265,11 @@ class Importer:
 
     def _name(self, scope: str, node: Any) -> str:
         name = f"{scope}{node.name}"
-        if name in self.graph._ops_by_name:
+        used, folded = self.graph._names_in_use, name.lower()
+        if name in self.graph._ops_by_name or (folded in used and folded not in self.named):
             return self.graph.unique_name(node.name)
-        self.graph._names_in_use.setdefault(name.lower(), 1)
+        used.setdefault(folded, 1)
+        self.named.add(folded)
         return name
 
     def _lower(self, op_def: OpDef, inputs: list[Tensor], attrs: dict, scope: str,
@@ -326,7 +353,9 @@ class Importer:
         """Colocation overrides device scopes: such a node takes the device of its group."""
         colocated = []
         for name, op in self.ops.items():
-            if any(c.startswith(COLOCATION_PREFIX) for c in op._attrs.get(COLOCATION_ATTR, ())):
+            own = COLOCATION_PREFIX + op.name.encode()
+            if any(c.startswith(COLOCATION_PREFIX) and c != own
+                   for c in op._attrs.get(COLOCATION_ATTR, ())):
                 colocated.append(op)
                 continue
             try:

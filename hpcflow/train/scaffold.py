@@ -108,9 +108,8 @@ class Scaffold:
     @property
     def init_fn(self) -> Callable | None:
         """The function of the session that is called after ``init_op``."""
-        if self._user_init_fn is None:
-            return None
-        return lambda session: self._user_init_fn(self, session)
+        init_fn = self._user_init_fn
+        return None if init_fn is None else lambda session: init_fn(self, session)
 
     @property
     def init_op(self) -> Any:
