@@ -35,7 +35,7 @@ def test_devices_of_a_group_are_those_of_its_first(graph, a, b, expected):
 
 
 def test_a_device_scope_holds_for_the_first_of_a_group(graph):
-    with hf.device(lambda op: "/device:CPU:%d" % op.name.endswith("B")):
+    with hf.device(lambda op: f"/device:CPU:{int(op.name.endswith('B'))}"):
         ops = imported(PAIR % ("", ""), ["A", "B"], name="")
     assert [op.device for op in ops] == ["/device:CPU:0"] * 2
 
