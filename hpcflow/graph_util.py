@@ -87,19 +87,22 @@ def tensor_shape_from_node_def_name(graph: Graph, input_name: str) -> TensorShap
 def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | None = None) -> Any:
     """Return the GraphDef without Identity and CheckNumerics: readers take what these read.
 
-    Those with control edges stay, and so do the `protected_nodes` and those that nobody reads:
-    they are outputs.
+    Nothing waits for a CheckNumerics any more. Every Identity with other control edges stays, and
+    so do the `protected_nodes` and those that nobody reads: they are outputs.
     """
-    controls = {split_input(t)[0] for n in input_graph.node for t in n.input if t.startswith("^")}
-    controls.update(protected_nodes or ())
+    protected = set(protected_nodes or ())
     read = {split_input(t)[0] for n in input_graph.node for t in n.input}
+    checks = {n.name for n in input_graph.node if n.op == "CheckNumerics"} & read - protected
+    inputs = {n.name: [t for t in n.input if not (t.startswith("^") and t[1:] in checks)]
+              for n in input_graph.node}
+    controls = {t[1:] for texts in inputs.values() for t in texts if t.startswith("^")} | protected
     sources = {
         n.name: n.input[0] for n in input_graph.node
-        if n.op in _TRAINING_TYPES and len(n.input) == 1 and n.name not in controls
+        if n.op in _TRAINING_TYPES and len(inputs[n.name]) == 1 and n.name not in controls
         and n.name in read}  # fmt: skip
     result = _graph_with(input_graph, [n for n in input_graph.node if n.name not in sources])
     for node in result.node:
-        node.input[:] = [_source_of(text, sources) for text in node.input]
+        node.input[:] = [_source_of(text, sources) for text in inputs[node.name]]
     return result
 
 

@@ -148,7 +148,7 @@ class Dimension:
         return self._arithmetic(other, lambda a, b: b // a)
 
     def __truediv__(self, other: Any) -> Any:
-        raise TypeError("a Dimension is divided with //, not with /")
+        raise TypeError("unsupported operand type for /: a Dimension is divided with //")
 
     __rtruediv__ = __truediv__
 
@@ -318,7 +318,7 @@ class TensorShape:
 
     def __len__(self) -> int:
         if self._dims is None:
-            raise ValueError("a shape of unknown rank has no length")
+            raise ValueError("Cannot take the length of a shape with unknown rank")
         return len(self._dims)
 
     def __bool__(self) -> bool:

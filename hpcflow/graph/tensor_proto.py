@@ -150,7 +150,7 @@ def _not_a_tensor(values: Any) -> str:
 
 def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
                       verify_shape: bool = False) -> Any:
-    """Return a ``TensorProto`` holding `values` (Python or NumPy).
+    """Return a ``TensorProto`` holding `values` (Python, NumPy, or what offers an array).
 
     Raises ``TypeError``/``ValueError`` as :func:`numpy_value`; with `verify_shape` also when the
     shape of the values is not exactly `shape`.
@@ -159,6 +159,8 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
 
     if isinstance(values, tensor_pb2.TensorProto):
         return values
+    if hasattr(values, "__array__") or hasattr(values, "__array_interface__"):
+        values = np.asarray(values)
     given = array = numpy_value(values, None if dtype is None else dtypes.as_dtype(dtype))
     if shape is not None:
         if verify_shape and tuple(as_shape(shape).as_list()) != array.shape:

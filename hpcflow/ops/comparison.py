@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import not_differentiable, register_op
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import unchanged
+from hpcflow.graph.shape_inference import constant_value, register_constant_value, unchanged
 from hpcflow.ops.broadcasting import broadcast_shape
 from hpcflow.ops.type_sets import LATER, ORDERED
 
@@ -40,6 +42,20 @@ for _op_type in ("LogicalAnd", "LogicalOr"):
     register_op(_op_type, "x: bool; y: bool", "z: bool", shape=broadcast_shape, commutative=True)
 register_op("LogicalNot", "x: bool", "y: bool", shape=unchanged)
 not_differentiable("Equal", "NotEqual", *_ORDERS, "LogicalAnd", "LogicalOr", "LogicalNot")
+
+
+def _same(op: Operation) -> Any:
+    x, y = (constant_value(t) for t in op.inputs)
+    return None if x is None or y is None else np.asarray(x == y)
+
+
+def _different(op: Operation) -> Any:
+    same = _same(op)
+    return None if same is None else ~same
+
+
+register_constant_value("Equal")(_same)
+register_constant_value("NotEqual")(_different)
 
 
 def equal(x: Any, y: Any, name: str | None = None) -> Tensor:

@@ -110,11 +110,11 @@ def stripped_op_list_for_graph(graph_def: Any) -> Any:
 
 
 def _variables(graph: Graph, scope: str | None) -> dict:
-    """The variables below a scope by their names within it."""
+    """The variables below a scope by the names of their tensors within it."""
     prefix = f"{scope.rstrip('/')}/" if scope else ""
     found = {}
     for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.LOCAL_VARIABLES):
         for variable in graph.get_collection(key):
             if variable.op.name.startswith(prefix):
-                found[strip_scope(variable.op.name, scope)] = variable
+                found[strip_scope(variable.name, scope)] = variable
     return found

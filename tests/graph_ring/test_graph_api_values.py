@@ -183,6 +183,17 @@ def test_make_tensor_proto_arguments():
     assert numpy_value([1, 2], dtypes.int8).dtype == np.int8
 
 
+class _Offers:
+    def __init__(self, array):
+        self.__array_interface__ = array.__array_interface__
+        self._kept = array
+
+
+def test_make_tensor_proto_of_what_offers_an_array():
+    proto = make_tensor_proto(_Offers(np.array([b"a", b"b"])), shape=[1, 2])
+    assert make_ndarray(proto).tolist() == [[b"a", b"b"]]
+
+
 # ---------------------------------------------------------------- conversion
 
 

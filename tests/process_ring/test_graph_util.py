@@ -105,6 +105,26 @@ def test_training_nodes_are_bypassed(graph):
         np.testing.assert_array_equal(session.run("z:0", {"x:0": [0.0, 0.0]}), [10, 20])
 
 
+def test_nothing_waits_for_removed_checks(graph):
+    x = hf.placeholder(hf.float32, [], name="x")
+    with hf.control_dependencies([hf.check_numerics(x, "no number", name="check")]):
+        hf.add(hf.identity(x), 1.0, name="sum")
+    slim = graph_util.remove_training_nodes(graph.as_graph_def())
+    assert {n.name: list(n.input) for n in slim.node} == {
+        "x": [], "sum/y": [], "sum": ["x", "sum/y"]}
+    kept = graph_util.remove_training_nodes(graph.as_graph_def(), ["check"])
+    assert "^check" in {n.name: n for n in kept.node}["Identity"].input
+
+
+def test_comparisons_of_constants(graph):
+    from hpcflow.python.framework import tensor_util
+
+    x = hf.constant([1, 2])
+    assert tensor_util.constant_value(hf.equal(x, [1, 3])).tolist() == [True, False]
+    assert tensor_util.constant_value(hf.not_equal(x, 2)).tolist() == [True, False]
+    assert tensor_util.constant_value(hf.equal(x, hf.placeholder(hf.int32, [2]))) is None
+
+
 def test_what_must_run_on_a_cpu(graph):
     on_cpu = graph_util.must_run_on_cpu
     assert on_cpu(hf.constant(1).op)

@@ -259,13 +259,13 @@ def test_scopes_with_their_variables():
     with hf.name_scope("layer"):
         model()
     proto, variables = scoped.export_scoped_meta_graph(export_scope="layer")
-    assert list(variables) == ["w"] and variables["w"].op.name == "layer/w"
+    assert list(variables) == ["w:0"] and variables["w:0"].op.name == "layer/w"
     assert "x" in {n.name for n in proto.graph_def.node}
     copies = scoped.copy_scoped_meta_graph("layer", "copy")
-    assert copies["w"].op.name == "copy/w"
+    assert copies["w:0"].op.name == "copy/w"
     with pytest.raises(ValueError, match="need to be different"):
         scoped.copy_scoped_meta_graph("layer", "layer")
     with hf.Graph().as_default() as other:
-        assert scoped.import_scoped_meta_graph(proto, import_scope="a")["w"].op.name == "a/w"
+        assert scoped.import_scoped_meta_graph(proto, import_scope="a")["w:0"].op.name == "a/w"
         used = [op.name for op in scoped.stripped_op_list_for_graph(other.as_graph_def()).op]
         assert used == sorted(used) and "MatMul" in used
