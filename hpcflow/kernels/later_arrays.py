@@ -74,8 +74,10 @@ def _nth_element(node: KernelNode) -> Callable:
     backwards = node.attr("reverse")
 
     def run(x: Any, n: Any) -> Any:
-        if np.ndim(n) or not x.ndim:
-            raise invalid(f"expected rows and a scalar n, got {shown(x)} and {shown(np.shape(n))}")
+        if np.ndim(n):
+            raise invalid(f"n must be scalar, got shape {shown(np.shape(n))}")
+        if not x.ndim:
+            raise invalid("input must be at least rank 1 but is rank 0")
         size = x.shape[-1]
         if not 0 <= n < size:
             raise invalid(f"n must be in [0, {size}), got {int(n)}")

@@ -144,7 +144,8 @@ false_positives_at_thresholds = _at_thresholds("false_positives")
 
 def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int = 200,
         metrics_collections: Any = None, updates_collections: Any = None, curve: str = "ROC",
-        name: str | None = None, summation_method: str = "trapezoidal") -> tuple[Tensor, Tensor]:
+        name: str | None = None, summation_method: str = "trapezoidal",
+        thresholds: Sequence[float] | None = None) -> tuple[Tensor, Tensor]:
     """Return the area under a curve, and its update operation.
 
     Args:
@@ -160,6 +161,7 @@ def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int 
         summation_method: ``"trapezoidal"``; ``"minoring"`` or ``"majoring"``: by the lower or the
             higher end of each piece; ``"careful_interpolation"``: for a PR curve, between whose
             points true and false positives grow in proportion (Davis and Goadrich, 2006).
+        thresholds: those of the curve besides the ends, in the place of `num_thresholds`.
 
     Raises ``ValueError`` for another curve or method.
     """
@@ -168,7 +170,9 @@ def auc(labels: Any, predictions: Any, weights: Any = None, num_thresholds: int 
     if summation_method not in (*_HEIGHTS, _CAREFUL):
         raise ValueError(f"Invalid summation_method: {summation_method}")
     with variable_scope(name, "auc", [predictions, labels, weights]):
-        sums = _counts(labels, _within_unit(predictions), weights, _spread(num_thresholds), _NAMES)
+        points = (_spread(num_thresholds) if thresholds is None else
+                  [-_EPSILON, *thresholds, 1 + _EPSILON])
+        sums = _counts(labels, _within_unit(predictions), weights, points, _NAMES)
 
         def area(n: str, *counts: Tensor) -> Tensor:
             if summation_method == _CAREFUL and curve == "PR":

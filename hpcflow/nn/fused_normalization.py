@@ -22,8 +22,8 @@ def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance
     """Return (y, mean, variance): ``(x - mean) / √(variance + epsilon) * scale + offset``.
 
     Args:
-        x: images, NHWC or NCHW.
-        scale: [channels].
+        x: images, NHWC or NCHW, float32 or float16.
+        scale: [channels], of the type of `x` or float32.
         offset: [channels].
         mean: [channels], only without `is_training`; else the batch's own is used.
         variance: likewise.
@@ -43,9 +43,13 @@ def fused_batch_norm(x: Any, scale: Any, offset: Any, mean: Any = None, variance
     if not is_training and (mean is None or variance is None):
         raise ValueError("Both 'mean' and 'variance' must be given if is_training is False.")
     x = convert_to_tensor(x, name="input")
-    empty = np.zeros(0, x.dtype.base_dtype.np)
-    y, batch_mean, batch_variance, _, _ = raw_ops.FusedBatchNorm(
-        x=x, scale=convert_to_tensor(scale, name="scale"), offset=offset,
+    scale = convert_to_tensor(scale, name="scale")
+    empty = np.zeros(0, scale.dtype.base_dtype.np)
+    # The first op type cannot say that halves have statistics in single precision.
+    alike = x.dtype.base_dtype is scale.dtype.base_dtype
+    build = raw_ops.FusedBatchNorm if alike else raw_ops.FusedBatchNormV2
+    y, batch_mean, batch_variance, *_ = build(
+        x=x, scale=scale, offset=offset,
         mean=empty if mean is None else mean, variance=empty if variance is None else variance,
         epsilon=max(epsilon, _LEAST_EPSILON), data_format=data_format, is_training=is_training,
         name=name)

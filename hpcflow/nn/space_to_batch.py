@@ -58,7 +58,19 @@ def with_space_to_batch(input: Any, dilation_rate: Any, padding: str, op: Callab
                                                                          rates))
     blocks = _spread(rates, space, 1)
     apart = space_to_batch_nd(x, blocks, _spread(pads, space, 0))
-    return batch_to_space_nd(op(apart, count, "VALID"), blocks, _spread(crops, space, 0))
+    _keep_sizes(apart, x, space, None)
+    found = op(apart, count, "VALID")
+    result = batch_to_space_nd(found, blocks, _spread(crops, space, 0))
+    _keep_sizes(result, found, space, x)
+    return result
+
+
+def _keep_sizes(result: Tensor, source: Tensor, space: list[int], batch: Tensor | None) -> None:
+    """Let `result` have the sizes of `source` outside of its space, and the batch of `batch`."""
+    if source._dims is None:
+        return
+    others = [None if d in space else n for d, n in enumerate(source._dims)][1:]
+    result.set_shape([batch._dims[0] if batch is not None and batch._dims else None, *others])
 
 
 def _count(rates: Tensor) -> int:

@@ -10,6 +10,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     constant_value,
     scalar,
+    show,
     unchanged,
     with_rank,
     with_rank_at_least,
@@ -45,7 +46,14 @@ not_differentiable("DataFormatDimMap", "DataFormatVecPermute")
 def _without_last(op: Operation) -> list[Dims]:
     dims = with_rank_at_least(op.input_dims(0), 1, "input")
     with_rank(op.input_dims(1), 0, "n")
-    return [None if dims is None else dims[:-1]]
+    n = constant_value(op.inputs[1])
+    if n is not None and n < 0:
+        raise ValueError(f"n must be non-negative, got {int(n)}")
+    if dims is None:
+        return [None]
+    if n is not None and dims[-1] is not None and n >= dims[-1]:
+        raise ValueError(f"Input must have last dimension > n = {int(n)} but has {show(dims)}")
+    return [dims[:-1]]
 
 
 register_op("NthElement", "input: T; n: int32", "values: T", f"reverse: bool = false; T: {REAL}",

@@ -219,7 +219,8 @@ class TensorArray:
     # ------------------------------------------------------------ helpers
 
     def _convert(self, value: Any) -> Tensor:
-        tensor = convert_to_tensor(value, None if hasattr(value, "dtype") else self._dtype,
+        plain = isinstance(value, (np.ndarray, np.generic)) or not hasattr(value, "dtype")
+        tensor = convert_to_tensor(value, preferred_dtype=self._dtype if plain else None,
                                    name="value")
         if tensor.dtype.base_dtype is not self._dtype:
             raise TypeError(f"TensorArray: the elements are {self._dtype.name}, but "

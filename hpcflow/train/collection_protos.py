@@ -58,6 +58,7 @@ def _variable_from_proto(proto: Any, import_scope: str | None) -> Any:
 
 _VARIABLE_COLLECTIONS = (
     GraphKeys.GLOBAL_VARIABLES, GraphKeys.TRAINABLE_VARIABLES, GraphKeys.LOCAL_VARIABLES,
+    GraphKeys.METRIC_VARIABLES,
     GraphKeys.MODEL_VARIABLES, GraphKeys.MOVING_AVERAGE_VARIABLES, GraphKeys.WEIGHTS,
     GraphKeys.BIASES, GraphKeys.GLOBAL_STEP)  # fmt: skip
 for _key in _VARIABLE_COLLECTIONS:

@@ -182,3 +182,10 @@ def test_gradient_of_rounded_numbers():
         np.testing.assert_array_equal(session.run(grads), [2, 3, 2])
         np.testing.assert_array_equal(session.run(alone), [0, 1, 0])
         np.testing.assert_allclose(session.run(within), [-128 / 127, 38 / 127, 1], rtol=1e-6)
+
+
+def test_nth_element_of_too_few():
+    x = np.float32([[1, 2, 3]])
+    for n, message in ((-1, "non-negative"), (3, "last dimension > n")):
+        with pytest.raises(ValueError, match=message):
+            raw.NthElement(input=x, n=n)

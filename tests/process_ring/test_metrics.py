@@ -325,3 +325,10 @@ def test_given_top_classes_count_as_the_best_ones(session, given, at_k):
 def test_variables_of_metrics_have_a_collection(session):
     hf.metrics.mean([1.0])
     assert hf.get_collection(hf.GraphKeys.METRIC_VARIABLES) == hf.local_variables()
+
+
+def test_area_under_a_curve_of_given_thresholds(session):
+    labels, scores = [1, 0, 1, 0], np.float32([0.9, 0.6, 0.4, 0.1])
+    _, update = hf.metrics.auc(labels, scores, thresholds=[0.5])
+    session.run(hf.local_variables_initializer())
+    assert session.run(update) == pytest.approx(0.5, abs=1e-5)

@@ -366,7 +366,8 @@ def test_graphs_say_what_is_not_the_default(session):
     x, w = normal(1, 5, 5, 1), normal(2, 2, 1, 1)
     plain = hf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME", name="plain")
     wide = hf.nn.conv2d(x, w, [1, 1, 1, 1], PAIRS, dilations=[1, 2, 1, 1], name="wide")
-    sizes = raw_ops.Conv3DBackpropInputV2(np.array([1, 3, 3, 3, 1]), normal(2, 2, 2, 1, 1),
+    shape = hf.constant([1, 3, 3, 3, 1], hf.int64)
+    sizes = raw_ops.Conv3DBackpropInputV2(shape, normal(2, 2, 2, 1, 1),
                                           normal(1, 2, 2, 2, 1), strides=[1] * 5, padding="VALID",
                                           name="sizes")
     graph_def = hf.get_default_graph().as_graph_def()
@@ -415,3 +416,13 @@ def test_an_empty_filter():
     for message in failing(lambda x, w: hf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME"),
                            np.zeros((1, 1, 1, 1), "f"), np.zeros((1, 0, 1, 1), "f")):
         assert "filter must not have zero elements" in message
+
+
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_static_shapes_with_distances_over_an_unknown_space(data_format):
+    dims, expected = [1, None, None, 10], [1, None, None, 20]
+    if data_format == "NCHW":
+        dims, expected = [1, 10, None, None], [1, 20, None, None]
+    y = hf.nn.convolution(hf.placeholder(hf.float32, dims), hf.zeros([3, 3, 10, 20]), "VALID",
+                          dilation_rate=[2, 2], data_format=data_format)
+    assert y.shape.as_list() == expected

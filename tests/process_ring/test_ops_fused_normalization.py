@@ -148,3 +148,18 @@ def test_empty_batches():
     ones = np.ones(3, np.float32)
     y = evaluate(lambda *t: hf.nn.fused_batch_norm(*t)[0], x, ones, ones)
     assert y.shape == x.shape
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_halves_have_statistics_in_single_precision(session, training):
+    x = np.random.default_rng(1).normal(size=(2, 3, 4, 5)).astype("float16")
+    scale, offset, mean, variance = np.random.default_rng(2).random((4, 5)).astype("f") + 1
+    given = {} if training else {"mean": mean, "variance": variance}
+    y, *statistics = hf.nn.fused_batch_norm(x, scale, offset, is_training=training, **given)
+    gradients = hf.gradients(y, [hf.get_default_graph().get_tensor_by_name(n.name)
+                                 for n in y.op.inputs[:3]])
+    assert [t.dtype for t in (y, *statistics)] == [hf.float16, hf.float32, hf.float32]
+    assert [g.dtype for g in gradients] == [hf.float16, hf.float32, hf.float32]
+    wide = hf.nn.fused_batch_norm(x.astype("f"), scale, offset, is_training=training, **given)[0]
+    found, expected = session.run([y, wide])
+    np.testing.assert_allclose(found, expected, atol=0.02)

@@ -309,3 +309,13 @@ def test_messages_tell_arrays_of_one_name_apart(session, graph):
     flow = hf.TensorArray(hf.float32, 1, tensor_array_name="a").write(0, 1.0).write(0, 2.0).flow
     with pytest.raises(errors.InvalidArgumentError, match=r"TensorArray a_\d+: Could not write"):
         session.run(flow)
+
+
+def test_arrays_of_another_type_are_converted(session):
+    rows = np.arange(6.0).reshape(3, 2)
+    given = hf.TensorArray(hf.float32, 3).unstack(rows).stack()
+    written = hf.TensorArray(hf.float32, 1).write(0, rows[1]).stack()
+    assert given.dtype == written.dtype == hf.float32
+    first, second = session.run([given, written])
+    np.testing.assert_array_equal(first, rows)
+    np.testing.assert_array_equal(second, rows[1:2])
