@@ -60,7 +60,11 @@ NAMES: dict[str, dict[str, str]] = {
             "he_normal", "he_uniform", "lecun_normal", "lecun_uniform")},
     },
     "hpcflow.image": {
+        "extract_image_patches": "hpcflow:extract_image_patches",
         "per_image_whitening": "hpcflow.image:per_image_standardization",
+        "resize": "hpcflow.image:resize_images",
+        "resize_with_crop_or_pad": "hpcflow.image:resize_image_with_crop_or_pad",
+        "transpose": "hpcflow.image:transpose_image",
     },
     "hpcflow.linalg": {
         "adjoint": "hpcflow.ops.linalg:adjoint", "logdet": "hpcflow.ops.linalg:logdet",

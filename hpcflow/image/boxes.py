@@ -22,7 +22,8 @@ def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None) -> Ten
 
 
 def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any,
-                        iou_threshold: float | None = None, name: str | None = None) -> Tensor:
+                        iou_threshold: Any = None, name: str | None = None,
+                        score_threshold: Any = None) -> Tensor:
     """Return the indices of the boxes with the highest scores that overlap little.
 
     Args:
@@ -30,15 +31,21 @@ def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any,
         scores: ``[number]`` float32.
         max_output_size: how many boxes at most; a scalar int32.
         iou_threshold: leave out a box whose intersection with a better one is more than this part
-            of their union (0.5 by default).
+            of their union (0.5 by default); a number or a tensor.
         name: name of the operation.
+        score_threshold: leave out boxes of lower scores; none by default.
 
     Returns:
         int32 indices, the best first.
     """
-    return raw_ops.NonMaxSuppression(
-        boxes=boxes, scores=scores, max_output_size=max_output_size,
-        iou_threshold=0.5 if iou_threshold is None else iou_threshold, name=name)
+    overlap = 0.5 if iou_threshold is None else iou_threshold
+    if score_threshold is None and not isinstance(overlap, Tensor):
+        return raw_ops.NonMaxSuppression(boxes=boxes, scores=scores, iou_threshold=overlap,
+                                         max_output_size=max_output_size, name=name)
+    lowest = float("-inf") if score_threshold is None else score_threshold
+    return raw_ops.NonMaxSuppressionV3(
+        boxes=boxes, scores=scores, max_output_size=max_output_size, iou_threshold=overlap,
+        score_threshold=lowest, name=name)
 
 
 def sample_distorted_bounding_box(

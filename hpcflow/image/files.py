@@ -10,6 +10,7 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.image.colors import convert_image_dtype
 
 
 def decode_jpeg(contents: Any, channels: int | None = None, ratio: int | None = None,
@@ -65,13 +66,15 @@ def decode_gif(contents: Any, name: str | None = None) -> Tensor:
     return raw_ops.DecodeGif(contents=contents, name=name)
 
 
-def decode_image(contents: Any, channels: int | None = None, name: str | None = None) -> Tensor:
-    """Return the image of a JPEG, PNG or GIF file: uint8, of rank 3, or of rank 4 for GIF.
+def decode_image(contents: Any, channels: int | None = None, name: str | None = None,
+                 dtype: Any = dtypes.uint8) -> Tensor:
+    """Return the image of a JPEG, PNG or GIF file: of rank 3, or of rank 4 for GIF.
 
     Args:
         contents: the bytes of the file, a scalar string.
         channels: 0 (default): as in the file; 1: grey (not of GIF); 3: RGB.
         name: name of the operation.
+        dtype: element type; others than uint8 as by ``convert_image_dtype``.
 
     Raises:
         ValueError: for other `channels`.
@@ -79,8 +82,9 @@ def decode_image(contents: Any, channels: int | None = None, name: str | None = 
     """
     if channels not in (None, 0, 1, 3):
         raise ValueError(f"channels must be in (None, 0, 1, 3) but is {channels}")
-    return raw_ops.DecodeImage(contents=contents, channels=channels or 0,
-                               name=name or "decode_image")
+    decoded = raw_ops.DecodeImage(contents=contents, channels=channels or 0,
+                                  name=name or "decode_image")
+    return convert_image_dtype(decoded, dtype)
 
 
 def encode_jpeg(image: Any, format: str | None = None, quality: int | None = None,

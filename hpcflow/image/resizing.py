@@ -11,6 +11,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, show
+from hpcflow.other_names import also_called
 
 
 class ResizeMethod:
@@ -78,7 +79,7 @@ _METHODS = {
 
 
 def resize_images(images: Any, size: Any, method: int = ResizeMethod.BILINEAR,
-                  align_corners: bool = False) -> Tensor:
+                  align_corners: bool = False, preserve_aspect_ratio: bool = False) -> Tensor:
     """Return one image or a batch resized to `size` by one of :class:`ResizeMethod`.
 
     Images that are known to have this size are returned as they are, in their own dtype.
@@ -88,6 +89,8 @@ def resize_images(images: Any, size: Any, method: int = ResizeMethod.BILINEAR,
         size: the new height and width: two int32.
         method: how.
         align_corners: see :func:`resize_bilinear`.
+        preserve_aspect_ratio: take the largest size with the image's own proportions that `size`
+            has room for.
 
     Raises:
         ValueError: for another rank, size or method.
@@ -101,6 +104,8 @@ def resize_images(images: Any, size: Any, method: int = ResizeMethod.BILINEAR,
     wanted = convert_to_tensor(size, dtypes.int32, name="size")
     if wanted._dims is not None and wanted._dims not in ((2,), (None,)):
         raise ValueError("'size' must be a 1-D Tensor of 2 elements: new_height, new_width")
+    if preserve_aspect_ratio:
+        wanted = _in_proportion(tensor, wanted)
     value = constant_value(wanted)
     if value is not None and tuple(value) == dims[-3:-1]:
         return tensor
@@ -111,6 +116,36 @@ def resize_images(images: Any, size: Any, method: int = ResizeMethod.BILINEAR,
     return resized if len(dims) == 4 else raw_ops.Squeeze(resized, squeeze_dims=[0])
 
 
+def _in_proportion(images: Tensor, size: Tensor) -> Tensor:
+    """The largest size of the images' proportions within `size`, rounded."""
+    assert images._dims is not None
+    dims, room = images._dims[-3:-1], constant_value(size)
+    if None not in dims and room is not None:
+        return convert_to_tensor(_scaled(np, np.array(dims, np.float32), room.astype(np.float32))
+                                 .astype(np.int32))
+    own = raw_ops.Shape(images)[-3:-1]
+    return raw_ops.Cast(_scaled(_Ops, _floats(own), _floats(size)), DstT=dtypes.int32)
+
+
+def _floats(x: Tensor) -> Tensor:
+    return raw_ops.Cast(x, DstT=dtypes.float32)
+
+
+class _Ops:
+    """The functions of arrays that :func:`_scaled` needs, for tensors."""
+
+    @staticmethod
+    def min(x: Tensor) -> Tensor:
+        return raw_ops.Min(x, np.int32(0))
+
+    round = staticmethod(lambda x: raw_ops.Rint(x))
+
+
+def _scaled(functions: Any, own: Any, room: Any) -> Any:
+    return functions.round(functions.min(room / own) * own)
+
+
+@also_called(box_indices="box_ind")
 def crop_and_resize(image: Any, boxes: Any, box_ind: Any, crop_size: Any, method: str = "bilinear",
                     extrapolation_value: float = 0, name: str | None = None) -> Tensor:
     """Return parts of images, all resized to one size, as float32.

@@ -20,14 +20,14 @@ def as_image(image: Any, ranks: tuple[int, ...] = (3,)) -> Tensor:
     """
     tensor = convert_to_tensor(image, name="image")
     dims = tensor._dims
-    words = " or ".join({3: "three", 4: "four"}[r] for r in ranks)
     if dims is None:
         one = raw_ops.Equal(raw_ops.Rank(tensor), np.int32(3))
         tensor = checked(tensor, (one, "'image' must be three-dimensional."))
         tensor.set_shape([None, None, None])
         return tensor
     if len(dims) not in ranks:
-        raise ValueError(f"'image' must be {words}-dimensional but has shape {show(dims)}")
+        rule = "be three-dimensional" if ranks == (3,) else "have either 3 or 4 dimensions"
+        raise ValueError(f"'image' must {rule} but has shape {show(dims)}")
     if 0 in dims[-3:]:
         raise ValueError(f"all dims of 'image.shape' must be > 0: {show(dims)}")
     return tensor

@@ -276,3 +276,26 @@ def test_images_without_a_known_rank_are_single_images(session):
     np.testing.assert_array_equal(found[2], np.rot90(image))
     with pytest.raises(hf.errors.InvalidArgumentError, match="three-dimensional"):
         session.run(cropped, {x: image[0]})
+
+
+@pytest.mark.parametrize("dims, room, expected", [
+    ([50, 100, 3], [20, 20], [10, 20]), ([100, 50, 3], [20, 30], [20, 10]),
+    ([2, 7, 9, 1], [14, 100], [14, 18]), ([5, 3, 1], [3, 3], [3, 2])])  # fmt: skip
+def test_resize_images_in_proportion(session, dims, room, expected):
+    x, size = np.zeros(dims, "f"), hf.placeholder(hf.int32, [2])
+    fed = hf.placeholder(hf.float32, [None] * len(dims))
+    static = image.resize_images(x, room, preserve_aspect_ratio=True)
+    assert static.shape.as_list()[-3:-1] == expected
+    for y, feeds in ((image.resize_images(x, size, preserve_aspect_ratio=True), {size: room}),
+                     (image.resize_images(fed, room, preserve_aspect_ratio=True), {fed: x})):
+        assert session.run(y, feeds).shape == tuple(static.shape.as_list())
+
+
+def test_boxes_by_thresholds_that_are_fed(session):
+    boxes = np.float32([[0, 0, 1, 1], [0, 0, 1, 0.9], [0, 0, 0.2, 0.2], [2, 2, 3, 3]])
+    scores, overlap = np.float32([0.9, 0.8, 0.7, 0.1]), hf.placeholder(hf.float32, [])
+    found = [image.non_max_suppression(boxes, scores, 4, overlap),
+             image.non_max_suppression(boxes, scores, 4, score_threshold=0.3)]
+    for given, expected in ((0.5, [0, 2, 3]), (0.95, [0, 1, 2, 3])):
+        np.testing.assert_array_equal(session.run(found[0], {overlap: given}), expected)
+    np.testing.assert_array_equal(session.run(found[1]), [0, 2])
