@@ -164,6 +164,9 @@ def _shape_conversion(value: TensorShape, dtype: DType | None = None, name: str 
         dtype = dtypes.int32 if fits else dtypes.int64
     elif dtype not in (dtypes.int32, dtypes.int64):
         raise TypeError(f"Cannot convert a TensorShape to dtype: {dtype.name}")
+    elif dtype is dtypes.int32 and dims.max(initial=0) > np.iinfo(np.int32).max:
+        raise ValueError(f"Cannot convert a TensorShape to int32: a dimension is too large "
+                         f"({dims.max()}); int64 can hold it")
     return constant(dims.astype(dtype.np), dtype, name=name or "shape_as_tensor")
 
 

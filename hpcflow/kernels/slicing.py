@@ -137,6 +137,12 @@ def _put(target: Any, index: tuple, value: Any, masks: Masks, what: str = "dy") 
     target[index] = value
 
 
+def _replace(target: Any, index: tuple, value: Any, masks: Masks) -> None:
+    """As :func:`_put`, but for an empty part any value will do: nothing changes."""
+    if 0 not in _dims(_take(target, index, masks)):
+        _put(target, index, value, masks, "value")
+
+
 def _dims(value: Any) -> tuple:
     return getattr(value, "shape", ())  # bytes, a string scalar, have none
 
@@ -152,10 +158,13 @@ def strided_slice_assign(node: KernelNode) -> Callable:
         index = make_index(begin, end, strides)
         with state.lock:
             if state.shape:
-                _put(state.writable(), index, value, masks, "value")
+                _replace(state.writable(), index, value, masks)
             else:  # a scalar is replaced
-                _take(state.read(), index, masks)
-                state.assign(value, validate_shape=True)
+                wanted = _dims(_take(state.read(), index, masks))
+                if _dims(value) != wanted:
+                    raise invalid(f"shape of value was {shown(_dims(value))} instead of "
+                                  f"{shown(wanted)}")
+                state.assign(value.reshape(())[()] if wanted else value, validate_shape=True)
         return state if returns_state else None
 
     return run
@@ -169,7 +178,7 @@ def tensor_strided_slice_update(node: KernelNode) -> Callable:
 
     def run(x: Any, begin: Any, end: Any, strides: Any, value: Any) -> Any:
         out = x.copy()
-        _put(out, make_index(begin, end, strides), value, masks, "value")
+        _replace(out, make_index(begin, end, strides), value, masks)
         return out
 
     return run

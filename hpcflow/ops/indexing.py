@@ -401,7 +401,6 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask",
             raise ValueError("mask cannot be scalar.")
         first = _first_masked(tensor, rank, axis or 0)
         if tensor._dims is not None:
-            with_rank_at_least(tensor._dims, first + rank, "tensor")
             masked = TensorShape.from_dims(tensor._dims[first : first + rank])
             masked.assert_is_compatible_with(TensorShape.from_dims(mask._dims))
         rows = tensor if rank == 1 else _joined_dimensions(tensor, first, rank)

@@ -38,6 +38,8 @@ BUILDING = [
     (lambda: hf.transpose(X, [0, 2]), "perm = 2 not in .* is out of range"),
     (lambda: hf.expand_dims(X, [0, 1]), "must be a tensor with a single value"),
     (lambda: hf.constant(1.0)[0], "Attempting to slice scalar input"),
+    (lambda: hf.convert_to_tensor(hf.TensorShape([2**31]), hf.int32), "too large.*int64"),
+    (lambda: hf.boolean_mask(X[0], [[True]]), "incompatible"),
     (lambda: hf.stack([X, X], axis=3), r"axis = 3 not in \[-3, 3\)"),
     (lambda: hf.unstack(X, axis=-3), r"axis = -3 not in \[-2, 2\)"),
     (lambda: hf.concat([X, X[:, :2]], 0), "Dimension 1 in both shapes must be equal, but are 3"),

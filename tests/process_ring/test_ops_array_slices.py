@@ -324,3 +324,13 @@ def test_ops_do_not_write_into_their_inputs():
         equal(got[0], X[1:] + 1)
         equal(got[1], X.T * 2)
         equal(got[3], X)
+
+
+def test_parts_that_are_empty_and_scalars_as_parts():
+    v, scalar = hf.Variable([1, 2, 3]), hf.Variable(1.0)
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        session.run([v[2:1].assign([7, 8]), scalar[None].assign([5.0])])
+        assert session.run(v).tolist() == [1, 2, 3] and session.run(scalar) == 5
+        with pytest.raises(hf.errors.InvalidArgumentError, match="shape of value"):
+            session.run(scalar[None].assign(4.0))
