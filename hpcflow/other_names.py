@@ -38,7 +38,7 @@ NAMES: dict[str, dict[str, str]] = {
             "scatter_max": "ScatterMax", "scatter_min": "ScatterMin", "sinh": "Sinh",
             "tensor_scatter_add": "TensorScatterAdd", "tensor_scatter_sub": "TensorScatterSub",
             "tensor_scatter_update": "TensorScatterUpdate", "unravel_index": "UnravelIndex",
-            "timestamp": "Timestamp", "where_v2": "SelectV2",
+            "timestamp": "Timestamp",
         }.items()},
         **{name: f"hpcflow.{path}" for name, path in {
             "add_to_collections": "graph.legacy:add_to_collections",

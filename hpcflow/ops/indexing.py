@@ -25,7 +25,7 @@ from hpcflow.ops.type_sets import INDEX
 from hpcflow.shapes import TensorShape
 
 __all__ = ["batch_gather", "boolean_mask", "gather", "gather_nd", "one_hot", "scatter_nd",
-           "sequence_mask", "where"]  # fmt: skip
+           "sequence_mask", "where", "where_v2"]  # fmt: skip
 
 # ---------------------------------------------------------------- Gather
 
@@ -333,6 +333,13 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     if x is None or y is None:
         raise ValueError("x and y must both be non-None or both be None.")
     return raw_ops.Select(condition=condition, t=x, e=y, name=name)
+
+
+def where_v2(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Tensor:
+    """As :func:`where`, but `condition`, `x` and `y` are broadcast to one shape."""
+    if x is None or y is None:
+        return where(condition, x, y, name)
+    return raw_ops.SelectV2(condition=condition, t=x, e=y, name=name)
 
 
 def one_hot(indices: Any, depth: Any, on_value: Any = None, off_value: Any = None,

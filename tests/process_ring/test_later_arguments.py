@@ -79,6 +79,7 @@ CASES = [
     (lambda: hf.angle(Z), np.angle(Z)),
     (lambda: hf.angle([-2.0, 3]), [np.pi, 0]),
     (lambda: hf.imag([-2.0, 3]), [0, 0]),
+    (lambda: hf.where_v2([False, True]), [[1]]),
     (lambda: hf.where_v2([[True], [False]], [1, 2], 3), [[1, 2], [3, 3]]),
     (lambda: hf.quantize([0.0, 255], 0, 255, hf.quint8).output, [0, 255]),
     (lambda: hf.unsorted_segment_mean(X, [2, 0, 2], 3), [X[1], 0 * X[0], X[::2].mean(0)]),
