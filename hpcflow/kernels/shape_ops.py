@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.copies import reshaped
+from hpcflow.kernels import array_loops
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 
@@ -237,6 +238,14 @@ def invert_permutation(node: KernelNode) -> Callable:
     def run(x: Any) -> Any:
         if x.ndim != 1:
             raise invalid(f"invert_permutation expects a 1D vector, got shape {shown(x)}")
+        found = array_loops.find(_INVERSE, [x], [(1, dtype)])
+        if found is not None and found.function is not None:
+            y = np.full(len(x), -1, dtype)
+            if found.function(x, y):
+                return y
+        return array_loops.timed(found, lambda: by_arrays(x))
+
+    def by_arrays(x: Any) -> Any:
         count = len(x)
         outside = (x < 0) | (x >= count)
         if outside.any():
@@ -249,3 +258,15 @@ def invert_permutation(node: KernelNode) -> Callable:
         return y
 
     return run
+
+
+# False where a number is out of range, or comes twice.
+_INVERSE = """
+def loop(x, y):
+    for i in range(x.size):
+        place = np.int64(x[i])
+        if place < 0 or place >= y.size or y[np.uint64(place)] != -1:
+            return False
+        y[np.uint64(place)] = i
+    return True
+"""

@@ -105,6 +105,19 @@ def test_histograms(graph, eager):
     check(lambda v: hf.histogram_fixed_width(v, np.array([-2.0, 2.0]), 7), values)
 
 
+def test_permutations(graph, eager):
+    x = RNG.permutation(300).astype(np.int32)
+    check(hf.invert_permutation, x)
+    fed = hf.placeholder(hf.int32, [None])
+    with hf.Session() as session:
+        for wrong, message in ((-1, "-1 is not between 0 and 300"), (300, "300 is not between"),
+                               (int(x[1]), "is duplicated")):
+            y = x.copy()
+            y[0] = wrong
+            with pytest.raises(hf.errors.InvalidArgumentError, match=message):
+                session.run(hf.invert_permutation(fed), {fed: y})
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.int64, np.bool_])
 def test_one_hot(graph, eager, dtype):
     on, off = np.array([1, 0]).astype(dtype)
