@@ -15,9 +15,10 @@ _HINTS = frozenset(("grad_a", "grad_b", "grad_x", "grad_y"))
 
 # Attributes of later versions that are supported here. They are written only where they differ
 # from their default, so that graphs without them stay readable by older readers.
-ADDED_LATER = frozenset(("Tshape", "dilations", "explicit_paddings", "half_pixel_centers",
+ADDED_LATER = frozenset(("Tshape", "dilations", "explicit_paddings", "encoding",
+                         "half_pixel_centers", "hop_bytes",
                          "ignore_longer_outputs_than_inputs", "narrow_range", "num_bits",
-                         "output_dtype", "reduction_type"))
+                         "output_dtype", "reduction_type", "unit"))
 
 # Attribute -> the values that ask for what the op type has always done.
 _NEUTRAL: dict[str, tuple] = {

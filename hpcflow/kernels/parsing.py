@@ -158,7 +158,7 @@ def _decode_csv(node: KernelNode) -> Callable:
         shape = np.shape(records)
         rows = [_fields(record, delimiter, quoted) for record in flat(records)]
         if columns_used:
-            rows = [_selected(row, columns_used, number) for number, row in enumerate(rows)]
+            rows = [[row[i] for i in columns_used if i < len(row)] for row in rows]
         if missing:
             rows = [[b"" if text == missing else text for text in row] for row in rows]
         for number, row in enumerate(rows):
@@ -172,13 +172,6 @@ def _decode_csv(node: KernelNode) -> Callable:
     return decode
 
 
-def _selected(row: list[bytes], columns: list[int], number: int) -> list[bytes]:
-    """The fields of these numbers."""
-    if columns[-1] >= len(row):
-        raise invalid(f"Expect {columns[-1] + 1} fields but have {len(row)} in record {number}")
-    return [row[i] for i in columns]
-
-
 def _column(index: int, texts: tuple[bytes, ...], dtype: Any, default: Any) -> np.ndarray:
     """The values of one field of all records."""
     empty = [number for number, text in enumerate(texts) if not text]
@@ -189,7 +182,8 @@ def _column(index: int, texts: tuple[bytes, ...], dtype: Any, default: Any) -> n
         return string_array([text or fill for text in texts] if empty else list(texts))
 
     def complain(number: int, text: bytes) -> Exception:
-        return invalid(f"Field {index} in record {number} is not a valid {dtype.name}: "
+        return invalid(f"Field {index} in record {number} is not a valid "
+                       f"{dtypes.c_name(dtype)}: "
                        f"{text.decode(errors='replace')}")
 
     values = numbers([text or b"0" for text in texts] if empty else texts, dtype, complain)

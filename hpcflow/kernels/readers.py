@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -63,19 +64,29 @@ class _WholeFile(RecordFormat):
 
 
 class _FixedLength(RecordFormat):
-    def __init__(self, header: int, record: int, footer: int) -> None:
-        self._header, self._record, self._footer = header, record, footer
+    def __init__(self, sizes: list[int], encoding: str) -> None:
+        self._header, self._record, self._footer, hop = sizes
+        self._hop = hop or self._record
+        self._encoding = encoding
 
     def open(self, name: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return self._records(_open(name), name)
+        file = _open(name, self._encoding)
+        return self._records(_in_memory(file) if self._encoding else file, name)
 
     def _records(self, file: Any, name: bytes) -> Iterator[tuple[bytes, bytes]]:
         with file, system_errors(f"reading file '{name.decode(errors='replace')}'"):
             # What is left over before the footer is no record.
             size = file.seek(0, 2) - self._header - self._footer
-            file.seek(self._header)
-            for number in range(size // self._record):
+            for number, start in enumerate(range(0, size - self._record + 1, self._hop)):
+                if not number or self._hop != self._record:
+                    file.seek(self._header + start)
                 yield b"%s:%d" % (name, number), file.read(self._record)
+
+
+def _in_memory(file: Any) -> io.BytesIO:
+    """The whole of a compressed file."""
+    with file:
+        return io.BytesIO(b"".join(iter(lambda: file.read(1 << 20), b"")))
 
 
 class _Names(RecordFormat):
@@ -100,12 +111,18 @@ def _tf_records(node: KernelNode) -> RecordFormat:
     return _TFRecords(compression)
 
 
+_SIZES = ("header", "record", "footer", "hop")
+
+
 def _fixed_length(node: KernelNode) -> RecordFormat:
-    sizes = [node.attr(f"{part}_bytes") for part in ("header", "record", "footer")]
-    for part, size, least in zip(("header", "record", "footer"), sizes, (0, 1, 0), strict=True):
+    sizes = [node.attr(f"{part}_bytes") for part in _SIZES]
+    for part, size, least in zip(_SIZES, sizes, (0, 1, 0, 0), strict=True):
         if size < least:
             raise invalid(f"{part}_bytes must be >= {least} not {size}")
-    return _FixedLength(*sizes)
+    encoding = node.attr("encoding").decode()
+    if encoding not in ("", "GZIP", "ZLIB"):
+        raise invalid(f"Unsupported encoding: {encoding}.")
+    return _FixedLength(sizes, encoding)
 
 
 _FORMATS: dict[str, Callable[[KernelNode], RecordFormat]] = {

@@ -133,6 +133,8 @@ def _splitter(delimiter: bytes, skip_empty: bool) -> Callable[[bytes], list[byte
 
 @kernel("Substr", device="CPU", fresh=True)
 def _substr(node: KernelNode) -> Callable:
+    part = _part if node.attr("unit") == b"BYTE" else _characters
+
     def cut(texts: Any, positions: Any, lengths: Any) -> Any:
         if np.shape(positions) != np.shape(lengths):
             raise invalid("pos and len must have the same shape, got "
@@ -145,7 +147,7 @@ def _substr(node: KernelNode) -> Callable:
                           f"{format_shape(np.shape(positions))} cannot be broadcast") from None
         columns = [np.broadcast_to(np.asarray(v, kind), shape).reshape(-1).tolist() for v, kind in
                    ((texts, object), (positions, None), (lengths, None))]
-        found = [_part(*row) for row in zip(*columns, strict=True)]
+        found = [part(*row) for row in zip(*columns, strict=True)]
         return string_array(found, shape) if shape else found[0]
 
     return cut
@@ -153,10 +155,19 @@ def _substr(node: KernelNode) -> Callable:
 
 def _part(text: bytes, position: int, length: int) -> bytes:
     if not -len(text) <= position <= len(text):
-        raise invalid(f"pos {position} out of range for string {text!r} of {len(text)} bytes")
+        raise invalid(f"pos {position} out of range for string {text!r} of length {len(text)}")
     if position < 0:
         position += len(text)
     return text[position:] if length < 0 else text[position:position + length]
+
+
+def _characters(text: bytes, position: int, length: int) -> bytes:
+    """As `_part`, of characters; bytes that begin none belong to the one before them."""
+    starts = [i for i, byte in enumerate(text) if byte & 0xC0 != 0x80] or [0] * bool(text)
+    chosen = _part(bytes(len(starts)), position, length)
+    first = position + len(starts) if position < 0 else position
+    edges = [*starts, len(text)]
+    return text[edges[first]:edges[first + len(chosen)]]
 
 
 # ---------------------------------------------------------------- numbers

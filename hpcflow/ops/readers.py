@@ -26,7 +26,8 @@ _KINDS = {
     "TFRecordReader": f"{_SHARED}; compression_type: string = ''",
     "WholeFileReader": _SHARED,
     "FixedLengthRecordReader":
-        f"header_bytes: int = 0; record_bytes: int; footer_bytes: int = 0; {_SHARED}",
+        f"header_bytes: int = 0; record_bytes: int; footer_bytes: int = 0; hop_bytes: int = 0; "
+        f"{_SHARED}; encoding: string = ''",
     "IdentityReader": _SHARED,
 }
 
@@ -190,13 +191,17 @@ class TextLineReader(ReaderBase):
 class FixedLengthRecordReader(ReaderBase):
     """Gives records of `record_bytes` bytes; keys are ``file:number``.
 
-    `header_bytes` at the start and `footer_bytes` at the end of every file are left out.
+    `header_bytes` at the start and `footer_bytes` at the end of every file are left out. A record
+    begins `hop_bytes` after the one before; 0 or None: where that ends. `encoding` is "GZIP" or
+    "ZLIB" for compressed files.
     """
 
     def __init__(self, record_bytes: int, header_bytes: int | None = None,
-                 footer_bytes: int | None = None, name: str | None = None) -> None:
+                 footer_bytes: int | None = None, name: str | None = None,
+                 hop_bytes: int | None = None, encoding: str | None = None) -> None:
         super().__init__(_handle("FixedLengthRecordReader", name, record_bytes=record_bytes,
-                                 header_bytes=header_bytes or 0, footer_bytes=footer_bytes or 0))
+                                 header_bytes=header_bytes or 0, footer_bytes=footer_bytes or 0,
+                                 hop_bytes=hop_bytes or 0, encoding=encoding or ""))
 
 
 class TFRecordReader(ReaderBase):

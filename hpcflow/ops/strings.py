@@ -19,6 +19,7 @@ from hpcflow.graph.shape_inference import (
     with_rank,
 )
 from hpcflow.graph.sparse_tensor import SparseTensor
+from hpcflow.other_names import also_called
 
 __all__ = [
     "as_string",
@@ -98,8 +99,8 @@ register_op("StringToNumber", "string_tensor: string", "output: out_type",
 register_op("StringSplit", "input: string; delimiter: string",
             "indices: int64; values: string; shape: int64", "skip_empty: bool = true",
             shape=_split_shape)
-register_op("Substr", "input: string; pos: T; len: T", "output: string", "T: {int32, int64}",
-            shape=_substr_shape)
+register_op("Substr", "input: string; pos: T; len: T", "output: string",
+            "T: {int32, int64}; unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'", shape=_substr_shape)
 register_op("ReduceJoin", "inputs: string; reduction_indices: int32", "output: string",
             "keep_dims: bool = false; separator: string = ''", shape=_reduce_join_shape)
 register_op("EncodeBase64", "input: string", "output: string", "pad: bool = false",
@@ -126,6 +127,7 @@ def string_join(inputs: Any, separator: str | None = None, name: str | None = No
     return raw_ops.StringJoin(inputs, separator=separator, name=name)
 
 
+@also_called(keepdims="keep_dims")
 def reduce_join(inputs: Any, axis: Any = None, keep_dims: bool = False, separator: str = "",
                 name: str | None = None, reduction_indices: Any = None) -> Tensor:
     """Join the strings of a tensor along dimensions, with `separator` between them.
@@ -169,14 +171,17 @@ def string_split(source: Any, delimiter: str = " ", skip_empty: bool = True) -> 
     return SparseTensor(*raw_ops.StringSplit(source, delimiter, skip_empty=skip_empty))
 
 
-def substr(input: Any, pos: Any, len: Any, name: str | None = None) -> Tensor:
+def substr(input: Any, pos: Any, len: Any, name: str | None = None,
+           unit: str = "BYTE") -> Tensor:
     """Return `len` bytes of each string from byte `pos` on (fewer where the string ends).
+
+    With the `unit` "UTF8_CHAR" positions and lengths count characters instead of bytes.
 
     `pos` and `len` have one shape (int32 or int64), which is broadcast with that of `input`. A
     negative position counts from the end.
     Raises (when run) ``InvalidArgumentError`` for a position outside of its string.
     """
-    return raw_ops.Substr(input, pos, len, name=name)
+    return raw_ops.Substr(input, pos, len, unit=unit, name=name)
 
 
 def as_string(input: Any, precision: int | None = None, scientific: bool | None = None,

@@ -21,7 +21,14 @@ class TFRecordCompressionType:
 
 
 class TFRecordOptions:
-    """Options of TFRecord files: a :class:`TFRecordCompressionType`."""
+    """Options of TFRecord files.
+
+    Args:
+        compression_type: a :class:`TFRecordCompressionType`, its name, or other options.
+        flush_mode, input_buffer_size, output_buffer_size: accepted for the 1.x API.
+        window_bits, compression_level, compression_method, mem_level, compression_strategy: as of
+            ``zlib.compressobj``.
+    """
 
     compression_type_map: ClassVar[dict[int, str]] = {
         TFRecordCompressionType.ZLIB: "ZLIB",
@@ -29,34 +36,66 @@ class TFRecordOptions:
         TFRecordCompressionType.NONE: "",
     }
 
-    def __init__(self, compression_type: int) -> None:
+    def __init__(self, compression_type: Any = None, flush_mode: int | None = None,
+                 input_buffer_size: int | None = None, output_buffer_size: int | None = None,
+                 window_bits: int | None = None, compression_level: int | None = None,
+                 compression_method: int | None = None, mem_level: int | None = None,
+                 compression_strategy: int | None = None) -> None:
+        self.get_compression_type_string(compression_type)
         self.compression_type = compression_type
+        given: dict[str, Any] = {"level": compression_level, "method": compression_method,
+                                 "memLevel": mem_level, "strategy": compression_strategy}
+        self._settings = {key: value for key, value in given.items() if value is not None}
+        self._window_bits = window_bits or zlib.MAX_WBITS
+
+    def compressor(self) -> Any:
+        """What compresses a file; None if it is not compressed."""
+        kind = self.get_compression_type_string(self)
+        if not kind:
+            return None
+        bits = self._window_bits | 16 if kind == "GZIP" else self._window_bits
+        return zlib.compressobj(wbits=bits, **self._settings)
 
     @classmethod
-    def get_compression_type_string(cls, options: TFRecordOptions | None) -> str:
-        """ "ZLIB", "GZIP" or "" for `options` (None: no compression)."""
-        return "" if options is None else cls.compression_type_map[options.compression_type]
+    def get_compression_type_string(cls, options: Any) -> str:
+        """ "ZLIB", "GZIP" or "" for options, a compression type or its name (None: no compression).
+
+        Raises ``ValueError`` for anything else.
+        """
+        if isinstance(options, TFRecordOptions):
+            return cls.get_compression_type_string(options.compression_type)
+        if options is None or options in cls.compression_type_map.values():
+            return options or ""
+        if options not in cls.compression_type_map:
+            raise ValueError(f"Not a valid compression_type: {options!r}")
+        return cls.compression_type_map[options]
 
 
 class TFRecordWriter:
     """Writes records (byte strings) to a file; use it with ``with`` or close it."""
 
-    def __init__(self, path: str, options: TFRecordOptions | None = None) -> None:
-        kind = TFRecordOptions.get_compression_type_string(options)
-        self._deflate: Any = None
-        if kind:
-            bits = zlib.MAX_WBITS | 16 if kind == "GZIP" else zlib.MAX_WBITS
-            self._deflate = zlib.compressobj(wbits=bits)
+    def __init__(self, path: str, options: Any = None) -> None:
+        if not isinstance(options, TFRecordOptions):
+            options = TFRecordOptions(options)
+        self._deflate = options.compressor()
         self._file: Any = open(path, "wb")  # noqa: SIM115 - kept open until close()
 
     def write(self, record: bytes) -> None:
-        """Append a record."""
+        """Append a record. Raises ``FailedPreconditionError`` after :meth:`close`."""
+        self._check_open()
         data = encode_record(record)
         self._file.write(data if self._deflate is None else self._deflate.compress(data))
 
     def flush(self) -> None:
-        """Hand what was written to the system (of compressed files, what is already packed)."""
+        """Hand what was written to the system, so that it can be read."""
+        self._check_open()
+        if self._deflate is not None:
+            self._file.write(self._deflate.flush(zlib.Z_SYNC_FLUSH))
         self._file.flush()
+
+    def _check_open(self) -> None:
+        if self._file is None:
+            raise errors.FailedPreconditionError(None, None, "Writer is closed.")
 
     def close(self) -> None:
         """Finish the file."""
@@ -74,7 +113,7 @@ class TFRecordWriter:
         self.close()
 
 
-def tf_record_iterator(path: str, options: TFRecordOptions | None = None) -> Iterator[bytes]:
+def tf_record_iterator(path: str, options: Any = None) -> Iterator[bytes]:
     """The records of a file, one by one.
 
     Raises ``NotFoundError`` if there is no such file and ``DataLossError`` for a damaged one.

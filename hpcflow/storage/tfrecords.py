@@ -17,6 +17,7 @@ _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
 _CHUNK = 1 << 18
+_FLUSHED = b"\0\0\xff\xff"  # what compressed data ends with where a writer has flushed it
 _WINDOW_BITS = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
 
 
@@ -43,6 +44,7 @@ class _Inflated:
         self._file, self._path, self._window_bits = file, path, window_bits
         self._inflate = zlib.decompressobj(window_bits)
         self._started = False
+        self._last = b""
         self._buffer = bytearray()
 
     def read(self, size: int) -> bytes:
@@ -59,10 +61,11 @@ class _Inflated:
             self._inflate = zlib.decompressobj(self._window_bits)
             self._started = False
         if not data:
-            if self._started and not self._inflate.eof:
+            if self._started and not self._inflate.eof and self._last != _FLUSHED:
                 raise DataLossError(None, None, f"{self._path}: cannot decompress: truncated")
             return False
         self._started = True
+        self._last = (self._last + data[-4:])[-4:]
         try:
             self._buffer += self._inflate.decompress(data, 4 * _CHUNK)
         except zlib.error as e:

@@ -130,3 +130,18 @@ def test_hash_buckets(session):
 def test_empty_constants_of_different_shapes_stay_apart(session):
     empty = [hf.constant(np.empty(shape, object), hf.string) for shape in ((0,), (0, 1, 2))]
     assert [v.shape for v in session.run([hf.identity(e) for e in empty])] == [(0,), (0, 1, 2)]
+
+
+@pytest.mark.parametrize("position, length, expected", [
+    (0, 2, "hé"), (1, 2, "éß"), (-2, 5, "ß😊"), (4, 3, ""), (2, -1, "ß😊")])
+def test_parts_in_characters(position, length, expected):
+    with hf.Graph().as_default(), hf.Session() as session:
+        part = hf.substr("héß😊", position, length, unit="UTF8_CHAR")
+        assert session.run(part).decode() == expected
+        with pytest.raises(hf.errors.InvalidArgumentError, match="out of range"):
+            session.run(hf.substr("héß😊", 5, 1, unit="UTF8_CHAR"))
+
+
+def test_the_later_name_of_kept_dimensions():
+    with hf.Graph().as_default(), hf.Session() as session:
+        assert session.run(hf.reduce_join([["a", "b"]], 1, keepdims=True)).tolist() == [[b"ab"]]

@@ -72,6 +72,35 @@ def test_records(tmp_path, kind):
         list(hf.python_io.tf_record_iterator(path + "x"))
 
 
+@pytest.mark.parametrize("kind", ["", "ZLIB", "GZIP"])
+def test_records_that_were_flushed_can_be_read(tmp_path, kind):
+    path = str(tmp_path / "r")
+    writer = hf.python_io.TFRecordWriter(path, kind)
+    for item in (b"one", b"two"):
+        writer.write(item)
+        writer.flush()
+    assert list(hf.python_io.tf_record_iterator(path, kind)) == [b"one", b"two"]
+    writer.close()
+    for use in (writer.flush, lambda: writer.write(b"")):
+        with pytest.raises(hf.errors.FailedPreconditionError):
+            use()
+
+
+def test_options_of_compression(tmp_path):
+    sizes = []
+    for level in (0, 9):
+        options = hf.python_io.TFRecordOptions("ZLIB", compression_level=level)
+        path = tmp_path / str(level)
+        with hf.python_io.TFRecordWriter(str(path), options) as writer:
+            writer.write(bytes(1000))
+        assert list(hf.python_io.tf_record_iterator(str(path), options)) == [bytes(1000)]
+        sizes.append(path.stat().st_size)
+    assert sizes[0] > 1000 > sizes[1]
+    for wrong in ("BZ2", 5):
+        with pytest.raises(ValueError, match="compression_type"):
+            hf.python_io.TFRecordOptions(wrong)
+
+
 def test_logging(capsys):
     hf.logging.set_verbosity(hf.logging.INFO)
     assert hf.logging.get_verbosity() == hf.logging.INFO

@@ -108,6 +108,17 @@ def test_records_of_fixed_length(session, files):
             session.run(hf.FixedLengthRecordReader(*sizes).read(queue))
 
 
+@pytest.mark.parametrize("encoding, pack", [
+    ("", bytes), ("GZIP", gzip.compress), ("ZLIB", zlib.compress)])
+def test_records_at_distances_of_their_own(session, files, encoding, pack):
+    names = [files(str(hop), pack(b"Habcdefg")) for hop in (1, 2, 4)]
+    for name, hop, expected in zip(names, (1, 2, 4), (
+            [b"abc", b"bcd", b"cde", b"def", b"efg"], [b"abc", b"cde", b"efg"], [b"abc", b"efg"]),
+            strict=True):
+        reader = hf.FixedLengthRecordReader(3, 1, hop_bytes=hop, encoding=encoding)
+        assert values(records_of(session, reader, [name])) == expected
+
+
 def tf_records(path, records, options=None):
     with hf.python_io.TFRecordWriter(path, options) as writer:
         for record in records:
