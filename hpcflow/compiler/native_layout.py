@@ -297,11 +297,12 @@ class Layout:
 
     # ------------------------------------------------------------ memory
 
-    def chunk(self, nbytes: int, most: int) -> int:
-        """How many iterations run together, so that what they keep takes about `nbytes`."""
+    def chunk(self, nbytes: int, seconds: float, most: int) -> int:
+        """How many iterations run together, so that what they keep takes about `nbytes` and their
+        products take about `seconds`."""
         kept = sum(np.dtype(s.dtype).itemsize * s.shape[0] * s.shape[1]
                    for s in self.slots if s.kind == _KEPT)
-        return max(1, min(nbytes // max(1, kept), most))
+        return max(1, min(nbytes // max(1, kept), int(seconds / self.seconds), most))
 
     def memory(self, count: int, fixed: dict[str, Any], given: dict[str, Any],
                variables: dict[str, Any]) -> Memory:

@@ -45,7 +45,8 @@ _LINE_SECONDS = 1e-6
 _POPS = frozenset({"StackPop", "StackPopV2"})
 _OF_ARRAYS = {"TensorArrayGradV3": "gradient", "TensorArrayReadV3": "read",
               "TensorArrayWriteV3": "write"}
-_CHUNK_BYTES, _CHUNK_STEPS = 1 << 26, 256  # of what is kept, between two looks at the step
+# Between two looks at whether the step has to stop: what is kept, what the products take, about.
+_CHUNK_BYTES, _CHUNK_SECONDS, _CHUNK_STEPS = 1 << 26, 0.02, 256
 
 
 def call_loops(program: Translation) -> None:
@@ -400,7 +401,7 @@ class _Run:
         assert self.layout is not None
         self._take_given()
         values = {v: self.value(n) for v, n in self.loop.entering.items()}
-        size = self.layout.chunk(_CHUNK_BYTES, _CHUNK_STEPS)
+        size = self.layout.chunk(_CHUNK_BYTES, _CHUNK_SECONDS, _CHUNK_STEPS)
         for start in range(0, self.count, size):
             if start and step is not None:
                 step.check()

@@ -134,6 +134,17 @@ def test_many_iterations_run_in_several_chunks(graph, calls, monkeypatch, chunk,
     assert calls.made == [True, True]
 
 
+def test_a_long_loop_ends_when_its_time_is_over(graph, calls, monkeypatch):
+    monkeypatch.setattr(native_loops, "_CHUNK_SECONDS", 0.0)
+    x, w = hf.placeholder(hf.float32, [64, 64]), hf.constant(data(3, 64, 64) / 8)
+    _, y = hf.while_loop(lambda t, y: t < 4000, lambda t, y: (t + 1, hf.matmul(y, w)), [0, x])
+    with hf.Session() as session:
+        with pytest.raises(errors.DeadlineExceededError):
+            session.run(y, {x: data(4, 64, 64)}, hf.RunOptions(timeout_in_ms=3))
+        both(calls, session, [y], {x: data(4, 64, 64)})
+    assert calls.made == [True]
+
+
 def test_a_state_that_is_only_handed_on_has_two_places(graph, calls):
     """Nothing is kept without a gradient: what is read must not be overwritten too early."""
     x, w = hf.placeholder(hf.float32, [40, UNITS]), hf.constant(data(3, UNITS, UNITS) / 3)
