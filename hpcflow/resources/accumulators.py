@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -152,16 +153,16 @@ class SparseAccumulator(Accumulator):
                 None, None, "Input indices should be vector but received shape: "
                 f"{format_shape(indices.shape)}")
         if values.ndim < 1:
-            raise InvalidArgumentError(None, None, "Values cannot be scalar.")
+            raise InvalidArgumentError(None, None, "Values cannot be 0-dimensional.")
         if len(indices) != len(values):
             raise InvalidArgumentError(None, None, f"Expected {len(indices)} non-empty input "
                                        f"values, got {len(values)}")
         declared = [] if self.shape.ndims is None else self.shape.as_list()
-        if len(indices):
-            self._check_rows(values.shape, declared)
         if shape.size:
             self._check_shape(shape, values, declared)
         self._check_indices(indices, shape, declared)
+        if len(indices):
+            self._check_rows(values.shape, declared)
 
     def _check_indices(self, indices: np.ndarray, shape: np.ndarray, declared: list) -> None:
         rows = declared[0] if declared and declared[0] is not None else None
@@ -175,30 +176,31 @@ class SparseAccumulator(Accumulator):
                 f"index is {indices[where]} exceeded {rows}")
 
     def _check_rows(self, dims: tuple[int, ...], declared: list) -> None:
-        """The values of every row must have the declared dims, and those of earlier gradients."""
-        expected = list(declared[1:])
-        known = bool(declared)
+        """The values of every row must begin with the declared dims, and have those of earlier
+        gradients."""
         if self.count and len(self._rows):
-            expected, known = list(self._rows.shape[1:]), True
-        if not known:
-            return
-        if len(dims) != len(expected) + 1:
+            expected, least = self._rows.shape, ""
+        else:
+            expected, least = declared, "at least "
+        if len(dims) < len(expected) or (not least and len(dims) > len(expected)):
             raise InvalidArgumentError(
-                None, None, f"Shape mismatch: expected values rank {len(expected) + 1}, got "
+                None, None, f"Shape mismatch: expected values rank {least}{len(expected)}, got "
                 f"{len(dims)}")
-        for i, (want, have) in enumerate(zip(expected, dims[1:], strict=True), 1):
+        for i, (want, have) in enumerate(zip(expected[1:], dims[1:], strict=False), 1):
             if want is not None and want != have:
                 raise InvalidArgumentError(
                     None, None, f"Shape mismatch: expected values dim {i} to be {want}, got {have}")
 
     def _check_shape(self, shape: np.ndarray, values: np.ndarray, declared: list) -> None:
         """A gradient's own dense shape must agree with the declared one and with its values."""
-        if shape.ndim != 1 or len(shape) != values.ndim:
+        if shape.ndim != 1 or len(shape) < len(declared):
             raise InvalidArgumentError(
-                None, None, f"Shape mismatch: expected a shape of {values.ndim} numbers, got "
-                f"{shape.tolist()}")
-        wanted = declared or [None] * len(shape)
-        wanted = [wanted[0], *(values.shape[1:] if len(values) else wanted[1:])]
+                None, None, f"Shape mismatch: expected shape rank at least {len(declared)}, got "
+                f"{shape.size}")
+        wanted = declared + [None] * (len(shape) - len(declared))
+        if len(values):
+            wanted[1:] = [b if a is None else a for a, b in
+                          zip_longest(wanted[1:], values.shape[1:len(shape)])]
         for i, (want, have) in enumerate(zip(wanted, shape.tolist(), strict=True)):
             if want is not None and have >= 0 and want != have:
                 raise InvalidArgumentError(

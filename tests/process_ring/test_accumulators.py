@@ -180,10 +180,11 @@ def test_sparse_of_unknown_shape_and_without_rows():
     ([1, 1], [[1, 1], [2, 2], [3, 3]], None, "Expected 2 non-empty input values, got 3"),
     ([1, 11], [[1, 1], [2, 2]], None, "index is 11 exceeded 10"),
     ([-1], [[1, 1]], None, "index is -1"),
-    ([1, 2], [1, 2], None, "values rank 2, got 1"),
+    ([1, 2], [1, 2], None, "values rank at least 2, got 1"),
     ([1], [[1, 2, 3]], None, "values dim 1 to be 2, got 3"),
     ([1], [[1, 2]], [9, 2], "shape dim 0 to be 10, got 9"),
     ([1], [[1, 2]], [10, 3], "shape dim 1 to be 2, got 3"),
+    ([1], [[1, 2]], [10], "shape rank at least 2, got 1"),
 ])
 def test_wrong_sparse_gradients(indices, values, shape, match):
     q = hf.SparseConditionalAccumulator(hf.float32, shape=[10, 2])
@@ -191,6 +192,16 @@ def test_wrong_sparse_gradients(indices, values, shape, match):
     with hf.Session() as session:
         with pytest.raises(hf.errors.InvalidArgumentError, match=match):
             session.run(q.apply_grad(i, v, shape), {i: indices, v: values})
+
+
+def test_rows_of_more_dimensions_than_declared():
+    q = hf.SparseConditionalAccumulator(hf.float32, shape=[4, 2])
+    add = q.apply_grad([1], np.ones((1, 2, 3), np.float32))
+    with hf.Session() as session:
+        session.run(add)
+        with pytest.raises(hf.errors.InvalidArgumentError, match="values rank 3, got 2"):
+            session.run(q.apply_grad([1], np.ones((1, 2), np.float32)))
+        assert session.run(q.take_indexed_slices_grad(1).values).shape == (1, 2, 3)
 
 
 def test_shared_accumulators_must_agree():
@@ -207,7 +218,7 @@ def test_shared_accumulators_must_agree():
 
 @pytest.mark.parametrize("indices, values, message", [
     (0, [[1.0]], "Input indices should be vector but received shape: \\[\\]"),
-    ([0], 1.0, "Values cannot be scalar"),
+    ([0], 1.0, "Values cannot be 0-dimensional"),
 ])
 def test_ranks_of_rows(indices, values, message):
     with hf.Graph().as_default(), hf.Session() as session:
