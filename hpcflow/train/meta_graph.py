@@ -258,7 +258,7 @@ def import_into_scope(meta_graph_or_file: Any, clear_devices: bool = False,
 
 
 def _check_bound(meta: Any, collection: str, input_map: dict | None) -> None:
-    if collection not in meta.collection_def:
+    if not collection or collection not in meta.collection_def:
         return
     names = [v.decode() for v in meta.collection_def[collection].bytes_list.value]
     missing = [n for n in names if n not in (input_map or {})]

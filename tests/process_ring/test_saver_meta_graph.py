@@ -267,5 +267,8 @@ def test_scopes_with_their_variables():
         scoped.copy_scoped_meta_graph("layer", "layer")
     with hf.Graph().as_default() as other:
         assert scoped.import_scoped_meta_graph(proto, import_scope="a")["w:0"].op.name == "a/w"
+        again = scoped.import_scoped_meta_graph(
+            proto, import_scope="b", unbound_inputs_col_name=None)
+        assert list(again) == ["w:0"]
         used = [op.name for op in scoped.stripped_op_list_for_graph(other.as_graph_def()).op]
         assert used == sorted(used) and "MatMul" in used
