@@ -32,7 +32,7 @@ _CLOCK_STRIDE = 32
 # a driver that is not busy: each look takes a core and the interpreter from what is computed. And
 # when all is quiet.
 _COVER_SECONDS = 0.001
-_BESIDE_SECONDS = 0.004
+_BESIDE_SECONDS = 0.002
 _QUIET_SECONDS = 0.02
 
 
