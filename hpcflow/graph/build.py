@@ -8,6 +8,8 @@ from collections import namedtuple
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from hpcflow.dtypes import DType
 from hpcflow.graph.attr_values import canonical, from_proto
 from hpcflow.graph.convert import convert_to_tensor
@@ -16,6 +18,7 @@ from hpcflow.graph.opdef import REQUIRED, ArgDef, AttrDef, OpDef, get_op_def
 from hpcflow.graph.operation import Operation, Tensor, arg_length, arg_types
 
 _NUMBER_ATTR_MINIMUM = 1
+_NUMPY = (np.ndarray, np.generic)
 
 #: Op type without kernels -> what makes its outputs of other operations, given the graph, the
 #: attributes, the inputs and the types of the outputs.
@@ -159,10 +162,7 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None,
     if isinstance(value, Tensor):
         tensor = value
     else:
-        preferred = None
-        if dtype is None and arg.type_attr is not None:
-            attr = op_def.attr_map[arg.type_attr]
-            preferred = attr.default if attr.default is not REQUIRED else None
+        preferred = _default_type(op_def, arg, value) if dtype is None else None
         try:
             tensor = convert_to_tensor(value, dtype, arg.name + suffix, preferred, arg.is_ref)
         except TypeError as e:
@@ -175,6 +175,19 @@ def _convert_one(op_def: OpDef, arg: ArgDef, value: Any, dtype: DType | None,
     if dtype is not None and tensor._dtype.base_dtype is not dtype.base_dtype:
         raise TypeError(_type_mismatch(op_def, arg, tensor, dtype))
     return tensor
+
+
+def _default_type(op_def: OpDef, arg: ArgDef, value: Any) -> DType | None:
+    """The type that `value` is given if it can be; NumPy values of an allowed type keep theirs."""
+    if arg.type_attr is None:
+        return None
+    attr = op_def.attr_map[arg.type_attr]
+    if attr.default is REQUIRED:
+        return None
+    if isinstance(value, _NUMPY) and (
+            attr.allowed is None or any(value.dtype == t.np for t in attr.allowed)):
+        return None
+    return attr.default
 
 
 def _type_mismatch(op_def: OpDef, arg: ArgDef, tensor: Tensor, dtype: DType) -> str:

@@ -8,13 +8,13 @@ import pytest
 import hpcflow as hf
 
 
-def test_arrays_are_cast_to_the_default_type_of_an_input(session):
+def test_arrays_of_a_type_that_is_not_allowed_are_cast_to_the_default(session):
     x = hf.constant(np.arange(6, dtype=np.float32))
     y = hf.reshape(x, np.array([2.0, 3.0]))
     assert y.op.inputs[1].dtype is hf.int32
     np.testing.assert_array_equal(session.run(y), [[0, 1, 2], [3, 4, 5]])
     assert session.run(hf.reduce_sum(x, np.array([0.0]))) == 15
-    assert hf.tile(x, np.array([2], np.int64)).op.inputs[1].dtype is hf.int32
+    assert hf.tile(x, np.array([2], np.int64)).op.inputs[1].dtype is hf.int64
 
 
 def test_lists_are_not_cast(session):
