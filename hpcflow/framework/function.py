@@ -234,12 +234,21 @@ class DefinedFunction:
         proto = function_def(self._given_name or "", ops, graph.inputs, _distinct(names, ops),
                              outputs, out_names, controls, attrs)
         if self._given_name is None:
-            digest = hashlib.sha256(proto.SerializeToString(deterministic=True)).hexdigest()[:8]
+            known_by = proto.SerializeToString(deterministic=True) + self._gradient_label().encode()
+            digest = hashlib.sha256(known_by).hexdigest()[:8]
             proto.signature.name = f"{_identifier(self._func.__name__)}_{digest}"
         if self._func.__doc__:
             proto.signature.description = self._func.__doc__
         return Function(proto, self.grad_func_name, self._python_grad_func, self._shape_func,
                         {op.name: op._stack for op in ops})
+
+
+    def _gradient_label(self) -> str:
+        """What tells functions apart that differ only in their gradients."""
+        gradient = self._python_grad_func
+        if gradient is None:
+            return self.grad_func_name or ""
+        return f"{gradient.__module__}.{getattr(gradient, '__qualname__', type(gradient))}"
 
 
 def _argument(value: Any, dtype: DType, name: str, index: int) -> Tensor:

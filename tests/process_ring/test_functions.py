@@ -556,3 +556,24 @@ def test_on_an_accelerator(form):
             y = f(x, 1.0)
         g = hf.gradients(y, x)[0]
         assert [v.tolist() for v in session.run([y, g], {x: [2.0, 3.0]})] == [[5, 10], [4, 6]]
+
+
+def test_equal_bodies_keep_their_own_gradients(session):
+    @function.Defun(hf.float32, hf.float32)
+    def backwards(x, dy):
+        return x + dy
+
+    def halved(op, dy):
+        return op.inputs[0] * dy / 2
+
+    def doubled(**options):
+        @function.Defun(hf.float32, **options)
+        def double(x):
+            return x * 2
+
+        return double
+
+    x = hf.constant(100.0)
+    options = [{}, {"grad_func": backwards}, {"python_grad_func": halved}]
+    gradients = [hf.gradients(doubled(**o)(x), x)[0] for o in options]
+    assert session.run(gradients) == [2, 101, 50]
