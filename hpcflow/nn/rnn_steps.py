@@ -11,6 +11,7 @@ from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.reductions import reduce_all
 from hpcflow.shapes import as_shape
 
 
@@ -73,10 +74,13 @@ def as_lengths(sequence_length: Any) -> Tensor | None:
 
 
 def select_rows(condition: Tensor, chosen: Any, other: Any) -> Any:
-    """In a nest of tensors, the rows of `chosen` where the vector `condition` is true."""
+    """In a nest of tensors, the rows of `chosen` where the vector `condition` is true.
+
+    A scalar, which has no rows, is that of `chosen` where the condition is true everywhere.
+    """
     leaves = []
     for a, b in zip(nest.flatten(chosen), nest.flatten(other), strict=True):
-        row = raw_ops.Select(condition, a, b)
+        row = raw_ops.Select(reduce_all(condition) if b._dims == () else condition, a, b)
         row.set_shape(b.shape)
         leaves.append(row)
     return nest.pack_as(other, leaves)

@@ -407,3 +407,24 @@ def test_initial_states():
         cell.get_initial_state(batch_size=4)
     with pytest.raises(ValueError, match="batch_size is 5"):
         cell.get_initial_state(hf.zeros([4, 2]), batch_size=5)
+
+
+class Counting(rnn.RNNCell):
+    """Adds up its inputs, and counts its steps in a scalar."""
+
+    state_size = (3, ())
+    output_size = 3
+
+    def __call__(self, inputs, state, scope=None):
+        total = inputs + state[0]
+        return total, (total, state[1] + 1)
+
+
+def test_a_scalar_of_the_state_goes_on_until_the_longest_row_ends(session):
+    x = hf.constant(np.arange(24, dtype=np.float32).reshape(2, 4, 3))
+    outputs, (total, count) = hf.nn.dynamic_rnn(
+        Counting(), x, sequence_length=[2, 3], initial_state=(hf.zeros([2, 3]), hf.constant(0.0)))
+    values = session.run([outputs, total, count])
+    assert values[2] == 3
+    np.testing.assert_array_equal(values[1], [[3, 5, 7], [45, 48, 51]])
+    np.testing.assert_array_equal(values[0][0, 2:], np.zeros([2, 3]))
