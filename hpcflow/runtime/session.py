@@ -66,7 +66,7 @@ class BaseSession:
         if isinstance(target, bytes):
             target = target.decode()
         if not isinstance(target, str):
-            raise TypeError(f"target must be a string, but got {type(target)}")
+            raise TypeError(f"Argument `target` must be a string, but got {type(target)}")
         kernels.load()
         self._graph = graph or get_default_graph()
         self._target = target
@@ -145,6 +145,8 @@ class BaseSession:
         fed = dict(flat_feeds(feed_dict or {}, self._graph))
         # In one order, however the dictionary was written.
         feeds = sorted(fed, key=lambda t: (t.op._id, t.value_index))
+        if run_metadata is not None:
+            run_metadata.Clear()  # of an earlier step
         traced = wants_trace(options, run_metadata)
         runner = self._runner(fetches, feeds, traced)
         values = [convert(fed[t]) for convert, t in zip(runner.converters, feeds, strict=True)]

@@ -69,6 +69,16 @@ def test_partition_graphs_per_device(graph):
     assert not metadata.step_stats.dev_stats
 
 
+def test_metadata_tells_of_the_last_step_alone(graph):
+    metadata = hf.RunMetadata()
+    with hf.Session() as session:
+        one = hf.constant(1.0)
+        session.run(one, None, hf.RunOptions(output_partition_graphs=True), metadata)
+        assert metadata.partition_graphs
+        session.run(one, run_metadata=metadata)
+    assert not metadata.partition_graphs
+
+
 def test_a_cluster_reports_every_task(graph):
     spec = hf.train.ClusterSpec({"worker": ["localhost:1", "localhost:2"]})
     servers = [hf.train.Server(spec, "worker", i) for i in range(2)]
