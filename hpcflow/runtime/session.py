@@ -145,9 +145,9 @@ class BaseSession:
         fed = dict(flat_feeds(feed_dict or {}, self._graph))
         # In one order, however the dictionary was written.
         feeds = sorted(fed, key=lambda t: (t.op._id, t.value_index))
+        traced = wants_trace(options, run_metadata)
         if run_metadata is not None:
             run_metadata.Clear()  # of an earlier step
-        traced = wants_trace(options, run_metadata)
         runner = self._runner(fetches, feeds, traced)
         values = [convert(fed[t]) for convert, t in zip(runner.converters, feeds, strict=True)]
         if traced:
