@@ -119,7 +119,7 @@ def test_a_shape_that_changes():
 
 def test_the_shape_of_a_sparse_variable():
     sparse = hf.SparseTensor([[0]], [1.0], [10])
-    with pytest.raises(ValueError, match="incompatible"):
+    with pytest.raises(ValueError, match="not compatible"):
         hf.while_loop(lambda x: False, lambda x: x, [sparse], [hf.TensorShape([5])])
 
 
