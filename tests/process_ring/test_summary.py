@@ -158,7 +158,7 @@ def test_wrong_images(session):
     with pytest.raises(ValueError, match=r"\[batch, height, width, 1, 3 or 4\], got \[1,2,2,2\]"):
         hf.summary.image("i", np.zeros((1, 2, 2, 2), np.float32))
     with pytest.raises(TypeError):
-        hf.summary.image("i", np.zeros((1, 2, 2, 3), np.int64))
+        hf.summary.image("i", hf.zeros([1, 2, 2, 3], hf.int64))
     fed = hf.placeholder(hf.float32)
     with pytest.raises(hf.errors.InvalidArgumentError, match=r"Tensor must be 4-D .* \[2,2\]"):
         session.run(hf.summary.image("i", fed), {fed: np.zeros((2, 2))})
