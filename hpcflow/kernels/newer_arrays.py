@@ -66,7 +66,7 @@ def _roll(node: KernelNode) -> Any:
             if np.ndim(value) > 1:
                 raise invalid(f"{name} must be a scalar or a 1-D vector, but has shape "
                               f"{shown(np.shape(value))}")
-        if len(axes) != np.size(shift):
+        if np.shape(axis) != np.shape(shift):
             raise invalid(f"shift and axis must have the same size, got shapes "
                           f"{shown(np.shape(shift))} and {shown(np.shape(axis))}")
         if any(not -rank <= a < rank for a in axes):

@@ -43,6 +43,7 @@ def squares(table: Table) -> None:
             _pair(table, "MatrixInverse", {"input": x}, {"adjoint": False}, **options)
             _pair(table, "MatrixInverse", {"input": x}, {"adjoint": True}, tolerance=LOOSE)
             _pair(table, "MatrixDeterminant", {"input": x}, **options)
+            table.add("LogMatrixDeterminant", {"input": x}, **options)
             spd = _definite(table, dtype, shape)
             _pair(table, "Cholesky", {"input": spd}, **options)
             if good:
@@ -53,7 +54,8 @@ def squares(table: Table) -> None:
     for op, value in (("MatrixInverse", np.zeros((2, 2))), ("Cholesky", -np.eye(2)),
                       ("Cholesky", np.full((2, 2), np.nan))):
         table.bad(op, {"input": value}, label="values")
-    for op in ("MatrixInverse", "MatrixDeterminant", "Cholesky", "SelfAdjointEigV2"):
+    for op in ("MatrixInverse", "MatrixDeterminant", "LogMatrixDeterminant", "Cholesky",
+               "SelfAdjointEigV2"):
         table.bad(op, {"input": table.normal("float32", (2, 3))}, label="shape")
         table.bad(op, {"input": table.normal("float32", (2,))}, label="rank")
 

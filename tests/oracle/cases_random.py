@@ -51,6 +51,8 @@ def parameters(table: Table) -> None:
             inputs = {"shape": ints(30000), "rate": scalar(rate, dtype)}
             table.add("RandomPoisson", inputs, SEEDS, check="moments", reference=(
                 "RandomPoissonV2", inputs, {"dtype": Type(dtype), **SEEDS}))
+            table.add("RandomPoissonV2", inputs, {"dtype": Type("int32"), **SEEDS},
+                      check="moments")
     for dtype in table.dtypes("Multinomial", ("float32", "float64", "float16", "int32")):
         table.add("Multinomial", {"logits": np.array([[0, 1, 2]], dtype), "num_samples": scalar(
             30000)}, SEEDS, check="moments")
