@@ -29,7 +29,7 @@ TAIL_LINES = 120
 PYTEST_FRAME = re.compile(r'File ".*/(_pytest|pluggy|pytest)/.*", line \d+ in ')
 RINGS = {
     "graph": ([TESTS / "test_layers.py", TESTS / "graph_ring"], 300.0),
-    "process": ([TESTS / "process_ring"], 900.0),
+    "process": ([TESTS / "process_ring"], 1400.0),
     "mpi": ([TESTS / "mpi_ring"], 300.0),
 }
 
