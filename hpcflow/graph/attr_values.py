@@ -13,7 +13,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
-from hpcflow.graph.newer_attrs import says_nothing
+from hpcflow.graph.added_attrs import says_nothing
 from hpcflow.graph.opdef import REQUIRED, AttrDef, OpDef
 from hpcflow.graph.tensor_proto import make_ndarray, make_tensor_proto
 from hpcflow.shapes import TensorShape, as_shape

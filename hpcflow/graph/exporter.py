@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from hpcflow.graph.added_attrs import ADDED_LATER
 from hpcflow.graph.attr_values import to_proto
-from hpcflow.graph.newer_attrs import ADDED_LATER
 from hpcflow.graph.opdef import REQUIRED, ArgDef, OpDef
 from hpcflow.shapes import TensorShape
 

@@ -9,6 +9,7 @@ import numpy as np
 from hpcflow.kernels.function_loops import with_loop
 from hpcflow.kernels.parallel import in_blocks
 from hpcflow.kernels.registry import KernelNode, kernel
+from hpcflow.kernels.selection import placed
 
 _FLOATS = {"T": ("float16", "float32", "float64")}
 _ELEMENTWISE: dict[str, Any] = {"fresh": True, "accepts_out": True, "elementwise": True}
@@ -125,3 +126,58 @@ def _softsign_grad(node: KernelNode) -> Any:
         return xp.true_divide(dy, xp.square(xp.absolute(x) + one), out=out)
 
     return with_loop(node, run)
+
+
+# ---------------------------------------------------------------- leaky and scaled units
+
+# Of "Self-normalizing neural networks" (Klambauer et al., 2017).
+_SCALE, _SCALE_ALPHA = 1.0507009873554804934193349852946, 1.7580993408473768599402175208123
+
+
+def _alpha(node: KernelNode) -> Any:
+    """The slope below zero; attributes are float32, whatever the op computes in."""
+    return node.np_dtype().type(np.float32(node.attr("alpha")))
+
+
+@kernel("LeakyRelu", **_ELEMENTWISE)
+def _leaky_relu(node: KernelNode) -> Any:
+    xp, zero, alpha = node.xp, node.np_dtype().type(0), _alpha(node)
+
+    def run(x: Any, out: Any = None) -> Any:
+        return placed(xp.where(x > zero, x, x * alpha), out)
+
+    return with_loop(node, run, alpha=alpha)
+
+
+@kernel("LeakyReluGrad", **_ELEMENTWISE)
+def _leaky_relu_grad(node: KernelNode) -> Any:
+    xp, zero, alpha = node.xp, node.np_dtype().type(0), _alpha(node)
+
+    def run(grad: Any, x: Any, out: Any = None) -> Any:
+        return placed(xp.where(x > zero, grad, grad * alpha), out)
+
+    return with_loop(node, run, alpha=alpha)
+
+
+@kernel("Selu", **_ELEMENTWISE)
+def _selu(node: KernelNode) -> Any:
+    """One of the two summands is zero."""
+    xp, number = node.xp, node.np_dtype().type
+    zero, scale, below = number(0), number(_SCALE), number(_SCALE_ALPHA)
+
+    def run(x: Any, out: Any = None) -> Any:
+        negative = below * xp.expm1(xp.minimum(x, zero))
+        return xp.add(scale * xp.maximum(x, zero), negative, out=out)
+
+    return with_loop(node, run, scale=scale, below=below)
+
+
+@kernel("SeluGrad", **_ELEMENTWISE)
+def _selu_grad(node: KernelNode) -> Any:
+    xp, number = node.xp, node.np_dtype().type
+    zero, scale, below = number(0), number(_SCALE), number(_SCALE_ALPHA)
+
+    def run(grad: Any, y: Any, out: Any = None) -> Any:
+        return xp.multiply(grad, xp.where(y < zero, y + below, scale), out=out)
+
+    return with_loop(node, run, scale=scale, below=below)

@@ -185,3 +185,20 @@ def _broadcast_to(node: KernelNode) -> Any:
         return out
 
     return run
+
+
+@kernel("ApproximateEqual", fresh=True)
+def _approximate_equal(node: KernelNode) -> Callable:
+    xp, tolerance = node.xp, node.attr("tolerance")
+
+    def run(x: Any, y: Any) -> Any:
+        if x.shape != y.shape:
+            raise invalid(f"x and y must be of the same shape, got {shown(x)} and {shown(y)}")
+        return xp.abs(x - y) < x.real.dtype.type(tolerance)
+
+    return run
+
+
+@kernel("NextAfter", fresh=True)
+def _next_after(node: KernelNode) -> Callable:
+    return node.xp.nextafter

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.errors import UnimplementedError
 from hpcflow.kernels.parallel import LARGE_BYTES, ONCE_BYTES, over_rows
-from hpcflow.kernels.registry import KernelNode, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 
 @kernel("Cast", fresh=True, accepts_out=True, elementwise=True)
@@ -46,3 +47,21 @@ def _cast_in_blocks(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
     over_rows(source.size, x.itemsize + dtype.itemsize, work, ONCE_BYTES)
     return result
+
+_TRUTHS = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool", "string")
+
+
+@kernel("ToBool", device="CPU", fresh=True)
+def _to_bool(node: KernelNode) -> Callable:
+    """A number is true if it is not zero, a string or an array if it is not empty."""
+
+    dtype = node.input_dtypes[0].name
+
+    def run(x: Any) -> Any:
+        if np.ndim(x):
+            return np.bool_(x.size > 0)
+        if dtype not in _TRUTHS:
+            raise invalid(f"{dtype} cannot be converted to a boolean")
+        return np.bool_(len(x) > 0 if isinstance(x, bytes) else bool(x))
+
+    return run

@@ -373,3 +373,8 @@ def in_top_k(node: KernelNode) -> Callable:
         return valid & ((predictions > score).sum(1) < k)
 
     return run
+
+
+@kernel("InTopKV2", device="CPU", fresh=True)
+def _in_top_k_of_tensor(node: KernelNode) -> Any:
+    return in_top_k(node)

@@ -125,3 +125,13 @@ def lin_space(node: KernelNode) -> Callable:
         return xp.linspace(start, stop, count, dtype=dtype)
 
     return run
+
+
+@kernel("FakeParam", device="CPU", fresh=True)
+def _fake_param(node: KernelNode) -> Callable:
+    """Zeros, which nobody reads: where only one branch of a conditional has a value."""
+    dims = tuple(d or 0 for d in node.attr("shape")._dims or ())
+    dtype = node.output_dtypes[0]
+    if dtype.name == "string":
+        return lambda: np.full(dims, b"", object)[()]
+    return lambda: np.zeros(dims, dtype.np)[()]

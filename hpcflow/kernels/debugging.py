@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -40,3 +41,8 @@ def _summarize(values: Any) -> np.ndarray:
     if finite.size:
         measures = [finite.min(), finite.max(), finite.mean(), finite.var()]
     return np.array(counts + measures, np.float64)
+
+
+@kernel("Timestamp", device="CPU", fresh=True)
+def _timestamp(node: KernelNode) -> Callable:
+    return lambda: np.float64(time.time())

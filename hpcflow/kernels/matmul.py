@@ -70,23 +70,24 @@ def _adjoint(x: Any, is_complex: bool) -> Any:
     return (x.conj() if is_complex else x).swapaxes(-1, -2)
 
 
-@kernel("BatchMatMul", fresh=True)
+@kernel("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", fresh=True)
 def _batch_matmul(node: KernelNode) -> Any:
+    """The first of the types has equal batch dimensions, the others broadcast them."""
     adj_x, adj_y = node.attr("adj_x"), node.attr("adj_y")
-    is_complex = node.output_dtypes[0].is_complex
-    matmul, half = node.xp.matmul, node.np_dtype() == np.float16
+    is_complex, broadcasts = node.output_dtypes[0].is_complex, node.op_type != "BatchMatMul"
+    matmul, dtype = node.xp.matmul, node.np_dtype()
+    within = np.dtype(np.float32) if dtype == np.float16 else dtype
 
     def run(x: Any, y: Any) -> Any:
-        if x.shape[:-2] != y.shape[:-2] or min(x.ndim, y.ndim) < 2:
+        if min(x.ndim, y.ndim) < 2 or not broadcasts and x.shape[:-2] != y.shape[:-2]:
             raise invalid(f"batch dimensions differ: {shown(x)} x {shown(y)}")
-        if half:
-            x, y = x.astype(np.float32), y.astype(np.float32)
+        a, b = x.astype(within, copy=False), y.astype(within, copy=False)
         try:
-            z = matmul(_adjoint(x, is_complex) if adj_x else x,
-                       _adjoint(y, is_complex) if adj_y else y)
+            z = matmul(_adjoint(a, is_complex) if adj_x else a,
+                       _adjoint(b, is_complex) if adj_y else b)
         except ValueError:
             raise _mismatch(x, y, adj_x, adj_y) from None
-        return z.astype(np.float16) if half else z
+        return z.astype(dtype, copy=False)
 
     return run
 

@@ -90,3 +90,36 @@ def _select_strings(node: KernelNode) -> Any:
         return np.where(condition.reshape(condition.shape + (1,) * extra), t, e)
 
     return run
+
+
+@kernel("SelectV2", fresh=True, elementwise=True)
+def _select_broadcast(node: KernelNode) -> Any:
+    where, choose = node.xp.where, chooser(node.xp, node.np_dtype())
+
+    def run(condition: Any, t: Any, e: Any) -> Any:
+        if condition.shape == t.shape == e.shape:
+            return choose(condition, t, e)
+        try:
+            return where(condition, t, e)[()]
+        except ValueError:
+            raise invalid("the condition and the values do not broadcast: "
+                          f"{shown(condition)}, {shown(t)}, {shown(e)}") from None
+
+    return run
+
+
+@kernel("SelectV2", device="CPU", types={"T": ["string"]})
+def _select_broadcast_strings(node: KernelNode) -> Any:
+    def run(condition: Any, t: Any, e: Any) -> Any:
+        values = [v if isinstance(v, np.ndarray) else np.array(v, object) for v in (t, e)]
+        return np.where(condition, *values)[()]
+
+    return run
+
+
+def placed(result: Any, out: Any) -> Any:
+    """`result`, in `out` if that is given."""
+    if out is None:
+        return result[()]
+    out[...] = result
+    return out

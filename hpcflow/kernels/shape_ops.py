@@ -12,6 +12,7 @@ from hpcflow.copies import reshaped
 from hpcflow.kernels import array_loops
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
+from hpcflow.shapes import TensorShape
 
 # ---------------------------------------------------------------- Shape, ShapeN, Rank, Size
 
@@ -270,3 +271,17 @@ def loop(x, y):
         y[np.uint64(place)] = i
     return True
 """
+
+
+@kernel("EnsureShape")
+def _ensure_shape(node: KernelNode) -> Any:
+    wanted = node.attr("shape")
+
+    def run(x: Any) -> Any:
+        shape = getattr(x, "shape", ())
+        if not wanted.is_compatible_with(TensorShape(shape)):
+            raise invalid(f"Shape of tensor {shown(shape)} is not compatible with expected shape "
+                          f"{wanted}")
+        return x
+
+    return run

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.text import as_bytes, flat
+
 Words = np.ndarray  # uint64, one element per string
 
 _PADDING = bytes(128)  # reads beyond a short string stay inside the buffer
@@ -273,3 +276,28 @@ def murmur64(items: list[bytes]) -> Words:
     h = np.where(rest, (h ^ strings.tail(8 * full)) * factor, h)
     h = _shift_mix(h) * factor
     return _shift_mix(h)
+
+
+@kernel("Fingerprint", device="CPU", fresh=True)
+def _fingerprint(node: KernelNode) -> Callable:
+    """64 bits of each row as eight bytes."""
+
+    def run(data: Any, method: Any) -> Any:
+        if np.ndim(method) or as_bytes(method) != b"farmhash64":
+            raise invalid(f"method must be farmhash64, got {method!r}")
+        if not np.ndim(data):
+            raise invalid("data must have at least one dimension")
+        rows = data.reshape(len(data), -1)
+        if data.dtype != object:
+            return _bytes_of_hashes([row.tobytes() for row in rows])
+        if data.ndim == 1:
+            return _bytes_of_hashes(flat(data))
+        # Strings are hashed one by one, then their hashes.
+        return _bytes_of_hashes([_bytes_of_hashes(list(row)).tobytes() for row in rows])
+
+    return run
+
+
+def _bytes_of_hashes(texts: list[bytes]) -> np.ndarray:
+    found = np.asarray(fingerprint64(texts), "<u8") if texts else np.zeros(0, "<u8")
+    return found.reshape(-1, 1).view(np.uint8)

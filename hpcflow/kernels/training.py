@@ -15,7 +15,7 @@ import numpy as np
 
 from hpcflow.deferred import Deferred
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.kernels import newer_update_rules as newer
+from hpcflow.kernels import ftrl_rules, moment_rules
 from hpcflow.kernels import update_rules as rules
 from hpcflow.kernels.block_rules import run_rule
 from hpcflow.kernels.indices import check_rows, occurrence_rounds
@@ -227,11 +227,15 @@ def _checked_proximal(xp: Any, lr: Any, l1: Any, l2: Any) -> tuple:
     return lr, l1, l2
 
 
-def _checked_ftrl(xp: Any, lr: Any, l1: Any, l2: Any, lr_power: Any) -> tuple:
+def _checked_ftrl(xp: Any, lr: Any, l1: Any, l2: Any, *others: Any) -> tuple:
+    """`others` are the shrinkage, if the op type has it, and the power."""
     _checked_proximal(xp, lr, l1, l2)
+    *shrinkage, lr_power = others
+    for strength in shrinkage:
+        _not_negative("the l2 shrinkage regularization strength", strength)
     if not lr_power <= 0:
         raise invalid(f"lr_power must not be positive, got {lr_power}")
-    return lr, l1, l2, lr_power
+    return lr, l1, l2, *others
 
 
 _register(Update("GradientDescent", "var alpha delta", 1, 1, rules.gradient_descent, types=()))
@@ -250,11 +254,11 @@ _register(Update("ProximalGradientDescent", "var alpha l1 l2 delta", 1, 2,
 _register(Update("ProximalAdagrad", "var accum lr l1 l2 grad", 2, 3, rules.proximal_adagrad,
                  _checked_proximal, on_host=True,
                  sparse_inputs="var accum lr l1 l2 grad indices"))
-_register(Update("Ftrl", "var accum linear grad lr l1 l2 lr_power", 3, 2, rules.ftrl,
+_register(Update("Ftrl", "var accum linear grad lr l1 l2 lr_power", 3, 2, ftrl_rules.ftrl,
                  _checked_ftrl, on_host=True,
                  sparse_inputs="var accum linear grad indices lr l1 l2 lr_power"))
 _register(Update("Adam", "var m v beta1_power beta2_power lr beta1 beta2 epsilon grad", 3, 2,
-                 rules.adam, rules.adam_scalars))
+                 moment_rules.adam, moment_rules.adam_scalars))
 _register(Update("RMSProp", "var ms mom lr rho momentum epsilon grad", 3, 2, rules.rms_prop,
                  sparse_inputs="var ms mom lr rho momentum epsilon grad indices"))
 _register(Update("CenteredRMSProp", "var mg ms mom lr rho momentum epsilon grad", 4, 2,
@@ -262,22 +266,20 @@ _register(Update("CenteredRMSProp", "var mg ms mom lr rho momentum epsilon grad"
                  sparse_inputs="var mg ms mom lr rho momentum epsilon grad indices"))
 _register(Update("Adadelta", "var accum accum_update lr rho epsilon grad", 3, 2, rules.adadelta,
                  sparse_inputs="var accum accum_update lr rho epsilon grad indices"))
-
-# ---------------------------------------------------------------- newer types
-
-_register(Update("KerasMomentum", "var accum lr grad momentum", 2, 1, newer.rate_in_momentum,
+_register(Update("KerasMomentum", "var accum lr grad momentum", 2, 1, rules.rate_in_momentum,
                  types=(), sparse_inputs="var accum lr grad indices momentum",
-                 variant=("use_nesterov", True, newer.nesterov_rate_in_momentum)))
-_register(Update("AdagradV2", "var accum lr epsilon grad", 2, 1, newer.adagrad_v2,
+                 variant=("use_nesterov", True, rules.nesterov_rate_in_momentum)))
+_register(Update("AdagradV2", "var accum lr epsilon grad", 2, 1, rules.adagrad_v2,
                  sparse_inputs="var accum lr epsilon grad indices",
-                 variant=("update_slots", False, newer.adagrad_step)))
+                 variant=("update_slots", False, rules.adagrad_step)))
 _register(Update("FtrlV2", "var accum linear grad lr l1 l2 l2_shrinkage lr_power", 3, 3,
-                 newer.ftrl_shrunk, newer.checked_ftrl_v2, on_host=True,
+                 ftrl_rules.ftrl_shrunk, _checked_ftrl, on_host=True,
                  sparse_inputs="var accum linear grad indices lr l1 l2 l2_shrinkage lr_power",
-                 variant=("multiply_linear_by_lr", True, newer.ftrl_scaled)))
+                 variant=("multiply_linear_by_lr", True, ftrl_rules.ftrl_scaled)))
 _register(Update("AdamWithAmsgrad", "var m v vhat beta1_power beta2_power lr beta1 beta2 epsilon "
-                 "grad", 4, 2, newer.amsgrad, rules.adam_scalars))
-_register(Update("AdaMax", "var m v beta1_power lr beta1 beta2 epsilon grad", 3, 2, newer.ada_max,
-                 newer.ada_max_scalars))
-_register(Update("AddSign", "var m lr alpha sign_decay beta grad", 2, 2, newer.add_sign))
-_register(Update("PowerSign", "var m lr logbase sign_decay beta grad", 2, 2, newer.power_sign))
+                 "grad", 4, 2, moment_rules.amsgrad, moment_rules.adam_scalars))
+_register(Update("AdaMax", "var m v beta1_power lr beta1 beta2 epsilon grad", 3, 2,
+                 moment_rules.ada_max, moment_rules.ada_max_scalars))
+_register(Update("AddSign", "var m lr alpha sign_decay beta grad", 2, 2, moment_rules.add_sign))
+_register(Update("PowerSign", "var m lr logbase sign_decay beta grad", 2, 2,
+                 moment_rules.power_sign))

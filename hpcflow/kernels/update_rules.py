@@ -41,6 +41,31 @@ def nesterov_momentum(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     xp.subtract(var, t, var)
 
 
+def rate_in_momentum(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """``accum = momentum * accum - lr * grad; var += accum``"""
+    var, accum, grad = arrays
+    (lr, decay), (t,) = scalars, scratch
+    _descend_with(xp, accum, grad, lr, decay, t)
+    xp.add(var, accum, var)
+
+
+def nesterov_rate_in_momentum(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """``accum = momentum * accum - lr * grad; var += momentum * accum - lr * grad``"""
+    var, accum, grad = arrays
+    (lr, decay), (t,) = scalars, scratch
+    _descend_with(xp, accum, grad, lr, decay, t)
+    xp.subtract(var, t, var)
+    xp.multiply(accum, decay, t)
+    xp.add(var, t, var)
+
+
+def _descend_with(xp: Any, accum: Any, grad: Any, lr: Any, decay: Any, step: Any) -> None:
+    """``accum = decay * accum - step`` with ``step = lr * grad``"""
+    xp.multiply(accum, decay, accum)
+    xp.multiply(grad, lr, step)
+    xp.subtract(accum, step, accum)
+
+
 def adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """``accum += grad**2; var -= lr * grad / sqrt(accum)`` (Duchi et al., 2011)"""
     var, accum, grad = arrays
@@ -48,6 +73,26 @@ def adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     xp.multiply(grad, grad, t)
     xp.add(accum, t, accum)
     xp.sqrt(accum, t)
+    xp.divide(grad, t, t)
+    xp.multiply(t, lr, t)
+    xp.subtract(var, t, var)
+
+
+def adagrad_v2(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """``accum += grad**2``, then :func:`adagrad_step`."""
+    _, accum, grad = arrays
+    (t,) = scratch
+    xp.multiply(grad, grad, t)
+    xp.add(accum, t, accum)
+    adagrad_step(xp, arrays, scalars, scratch)
+
+
+def adagrad_step(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """``var -= lr * grad / (sqrt(accum) + epsilon)``"""
+    var, accum, grad = arrays
+    (lr, epsilon), (t,) = scalars, scratch
+    xp.sqrt(accum, t)
+    xp.add(t, epsilon, t)
     xp.divide(grad, t, t)
     xp.multiply(t, lr, t)
     xp.subtract(var, t, var)
@@ -112,71 +157,6 @@ def proximal_adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     xp.multiply(rate, l2, rate)
     xp.add(rate, rate.dtype.type(1), rate)
     xp.divide(u, rate, var)
-
-
-def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
-    """Follow the regularized leader (McMahan et al., 2013), with ``p = -lr_power``::
-
-        new = accum + grad**2
-        linear += grad - (new**p - accum**p) / lr * var
-        var = (sign(linear) * l1 - linear) / (new**p / lr + 2 * l2) if abs(linear) > l1 else 0
-        accum = new
-    """
-    var, accum, linear, grad = arrays
-    (lr, l1, l2, lr_power), (t, u) = scalars, scratch
-    power(xp, accum, lr_power, t)
-    xp.multiply(grad, grad, u)
-    xp.add(accum, u, accum)
-    power(xp, accum, lr_power, u)
-    xp.subtract(u, t, t)
-    xp.divide(t, lr, t)
-    xp.multiply(t, var, t)
-    xp.subtract(grad, t, t)
-    xp.add(linear, t, linear)
-    xp.divide(u, lr, u)
-    xp.add(u, l2 + l2, u)
-    shrink(xp, linear, l1, t, var)
-    xp.divide(t, u, var)
-    xp.negative(var, var)
-
-
-def power(xp: Any, accum: Any, lr_power: Any, out: Any) -> None:
-    """``accum ** -lr_power``, by the square root where it is one."""
-    if lr_power == -0.5:
-        xp.sqrt(accum, out)
-    else:
-        xp.power(accum, -lr_power, out)
-
-
-def adam_scalars(xp: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any,
-                 epsilon: Any) -> tuple:
-    """The bias-corrected rate and the complements of the decays."""
-    one = lr.dtype.type(1)
-    rate = lr * xp.sqrt(one - beta2_power) / (one - beta1_power)
-    return rate, one - beta1, one - beta2, epsilon
-
-
-def adam(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
-    """Adam (Kingma and Ba, 2014) with ``rate = lr * sqrt(1 - beta2**t) / (1 - beta1**t)``::
-
-        m += (grad - m) * (1 - beta1)
-        v += (grad**2 - v) * (1 - beta2)
-        var -= rate * m / (sqrt(v) + epsilon)
-    """
-    var, m, v, grad = arrays
-    (rate, gain1, gain2, epsilon), (t, u) = scalars, scratch
-    xp.subtract(grad, m, t)
-    xp.multiply(t, gain1, t)
-    xp.add(m, t, m)
-    xp.multiply(grad, grad, t)
-    xp.subtract(t, v, t)
-    xp.multiply(t, gain2, t)
-    xp.add(v, t, v)
-    xp.sqrt(v, t)
-    xp.add(t, epsilon, t)
-    xp.multiply(m, rate, u)
-    xp.divide(u, t, u)
-    xp.subtract(var, u, var)
 
 
 def rms_prop(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:

@@ -92,3 +92,40 @@ def _softsign_grad_grad(op: Operation, grad: Any) -> tuple:
     slope = raw_ops.RealDiv(raw_ops.Mul(_number(x, -2), raw_ops.Sign(x)), width)
     along_dy = raw_ops.SoftsignGrad(grad, x)
     return along_dy, raw_ops.Mul(raw_ops.Mul(along_dy, dy), slope)
+
+
+# ---------------------------------------------------------------- leaky and scaled units
+
+_HALF_FLOAT = "{half, bfloat16, float, double}"
+_ALPHA = f"alpha: float = 0.2; T: {_HALF_FLOAT} = float"
+register_op("LeakyRelu", "features: T", "activations: T", _ALPHA, shape=unchanged)
+register_op("LeakyReluGrad", "gradients: T; features: T", "backprops: T", _ALPHA,
+            shape=_merged)
+register_op("Selu", "features: T", "activations: T", f"T: {_HALF_FLOAT}", shape=unchanged)
+register_op("SeluGrad", "gradients: T; outputs: T", "backprops: T", f"T: {_HALF_FLOAT}",
+            shape=_merged)
+
+
+@RegisterGradient("LeakyRelu")
+def _leaky_relu_grad(op: Operation, grad: Any) -> Any:
+    return raw_ops.LeakyReluGrad(grad, op.inputs[0], alpha=op.attr("alpha"))
+
+
+@RegisterGradient("LeakyReluGrad")
+def _leaky_relu_grad_grad(op: Operation, grad: Any) -> tuple:
+    return raw_ops.LeakyReluGrad(grad, op.inputs[1], alpha=op.attr("alpha")), None
+
+
+@RegisterGradient("Selu")
+def _selu_grad(op: Operation, grad: Any) -> Any:
+    return raw_ops.SeluGrad(grad, op.outputs[0])
+
+
+@RegisterGradient("SeluGrad")
+def _selu_grad_grad(op: Operation, grad: Any) -> tuple:
+    """For negative outputs the derivative is the output plus a constant."""
+    inputs: Any = op.inputs
+    gradients, outputs = inputs
+    zeros = raw_ops.ZerosLike(grad)
+    below = raw_ops.Less(outputs, _number(outputs, 0))
+    return (raw_ops.SeluGrad(grad, outputs), raw_ops.Select(below, grad * gradients, zeros))

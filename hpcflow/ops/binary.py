@@ -317,3 +317,15 @@ def pow(x: Any, y: Any, name: str | None = None) -> Tensor:
 def squared_difference(x: Any, y: Any, name: str | None = None) -> Tensor:
     """Return (x - y)² element-wise."""
     return raw_ops.SquaredDifference(x=x, y=y, name=name)
+
+register_op("NextAfter", "x1: T; x2: T", "output: T", "T: {double, float} = float",
+            shape=broadcast_shape)
+
+
+@RegisterGradient("NextAfter")
+def _next_after_grad(op: Operation, grad: Tensor) -> tuple:
+    """The neighbour moves with its number."""
+    x = op.inputs[0]
+    axes, _ = raw_ops.BroadcastGradientArgs(raw_ops.Shape(x), raw_ops.Shape(op.outputs[0]))
+    return (raw_ops.Reshape(raw_ops.Sum(grad, axes), raw_ops.Shape(x)),
+            raw_ops.ZerosLike(op.inputs[1]))

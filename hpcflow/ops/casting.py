@@ -10,7 +10,7 @@ from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
-from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
@@ -18,6 +18,7 @@ from hpcflow.graph.shape_inference import (
     constant_value_as_dims,
     register_constant_shape,
     register_constant_value,
+    scalar,
     unchanged,
 )
 
@@ -122,3 +123,6 @@ def to_int64(x: Any, name: str = "ToInt64") -> Any:
 def to_bfloat16(x: Any, name: str = "ToBFloat16") -> Any:
     """Convert to bfloat16."""
     return cast(x, dtypes.bfloat16, name)
+
+register_op("ToBool", "input: T", "output: bool", "T: type", shape=scalar)
+not_differentiable("ToBool")

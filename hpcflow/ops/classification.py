@@ -161,3 +161,7 @@ def _in_top_k_shape(op: Operation) -> list[Dims]:
 register_op("InTopK", "predictions: float; targets: T", "precision: bool",
             f"k: int; T: {INDEX} = int32", shape=_in_top_k_shape)
 not_differentiable("InTopK")
+
+register_op("InTopKV2", "predictions: float; targets: T; k: T", "precision: bool",
+            f"T: {INDEX} = int32", shape=lambda op: [op.input_dims(1)])
+not_differentiable("InTopKV2")

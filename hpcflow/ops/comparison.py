@@ -11,9 +11,13 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, register_constant_value, unchanged
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    register_constant_value,
+    unchanged,
+)
 from hpcflow.ops.broadcasting import broadcast_shape
-from hpcflow.ops.type_sets import LATER, ORDERED
+from hpcflow.ops.type_sets import LATER, NUMBER, ORDERED
 
 __all__ = [
     "equal",
@@ -111,3 +115,7 @@ def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Tensor:
 
 def _boolean(x: Any) -> Tensor:
     return convert_to_tensor(x, "bool")
+
+register_op("ApproximateEqual", "x: T; y: T", "z: bool",
+            f"T: {NUMBER}; tolerance: float = 0.00001", shape=broadcast_shape)
+not_differentiable("ApproximateEqual")

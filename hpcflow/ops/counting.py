@@ -8,9 +8,15 @@ from hpcflow import dtypes
 from hpcflow.dtypes import as_dtype
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, name_scope
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    with_rank,
+)
 from hpcflow.ops.checks import assert_less, assert_non_negative
+from hpcflow.ops.type_sets import INDEX
 
 __all__ = ["confusion_matrix", "histogram_fixed_width"]
 
@@ -103,3 +109,33 @@ def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100,
                               DstT=dtypes.int32)
         ones = raw_ops.Cast(raw_ops.OnesLike(places), DstT=as_dtype(dtype))
         return raw_ops.UnsortedSegmentSum(ones, places, count)
+
+# ---------------------------------------------------------------- op types
+
+
+def _histogram_shape(op: Operation) -> list[Dims]:
+    count = constant_value(op.inputs[2])
+    return [(None if count is None else int(count),)]
+
+
+def _bincount_shape(op: Operation) -> list[Dims]:
+    with_rank(op.input_dims(1), 0, "size")
+    dims, size = op.input_dims(0), constant_value(op.inputs[1])
+    count = None if size is None else int(size)
+    if count is not None and count < 0:
+        raise ValueError(f"size must be non-negative, got {count}")
+    if op.type == "Bincount":
+        return [(count,)]
+    if dims is not None and not 1 <= len(dims) <= 2:
+        raise ValueError(f"Shape must be at most rank 2 but is rank {len(dims)}")
+    return [None if dims is None else (*dims[:-1], count) if len(dims) == 2 else (count,)]
+
+
+register_op("HistogramFixedWidth", "values: T; value_range: T; nbins: int32", "out: dtype",
+            f"T: {{int32, int64, float, double}}; dtype: {INDEX} = int32", shape=_histogram_shape)
+register_op("DenseBincount", "input: Tidx; size: Tidx; weights: T", "output: T",
+            f"Tidx: {INDEX}; T: {{int32, int64, float, double}}; binary_output: bool = false",
+            shape=_bincount_shape)
+register_op("Bincount", "arr: int32; size: int32; weights: T", "bins: T",
+            "T: {int32, int64, float, double}", shape=_bincount_shape)
+not_differentiable("HistogramFixedWidth", "DenseBincount", "Bincount")

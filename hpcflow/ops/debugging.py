@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
+from hpcflow.graph.shape_inference import (
+    scalar,
+)
 
 _ATTRS = "T: type; tensor_name: string = ''; debug_urls: list(string) = []"
 _SUMMARY = 12
@@ -22,3 +25,6 @@ register_op("DebugNanCount", "input: T", "output: int64", _ATTRS, shape=_one,
 register_op("DebugNumericSummary", "input: T", "output: double", _ATTRS, shape=_summary,
             allows_uninitialized_input=True)
 not_differentiable("DebugNanCount", "DebugNumericSummary")
+
+register_op("Timestamp", outputs="ts: double", stateful=True, shape=scalar)
+not_differentiable("Timestamp")

@@ -18,7 +18,10 @@ from hpcflow.graph.importer import LOWERED
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, unknown
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    unknown,
+)
 from hpcflow.ops.cond import cond
 from hpcflow.ops.functions import Function, instantiate
 from hpcflow.ops.while_loop import while_loop
@@ -190,3 +193,7 @@ def _invariant_dims(inputs: list[Tensor], shapes: list[TensorShape]) -> list[Dim
 
 LOWERED.update({"If": _if, "StatelessIf": _if, "Case": _case, "StatelessCase": _case,
                 "While": _while, "StatelessWhile": _while})
+
+register_op("FakeParam", outputs="output: dtype", attrs="dtype: type; shape: shape",
+            shape=lambda op: [op._attrs["shape"]._dims])
+not_differentiable("FakeParam")

@@ -10,10 +10,15 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
-from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import merge_dims, show, with_rank
+from hpcflow.graph.shape_inference import (
+    broadcast_dims,
+    merge_dims,
+    show,
+    with_rank,
+)
 from hpcflow.ops.type_sets import REAL
 
 __all__ = ["cross", "matmul", "sparse_matmul", "tensordot", "trace"]
@@ -341,3 +346,36 @@ def _matrix_of_any(x: Tensor, axes: Tensor, last: bool) -> tuple[Tensor, Tensor]
     sizes = [raw_ops.Prod(free_dims, zero), raw_ops.Prod(raw_ops.Gather(shape, axes), zero)]
     matrix = raw_ops.Pack(sizes if last else sizes[::-1])
     return raw_ops.Reshape(raw_ops.Transpose(x, order), matrix), free_dims
+
+
+# ---------------------------------------------------------------- broadcast batches
+
+_HINTS = "grad_x: bool = false; grad_y: bool = false"
+register_op("BatchMatMulV2", "x: T; y: T", "output: T",
+            "T: {bfloat16, half, float, double, int16, int32, int64, uint8, complex64, complex128};"
+            f"adj_x: bool = false; adj_y: bool = false; {_HINTS}",
+            shape=batch_product_shape(broadcast_dims))
+register_op("BatchMatMulV3", "x: Ta; y: Tb", "output: Tout",
+            "Ta: type; Tb: type; Tout: type; adj_x: bool = false; adj_y: bool = false; " + _HINTS,
+            shape=batch_product_shape(broadcast_dims))
+not_differentiable("BatchMatMulV3")
+
+
+@RegisterGradient("BatchMatMulV2")
+def _broadcast_matmul_grad(op: Operation, grad: Tensor) -> tuple:
+    def multiply(x: Any, y: Any, adj_x: bool, adj_y: bool) -> Tensor:
+        return raw_ops.BatchMatMulV2(x, y, adj_x=adj_x, adj_y=adj_y)
+
+    x, y = op.inputs
+    grads = product_grads(multiply, x, y, grad, op.attr("adj_x"), op.attr("adj_y"))
+    return tuple(_summed(g, t) for g, t in zip(grads, (x, y), strict=True))
+
+
+def _summed(grad: Tensor, factor: Tensor) -> Tensor:
+    """`grad` summed over the batch dimensions along which `factor` was repeated."""
+    dims = factor._dims
+    if dims is not None and None not in dims and grad._dims == dims:
+        return grad
+    shape = raw_ops.Shape(factor)
+    axes, _ = raw_ops.BroadcastGradientArgs(shape, raw_ops.Shape(grad))
+    return raw_ops.Reshape(raw_ops.Sum(grad, axes), shape)

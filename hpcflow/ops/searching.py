@@ -9,9 +9,16 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import (
+    merge_dims,
+    unchanged,
+    with_rank,
+)
 from hpcflow.ops.static_shape import shape_of
+from hpcflow.ops.type_sets import INDEX
 
 __all__ = ["searchsorted"]
 
@@ -43,3 +50,18 @@ def _as_matrix(rows: Tensor) -> Tensor:
     size = raw_ops.StridedSlice(raw_ops.Shape(rows), np.array([-1], np.int32),
                                 np.zeros(1, np.int32), np.ones(1, np.int32), end_mask=1)
     return raw_ops.Reshape(rows, raw_ops.ConcatV2([np.array([-1], np.int32), size], np.int32(0)))
+
+# ---------------------------------------------------------------- op types
+
+
+def _bound_shape(op: Operation) -> list[Dims]:
+    rows, values = with_rank(op.input_dims(0), 2), with_rank(op.input_dims(1), 2)
+    return [(merge_dims(rows[:1], values[:1]) or ()) + values[1:]]
+
+
+for _op_type in ("LowerBound", "UpperBound"):
+    register_op(_op_type, "sorted_inputs: T; values: T", "output: out_type",
+                f"T: type; out_type: {INDEX} = int32", shape=_bound_shape)
+register_op("Bucketize", "input: T", "output: int32",
+            "T: {int32, int64, float, double}; boundaries: list(float)", shape=unchanged)
+not_differentiable("LowerBound", "UpperBound", "Bucketize")

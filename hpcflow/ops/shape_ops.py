@@ -16,6 +16,7 @@ from hpcflow.graph.shape_inference import (
     broadcast_dims,
     constant_value,
     constant_value_as_dims,
+    merge_dims,
     register_constant_shape,
     register_constant_value,
     scalar,
@@ -370,3 +371,11 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     Raises ``InvalidArgumentError`` when run if `x` is none.
     """
     return raw_ops.InvertPermutation(x=x, name=name)
+
+register_op("EnsureShape", "input: T", "output: T", "shape: shape; T: type",
+            shape=lambda op: [merge_dims(op.input_dims(0), op._attrs["shape"]._dims)])
+
+
+@RegisterGradient("EnsureShape")
+def _ensure_shape_grad(op: Operation, grad: Tensor) -> Tensor:
+    return grad

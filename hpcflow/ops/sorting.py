@@ -8,9 +8,17 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    show,
+    with_rank,
+    with_rank_at_least,
+)
 from hpcflow.ops.static_shape import normalize_axis
+from hpcflow.ops.type_sets import REAL
 
 __all__ = ["argsort", "sort"]
 
@@ -81,3 +89,32 @@ def _mirrored(x: Tensor) -> Tensor:
         return raw_ops.Neg(x)
     # No integer is without its mirror image in max - x, or -1 - x.
     return raw_ops.Sub(np.array(dtype.max if dtype.is_unsigned else -1, dtype.np), x)
+
+# ---------------------------------------------------------------- the n-th in order
+
+
+def _without_last(op: Operation) -> list[Dims]:
+    dims = with_rank_at_least(op.input_dims(0), 1, "input")
+    with_rank(op.input_dims(1), 0, "n")
+    n = constant_value(op.inputs[1])
+    if n is not None and n < 0:
+        raise ValueError(f"n must be non-negative, got {int(n)}")
+    if dims is None:
+        return [None]
+    if n is not None and dims[-1] is not None and n >= dims[-1]:
+        raise ValueError(f"Input must have last dimension > n = {int(n)} but has {show(dims)}")
+    return [dims[:-1]]
+
+
+register_op("NthElement", "input: T; n: int32", "values: T", f"reverse: bool = false; T: {REAL}",
+            shape=_without_last)
+
+
+@RegisterGradient("NthElement")
+def _nth_element_grad(op: Operation, grad: Tensor) -> tuple:
+    """The elements equal to the one that was chosen share its gradient."""
+    x, last = op.inputs[0], np.int32(-1)
+    chosen = raw_ops.Cast(raw_ops.Equal(raw_ops.ExpandDims(op.outputs[0], last), x),
+                          DstT=x.dtype.base_dtype)
+    count = raw_ops.Sum(chosen, last, keep_dims=True)
+    return raw_ops.Mul(raw_ops.RealDiv(chosen, count), raw_ops.ExpandDims(grad, last)), None

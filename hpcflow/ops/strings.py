@@ -17,6 +17,7 @@ from hpcflow.graph.shape_inference import (
     show,
     unchanged,
     with_rank,
+    with_rank_at_least,
 )
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.other_names import also_called
@@ -250,3 +251,13 @@ def string_to_hash_bucket(string_tensor: Any, num_buckets: int, name: str | None
     New programs take :func:`string_to_hash_bucket_fast` or :func:`string_to_hash_bucket_strong`.
     """
     return raw_ops.StringToHashBucket(string_tensor, num_buckets=num_buckets, name=name)
+
+
+def _fingerprint_shape(op: Operation) -> list[Dims]:
+    dims = with_rank_at_least(op.input_dims(0), 1, "data")
+    return [(None if dims is None else dims[0], 8)]
+
+
+register_op("Fingerprint", "data: T; method: string", "fingerprint: uint8", "T: type",
+            shape=_fingerprint_shape)
+not_differentiable("Fingerprint")

@@ -11,7 +11,7 @@ import pytest
 import hpcflow as hf
 from hpcflow import config, jit, threads
 from hpcflow.compiler import fusion
-from hpcflow.kernels import block_rules, update_rules
+from hpcflow.kernels import block_rules, ftrl_rules, moment_rules, update_rules
 
 NUMBA = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
 DTYPES = {"f": hf.float32, "d": hf.float64, "i": hf.int32, "l": hf.int64}
@@ -212,12 +212,18 @@ RULES = {
 }  # fmt: skip
 
 
+def _rule(name):
+    """The arithmetic of that name, from the module that has it."""
+    modules = (update_rules, moment_rules, ftrl_rules)
+    return next(getattr(m, name) for m in modules if hasattr(m, name))
+
+
 @pytest.mark.parametrize("name", RULES)
 def test_rules_in_blocks_and_compiled(monkeypatch, eager, pool, name):
     monkeypatch.setattr(block_rules, "WORKING_SET_BYTES", 8192)
     monkeypatch.setattr(block_rules, "_LEAST_PART", 256)
     count, scalar_count, scratch = RULES[name]
-    rule = getattr(update_rules, name)
+    rule = _rule(name)
     random = np.random.RandomState(1)
     start = [random.uniform(0.1, 1, 5000).astype(np.float32) for _ in range(count)]
     scalars = tuple(np.float32(s) for s in (0.05, 0.2, 0.3, 0.4)[:scalar_count])
@@ -241,7 +247,7 @@ def test_rules_in_blocks_and_compiled(monkeypatch, eager, pool, name):
 def test_rules_of_small_arrays_compiled(eager, name, dtype):
     """By the loop as without it, also for other scalars than those of the first time."""
     count, scalar_count, scratch = RULES[name]
-    rule = getattr(update_rules, name)
+    rule = _rule(name)
     random = np.random.RandomState(1)
     shapes = ((7, 30), (3,), (0, 4), (1, 1, 1))
     for numbers in ((0.05, 0.2, 0.3, -0.5), (0.5, 0.1, 0.7, -0.25), (0.5, 0.1, 0.7, -0.5)):

@@ -371,3 +371,11 @@ def test_optionals():
         run(raw.OptionalGetValue(optional=none, **types)[0])
     with pytest.raises(hf.errors.InvalidArgumentError, match="has 2 values, 1 are wanted"):
         run(raw.OptionalGetValue(optional=some, output_types=[hf.float32], output_shapes=[[]])[0])
+
+
+def test_rewriting_by_groups_and_the_whole_match():
+    replace = hf.strings.regex_replace
+    assert run(replace(["abc", "xbx"], "b", r"[\0]")).tolist() == [b"a[b]c", b"x[b]x"]
+    assert run(replace("ab", "(a)(b)", r"\2\\0\1")) == b"b\\0a"
+    with pytest.raises(hf.errors.InvalidArgumentError, match="Invalid rewrite pattern"):
+        run(replace("ab", "(a)", r"\7"))

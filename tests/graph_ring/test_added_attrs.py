@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hpcflow import dtypes
-from hpcflow.graph.newer_attrs import says_nothing
+from hpcflow.graph.added_attrs import says_nothing
 
 
 @pytest.mark.parametrize(

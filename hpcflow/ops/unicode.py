@@ -1,19 +1,13 @@
-"""String op types of later writers: StringSplitV2, StringFormat, UnicodeDecode, ..."""
+"""Text of one encoding in another, and as code points."""
 
 from __future__ import annotations
 
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
-from hpcflow.graph.shape_inference import no_outputs, scalar, unchanged, with_rank
+from hpcflow.graph.shape_inference import unchanged, with_rank
 from hpcflow.ops.type_sets import INDEX
 
 __all__: list[str] = []
-
-
-def _split_shape(op: Operation) -> list[Dims]:
-    with_rank(op.input_dims(0), 1, "input")
-    with_rank(op.input_dims(1), 0, "sep")
-    return [(None, 2), (None,), (2,)]
 
 
 def _decode_shape(op: Operation) -> list[Dims]:
@@ -34,24 +28,10 @@ def _encode_shape(op: Operation) -> list[Dims]:
     return [(None if count is None else max(count - 1, 0),)]
 
 
-def _ngrams_shape(op: Operation) -> list[Dims]:
-    with_rank(op.input_dims(0), 1, "data")
-    return [(None,), with_rank(op.input_dims(1), 1, "data_splits")]
-
-
 _ERRORS = "errors: {'strict', 'replace', 'ignore'} = 'replace'; replacement_char: int = 65533"
 _READ = f"input_encoding: string; {_ERRORS}; replace_control_characters: bool = false"
 _OUT = "output_encoding: {'UTF-8', 'UTF-16-BE', 'UTF-32-BE'}"
 _SPLITS = f"Tsplits: {INDEX} = int64"
-
-register_op("StringSplitV2", "input: string; sep: string",
-            "indices: int64; values: string; shape: int64", "maxsplit: int = -1",
-            shape=_split_shape)
-register_op("StringFormat", "inputs: T", "output: string",
-            'T: list(type) >= 0; template: string = "%s"; placeholder: string = "%s"; '
-            "summarize: int = 3", shape=scalar)
-register_op("PrintV2", "input: string", "", 'output_stream: string = "stderr"; end: string = "\n"',
-            stateful=True, shape=no_outputs)
 register_op("UnicodeTranscode", "input: string", "output: string", f"{_READ}; {_OUT}",
             shape=unchanged)
 register_op("UnicodeDecode", "input: string", "row_splits: Tsplits; char_values: int32",
@@ -62,10 +42,5 @@ register_op("UnicodeDecodeWithOffsets", "input: string",
 register_op("UnicodeEncode", "input_values: int32; input_splits: Tsplits", "output: string",
             "errors: {'ignore', 'replace', 'strict'} = 'replace'; "
             f"{_OUT}; replacement_char: int = 65533; {_SPLITS}", shape=_encode_shape)
-register_op("StringNGrams", "data: string; data_splits: Tsplits",
-            "ngrams: string; ngrams_splits: Tsplits",
-            "separator: string; ngram_widths: list(int) >= 0; left_pad: string; "
-            "right_pad: string; pad_width: int; preserve_short_sequences: bool; " + _SPLITS,
-            shape=_ngrams_shape)
-not_differentiable("StringSplitV2", "StringFormat", "PrintV2", "UnicodeTranscode", "UnicodeDecode",
-                   "UnicodeDecodeWithOffsets", "UnicodeEncode", "StringNGrams")
+not_differentiable("UnicodeTranscode", "UnicodeDecode", "UnicodeDecodeWithOffsets",
+                   "UnicodeEncode")

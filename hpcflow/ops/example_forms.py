@@ -1,4 +1,4 @@
-"""Op types of later writers that parse examples: ParseExampleV2, ParseSingleExample."""
+"""Op types that parse examples, with the dense shapes as attributes: one, and V2."""
 
 from __future__ import annotations
 

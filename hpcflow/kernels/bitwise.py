@@ -1,0 +1,33 @@
+"""Integers bit by bit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.registry import KernelNode, kernel, ufunc
+
+for _op_type, _name in (("Invert", "invert"), ("BitwiseAnd", "bitwise_and"),
+                        ("BitwiseOr", "bitwise_or"), ("BitwiseXor", "bitwise_xor")):
+    ufunc(_op_type, _name)
+
+
+@kernel("LeftShift", "RightShift", fresh=True, elementwise=True)
+def _shift(node: KernelNode) -> Any:
+    """By at most the width less one, as shifts by more are not defined."""
+    xp, dtype = node.xp, node.np_dtype()
+    shift = xp.left_shift if node.op_type == "LeftShift" else xp.right_shift
+    largest = dtype.type(dtype.itemsize * 8 - 1)
+    return lambda x, y: shift(x, xp.clip(y, dtype.type(0), largest))
+
+
+@kernel("PopulationCount", device="CPU", fresh=True)
+def _population_count(node: KernelNode) -> Callable:
+    def run(x: Any) -> Any:
+        array = np.ascontiguousarray(x)
+        parts = array.reshape(-1, 1).view(np.uint8)
+        return np.unpackbits(parts, axis=1).sum(1, dtype=np.uint8).reshape(np.shape(x))[()]
+
+    return run

@@ -1,0 +1,86 @@
+"""The arithmetic of Ftrl's updates; called as those of `update_rules`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.kernels.update_rules import shrink
+
+
+def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """Follow the regularized leader (McMahan et al., 2013), with ``p = -lr_power``::
+
+        new = accum + grad**2
+        linear += grad - (new**p - accum**p) / lr * var
+        var = (sign(linear) * l1 - linear) / (new**p / lr + 2 * l2) if abs(linear) > l1 else 0
+        accum = new
+    """
+    var, accum, linear, grad = arrays
+    (lr, l1, l2, lr_power), (t, u) = scalars, scratch
+    power(xp, accum, lr_power, t)
+    xp.multiply(grad, grad, u)
+    xp.add(accum, u, accum)
+    power(xp, accum, lr_power, u)
+    xp.subtract(u, t, t)
+    xp.divide(t, lr, t)
+    xp.multiply(t, var, t)
+    xp.subtract(grad, t, t)
+    xp.add(linear, t, linear)
+    xp.divide(u, lr, u)
+    xp.add(u, l2 + l2, u)
+    shrink(xp, linear, l1, t, var)
+    xp.divide(t, u, var)
+    xp.negative(var, var)
+
+
+def power(xp: Any, accum: Any, lr_power: Any, out: Any) -> None:
+    """``accum ** -lr_power``, by the square root where it is one."""
+    if lr_power == -0.5:
+        xp.sqrt(accum, out)
+    else:
+        xp.power(accum, -lr_power, out)
+
+
+def ftrl_shrunk(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """As :func:`ftrl`, but `linear` grows by ``grad + 2 * l2_shrinkage * var``."""
+    lr = scalars[0]
+    _ftrl(xp, arrays, scalars, scratch, linear_rate=lr.dtype.type(1), power_rate=lr)
+
+
+def ftrl_scaled(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """As :func:`ftrl_shrunk`, with `linear` (and what is compared with it) multiplied by lr."""
+    lr = scalars[0]
+    _ftrl(xp, arrays, scalars, scratch, linear_rate=lr, power_rate=lr.dtype.type(1))
+
+
+def _ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any, linear_rate: Any,
+          power_rate: Any) -> None:
+    """With ``p = -lr_power``::
+
+        new = accum + grad**2
+        linear += (grad + 2 * l2_shrinkage * var) * linear_rate
+        linear -= (new**p - accum**p) / power_rate * var
+        bound = l1 * linear_rate
+        slope = new**p / power_rate + 2 * l2 * linear_rate
+        var = (clip(linear, -bound, bound) - linear) / slope
+        accum = new
+    """
+    var, accum, linear, grad = arrays
+    (_, l1, l2, shrinkage, lr_power), (t, u, w) = scalars, scratch
+    xp.multiply(var, shrinkage + shrinkage, w)
+    xp.add(grad, w, w)
+    xp.multiply(w, linear_rate, w)
+    xp.add(linear, w, linear)
+    power(xp, accum, lr_power, t)
+    xp.multiply(grad, grad, u)
+    xp.add(accum, u, accum)
+    power(xp, accum, lr_power, u)
+    xp.subtract(u, t, t)
+    xp.divide(t, power_rate, t)
+    xp.multiply(t, var, t)
+    xp.subtract(linear, t, linear)
+    xp.divide(u, power_rate, u)
+    xp.add(u, (l2 + l2) * linear_rate, u)
+    shrink(xp, linear, l1 * linear_rate, t, w)
+    xp.divide(t, u, var)
+    xp.negative(var, var)

@@ -1,0 +1,24 @@
+"""Lengths and cases of strings, and what patterns find in them."""
+
+from __future__ import annotations
+
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.shape_inference import (
+    unchanged,
+)
+
+__all__: list[str] = []
+
+_UNIT = "unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'"
+_ENCODING = 'encoding: string = ""'
+register_op("StringLength", "input: string", "output: int32", _UNIT, shape=unchanged)
+register_op("StringStrip", "input: string", "output: string", shape=unchanged)
+for _op_type in ("StringLower", "StringUpper"):
+    register_op(_op_type, "input: string", "output: string", _ENCODING, shape=unchanged)
+register_op("StaticRegexReplace", "input: string", "output: string",
+            "pattern: string; rewrite: string; replace_global: bool = true", shape=unchanged)
+register_op("RegexReplace", "input: string; pattern: string; rewrite: string", "output: string",
+            "replace_global: bool = true", shape=unchanged)
+register_op("RegexFullMatch", "input: string; pattern: string", "output: bool", shape=unchanged)
+not_differentiable("StringLength", "StringStrip", "StringLower", "StringUpper",
+                   "StaticRegexReplace", "RegexReplace", "RegexFullMatch")
