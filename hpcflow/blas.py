@@ -74,6 +74,14 @@ class _Threads:
             if not self._inside and self._usual > 1:
                 self._write(self._usual)
 
+    def limit(self, count: int) -> None:
+        """Use at most `count` from now on."""
+        with self._lock:
+            if self._inside:
+                self._usual = min(self._usual, count)
+            elif self._read() > count:
+                self._write(count)
+
     def same_bits(self, sample: Callable[[], Callable[[], Any]]) -> bool | None:
         """True if what ``sample()`` returns gives the same bits with one thread and with all; None
         if that cannot be told now, as somebody is inside."""
@@ -112,6 +120,13 @@ def _threads() -> _Threads | None:
                 os.register_at_fork(after_in_child=found.after_fork)
             return found
     return None
+
+
+def share_cores() -> None:
+    """More ranks than there are cores compute beside this one: unless the user says otherwise,
+    products and all other work have one thread. Others would wait busily for a core."""
+    if threads.default_to_one() and (setting := _threads()) is not None:
+        setting.limit(1)
 
 
 # ---------------------------------------------------------------- all threads, where they pay

@@ -187,6 +187,20 @@ def wide_pool() -> Pool:
     return found
 
 
+# Where users say how many threads they want.
+_OF_USER = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+
+
+def default_to_one() -> bool:
+    """Use one thread from now on, also in what is loaded later and reads OMP_NUM_THREADS; False
+    if the user has chosen a number."""
+    if config.flags.threads or any(os.environ.get(name) for name in _OF_USER):
+        return False
+    os.environ["OMP_NUM_THREADS"] = "1"
+    limit(1)
+    return True
+
+
 def _cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))

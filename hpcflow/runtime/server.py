@@ -8,6 +8,7 @@ import itertools
 import threading
 from typing import Any
 
+from hpcflow import blas
 from hpcflow.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
@@ -174,6 +175,8 @@ class MpiNetwork:
         self.rank = self.transport.rank
         self.size = self.transport.size
         self.oversubscribed = comms.oversubscribed
+        if self.oversubscribed:
+            blas.share_cores()
         self.suffix = f"#{len(_mpi_networks)}" if _mpi_networks else ""
         self._attached = False
         self._endpoint: Endpoint | None = None

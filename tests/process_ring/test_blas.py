@@ -33,6 +33,33 @@ def test_small_products_use_one_thread(setting):
     assert setting == [4, 1, 4]
 
 
+@pytest.fixture
+def no_choice(monkeypatch):
+    """The user has said nothing about threads, and the process has a pool of several."""
+    for name in threads._OF_USER:
+        monkeypatch.setenv(name, "")  # as it is put back afterwards
+    monkeypatch.setattr(config.flags, "threads", 0)
+    monkeypatch.setattr(threads, "_pool", threads.Pool(3))
+    yield
+    threads.pool().close()
+
+
+def test_ranks_that_share_cores_have_one_thread(setting, no_choice):
+    with blas._threads():
+        blas.share_cores()
+    assert (setting[-1], threads.pool().size, threads.thread_count()) == (1, 1, 1)
+    assert np.all(product(128, 64, 128) == 64) and setting == [4, 1]
+
+
+@pytest.mark.parametrize("name", ["HPCFLOW_THREADS", *threads._OF_USER])
+def test_ranks_that_share_cores_have_the_threads_that_the_user_chose(
+        setting, no_choice, monkeypatch, name):
+    monkeypatch.setenv(name, "2")
+    monkeypatch.setattr(config.flags, "threads", 2 * name.startswith("HPCFLOW"))
+    blas.share_cores()
+    assert setting == [4] and threads.pool().size == 3
+
+
 @pytest.mark.parametrize("size", [8, 512])
 def test_tiny_and_large_products_change_nothing(setting, size):
     assert np.all(product(size, size, size) == size)

@@ -283,3 +283,19 @@ def test_raising_system_exit_is_exiting(tmp_path: Path) -> None:
 def test_a_good_system_exit_is_a_normal_end(job, code: str) -> None:
     ended = job(f"raise SystemExit({code})")
     assert ended.status == 0, ended.output
+
+
+@pytest.mark.parametrize("chosen", ["", "2"])
+def test_ranks_that_are_more_than_their_cores_have_one_thread_each(
+        tmp_path: Path, chosen: str) -> None:
+    program = """
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:1])
+        import hpcflow
+        task = hpcflow.mpi.task(jobs={"ps": 1})
+        hpcflow.train.Server(task.cluster, task.job, task.index)
+        print(f"[rank {rank}] {os.environ.get('OMP_NUM_THREADS')}", flush=True)
+    """
+    ended = run_job(tmp_path, [PREAMBLE, program], OMP_NUM_THREADS=chosen,
+                    OPENBLAS_NUM_THREADS="", MKL_NUM_THREADS="", HPCFLOW_THREADS="0")
+    assert ended.status == 0, ended.output
+    assert [ended.lines_of(rank) for rank in (0, 1)] == [[chosen or "1"]] * 2
