@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import jit, threads
+from hpcflow import jit, spread, threads
 
 # Below so many bytes NumPy has copied before a plan is found.
 LARGE_BYTES = 1 << 17
@@ -105,7 +105,7 @@ def assign(target: np.ndarray, source: Any) -> None:
         _share(target, source)
         found.spent(time.perf_counter() - began)
     else:
-        _run(found.function, plan, target, source)
+        _run(found, plan, target, source)
 
 
 # ---------------------------------------------------------------- by NumPy
@@ -204,14 +204,16 @@ def _ends(axes: list[_Axis], which: int) -> tuple[int, int]:
     return sum(r for r in reach if r < 0), sum(r for r in reach if r > 0)
 
 
-def _run(loop: Callable, plan: _Plan, target: np.ndarray, source: np.ndarray) -> None:
+def _run(found: jit.Compiled, plan: _Plan, target: np.ndarray, source: np.ndarray) -> None:
     """Let all cores do the jobs of a plan."""
     flat = [_memory(a, extent) for a, extent in zip((target, source), plan.extents)]
     parts = 4 * threads.pool().size if target.nbytes >= _SHARED_BYTES else 1
-    ranges = threads.bounds(plan.jobs, parts, 1)
-    threads.pool().run(
-        lambda part: loop(*flat, plan.outer, *ranges[part], *plan.starts, *plan.arguments),
-        len(ranges))
+    spread.run(found, plan.jobs, -(-plan.jobs // parts), _USES,
+               [*flat, plan.outer, 0, 0, *plan.starts, *plan.arguments])
+
+
+# What becomes of the arguments of a loop.
+_USES = spread.WHOLE * 3 + spread.START + spread.STOP + spread.WHOLE * 8
 
 
 def _memory(x: np.ndarray, extent: int) -> np.ndarray:

@@ -9,6 +9,7 @@ from NumPy in the last bits where :func:`approximates` says so.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.util
@@ -19,7 +20,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from hpcflow import config
+from hpcflow import config, spread
 
 # Seconds spent on a program before it is compiled.
 WORTH_SECONDS = 0.1
@@ -200,16 +201,19 @@ def compile_text(source: str, signature: Callable[[Any], tuple], **names: Any) -
 class Compiled:
     """A program's function when there is one: ``function(*arrays, *scalars)``.
 
-    ``spent(seconds)`` tells how long the program took without it.
+    ``spent(seconds)`` tells how long the program took without it. ``entry`` runs the function in
+    a team of threads, once ``spread()`` has asked for it (see :mod:`hpcflow.spread`).
     """
 
-    __slots__ = ("program", "function", "_seconds", "_asked")
+    __slots__ = ("program", "function", "entry", "_seconds", "_asked", "_spread")
 
     def __init__(self, program: Loop) -> None:
         self.program = program
         self.function: Callable | None = None
+        self.entry: Callable | None = None
         self._seconds = 0.0
         self._asked = not enabled()
+        self._spread = False
 
     def spent(self, seconds: float) -> None:
         """The program ran without being compiled."""
@@ -217,6 +221,19 @@ class Compiled:
         if self._seconds > WORTH_SECONDS and not self._asked:
             self._asked = True
             _ask(self)
+
+    def spread(self) -> None:
+        """The program, which has a function, runs in several threads."""
+        if not self._spread:
+            self._spread = True
+            _ask(self)
+
+    def compile(self) -> None:
+        """What is asked for."""
+        if self.function is None:
+            self.function = self.program.compile()
+        else:
+            self.entry = spread.entry_of(self.function)
 
 
 _programs: dict[tuple[str, str], Compiled] = {}
@@ -274,7 +291,5 @@ def _serve() -> None:
         if isinstance(item, threading.Event):
             item.set()
         else:
-            try:
-                item.function = item.program.compile()
-            except Exception:  # noqa: BLE001  (it runs without)
-                item.function = None
+            with contextlib.suppress(Exception):  # it runs without
+                item.compile()

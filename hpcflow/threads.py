@@ -98,6 +98,14 @@ class Pool:
         finally:
             self._busy.release()
 
+    def take(self) -> bool:
+        """True if nobody else computes in all threads: until ``give_back()`` the caller may."""
+        return self._busy.acquire(blocking=False)
+
+    def give_back(self) -> None:
+        """After ``take()``."""
+        self._busy.release()
+
     def start(self, function: Callable[[int], None], count: int) -> Job:
         """Let free threads call ``function(0)`` to ``function(count - 1)``, in any order, while the
         caller goes on. It must ``finish()`` the job, or ``cancel()`` it."""
@@ -169,6 +177,21 @@ def has_idle_cores() -> bool:
     In a job of several ranks the cores are theirs, unless HPCFLOW_THREADS says otherwise.
     """
     return (bool(config.flags.threads) or not is_rank()) and pool().size > 1
+
+
+def may_spin() -> bool:
+    """True if threads may wait busily for each other: they have cores of their own.
+
+    Ranks that are not bound to cores, and of which nobody said how many threads they may use,
+    compete for them.
+    """
+    return bool(config.flags.threads) or _has_own_cores()
+
+
+@functools.cache  # the environment is slow to read
+def _has_own_cores() -> bool:
+    return (not is_rank() or "OMP_NUM_THREADS" in os.environ
+            or _cores() < (os.cpu_count() or 1))
 
 
 def limit_at_once(count: int) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit, threads
+from hpcflow import jit, spread, threads
 from hpcflow.compiler import row_blocks, row_fusion
 from hpcflow.compiler.ir import device_type
 from hpcflow.compiler.row_fusion import RowGroup
@@ -296,10 +296,10 @@ class Fused:
         reused = [k if k is None or arrays[k].flags.carray else None for k in self._reused]
         made = [np.empty(shape, self.dtype) if k is None else arrays[k] for k in reused]
         # The loop takes no vector with gaps, like every second element of a matrix.
-        if loop is not None and reused == self._reused and all(
+        if compiled is not None and loop is not None and reused == self._reused and all(
                 [a.flags.c_contiguous and a.flags.aligned for a in flat]):
             new = [a.reshape(-1) for a, k in zip(made, reused) if k is None]
-            self._run(lambda a, t: loop(*a, *t, *numbers), flat, new)
+            spread.run_rows(compiled, [*flat, *new], numbers)
             return tuple(made)
         began = time.perf_counter()
         try:

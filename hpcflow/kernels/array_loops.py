@@ -13,8 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit
-from hpcflow.kernels.parallel import ONCE_BYTES, over_rows
+from hpcflow import jit, spread
 
 LARGE = 1 << 14  # elements from which on a loop is worth it
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -37,10 +36,13 @@ def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tupl
                  len(numbers))
     if found is None or found.function is None:
         return timed(found, compute)
-    loop, results = found.function, [np.empty(dims, dtype) for dims, dtype in made]
-    over_rows(len(given[0]), sum([a[:1].nbytes for a in (*given, *results)]),
-              lambda block: loop(*[a[block] for a in given], *whole, *[a[block] for a in results],
-                                 *numbers), ONCE_BYTES)
+    results = [np.empty(dims, dtype) for dims, dtype in made]
+    rows, row_bytes = len(given[0]), sum([a[:1].nbytes for a in (*given, *results)])
+    uses = "".join([use * len(some) for use, some in (
+        (spread.ROWS, given), (spread.WHOLE, whole), (spread.ROWS, results),
+        (spread.WHOLE, numbers))])
+    spread.run(found, rows, spread.block_rows(rows, row_bytes), uses,
+               [*given, *whole, *results, *numbers])
     return tuple(results) if len(results) > 1 else results[0]
 
 

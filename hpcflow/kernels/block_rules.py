@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import jit, threads
+from hpcflow import jit, spread, threads
 from hpcflow.deferred import Deferred
 
 # What one block of all arrays together may take: a little more than the second-level cache of a
@@ -47,14 +47,11 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
              [empty(first.shape, first.dtype) for _ in range(scratch_count)])
         return
     work = _Work(rule, arrays[:-1], grad, scalars, scratch_count)
-    parts = threads.bounds(first.size, _parts(first.size))
     found = work.loop()
-    loop = found[0].function if found is not None else None
-    if found is not None and loop is not None:
-        numbers = found[1]
-        threads.pool().run(lambda k: loop(*[a[slice(*parts[k])] for a in work.arrays], *numbers),
-                           len(parts))
+    if found is not None and found[0].function is not None:
+        spread.run_rows(found[0], work.arrays, found[1])
         return
+    parts = threads.bounds(first.size, _parts(first.size))
     began = time.perf_counter()
     threads.pool().run(lambda k: work.run_blocks(*parts[k]), len(parts))
     if found is not None:

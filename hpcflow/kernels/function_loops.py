@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit, vector_math
-from hpcflow.kernels.parallel import ONCE_BYTES, over_rows
+from hpcflow import jit, spread, vector_math
 from hpcflow.kernels.registry import KernelNode
 
 _LARGE = 1 << 14  # elements from which on a loop is worth it
@@ -85,16 +84,10 @@ def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable
             return result
         if out is None or not _lies_in_order(out):
             out = np.empty(first.shape, dtype)
-        _run_loop(found.function, [*inputs, out])
+        spread.run_rows(found, [a.reshape(-1) for a in (*inputs, out)])
         return out
 
     return run
-
-
-def _run_loop(loop: Callable, arrays: list) -> None:
-    flat = [a.reshape(-1) for a in arrays]
-    over_rows(flat[0].size, len(flat) * flat[0].itemsize,
-              lambda part: loop(*[a[part] for a in flat]), ONCE_BYTES)
 
 
 def _lies_in_order(x: Any) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit, threads
+from hpcflow import jit, spread, threads
 from hpcflow.kernels.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
 
@@ -67,6 +67,9 @@ def occurrence_rounds(xp: Any, indices: Any) -> Iterator[Any]:
 
 # Repetitions of one index after which a loop over rounds is slower than one over elements.
 _MOST_ROUNDS = 16
+# What becomes of the arguments of the loops.
+_COMBINE = spread.WHOLE * 3 + spread.START + spread.WHOLE
+_TAKE = spread.ROWS + spread.WHOLE + spread.ROWS
 _WIDE = 8  # columns from which whole rows are worth the looking up
 
 
@@ -85,9 +88,9 @@ def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any,
     found = _row_loop(ufunc, target, rows, updates)
     if found is None:
         otherwise(ufunc, target, rows, updates)
-    elif (loop := found.function) is not None:
+    elif found.function is not None:
         parts = threads.pool().size if updates.nbytes >= _LARGE else 1
-        threads.pool().run(lambda part: loop(target, rows, updates, part, parts), parts)
+        spread.run(found, parts, 1, _COMBINE, [target, rows, updates, 0, parts])
     else:
         began = time.perf_counter()
         otherwise(ufunc, target, rows, updates)
@@ -104,9 +107,8 @@ def take_rows(params: np.ndarray, rows: Any) -> Any:
     block_bytes = block_of_copies(len(rows), moved)
     found = _row_copies(params, rows)
     if found is not None and found.function is not None:
-        loop, target, source = found.function, _words(out), _words(params)
-        over_rows(len(rows), moved, lambda block: loop(target[block], source, rows[block]),
-                  block_bytes)
+        spread.run(found, len(rows), spread.block_rows(len(rows), moved), _TAKE,
+                   [_words(out), _words(params), rows])
         return out
 
     def work(block: slice) -> None:

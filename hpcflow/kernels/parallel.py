@@ -12,12 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import threads
+from hpcflow import spread, threads
 
 # About half of what the second-level cache of a core holds.
 _BLOCK_BYTES = 1 << 19
-# Below so many bytes a second thread costs more than it brings.
-LARGE_BYTES = 1 << 20
+LARGE_BYTES = spread.LARGE_BYTES
 
 
 # Blocks of rows that are touched once need not stay in cache: fewer calls, fewer handings over.

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow import jit, vector_math
-from hpcflow.kernels.parallel import ONCE_BYTES, over_rows
+from hpcflow import jit, spread, vector_math
+from hpcflow.kernels.parallel import over_rows
 
 SOFTMAX, LOG_SOFTMAX, DENSE, SPARSE = "softmax", "log softmax", "cross entropy", "sparse"
 _SHORTEST = 32  # columns from which on a row fills the vector units
@@ -31,13 +31,13 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
             the last two are written.
     """
     found = _loop_of(kind, arrays)
-    loop = None if found is None else found.function
-    run = loop or compute
+    if found is not None and found.function is not None:
+        spread.run_rows(found, arrays)
+        return
     began = time.perf_counter()
     over_rows(len(arrays[0]), sum(a[:1].nbytes for a in arrays),
-              lambda block: run(*[a[block] for a in arrays]),
-              None if loop is None else ONCE_BYTES)  # a loop keeps a row in cache, not a block
-    if found is not None and loop is None:
+              lambda block: compute(*[a[block] for a in arrays]))
+    if found is not None:
         found.spent(time.perf_counter() - began)
 
 

@@ -6,12 +6,10 @@ it, and on the library path. Source: the C API of oneDNN 3.
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import ctypes.util
 import functools
 import importlib.metadata
-import os
 import sys
 import warnings
 from collections.abc import Iterator
@@ -19,7 +17,7 @@ from ctypes import POINTER, byref, c_char, c_float, c_int, c_int64, c_size_t, c_
 from pathlib import Path
 from typing import Any
 
-from hpcflow import config
+from hpcflow import config, openmp
 
 MAJOR = 3
 OFF = ("0", "off", "no", "false")  # values of the flag
@@ -159,28 +157,9 @@ def _of_wheel() -> list[str]:
     return [str(Path(str(f.locate())).resolve()) for f in files if f.name in _NAMES]
 
 
-# How often a thread of GNU's OpenMP looks for work before it sleeps: about a tenth of a
-# millisecond, long enough to be awake when the next primitive of a step comes. By default it is
-# several milliseconds, in which the thread that it waits for may not run if cores are shared.
-_SPINS = "5000"
-
-
-@contextlib.contextmanager
-def _short_spins() -> Iterator[None]:
-    """Set the environment that GNU's OpenMP reads when it is loaded, unless the user has."""
-    if "GOMP_SPINCOUNT" in os.environ or "OMP_WAIT_POLICY" in os.environ:
-        yield
-        return
-    os.environ["GOMP_SPINCOUNT"] = _SPINS
-    try:
-        yield
-    finally:
-        del os.environ["GOMP_SPINCOUNT"]
-
-
 def _open(path: str) -> Library | None:
     try:
-        with _short_spins():
+        with openmp.short_spins():
             handle = ctypes.CDLL(path)
         version = library_version(handle)
         return Library(handle, path, version) if version[0] == MAJOR else None
