@@ -230,13 +230,14 @@ _PUT_OFF = 0.002  # seconds in which a core has products that were put off, abou
 _TYPES = ("f", "d")
 
 
-def _may_try() -> bool:
+def may_try() -> bool:
+    """True if this process may use all its threads where they are measured to be faster."""
     return not (threads.is_rank() or config.flags.deterministic or threads.limited_to_one())
 
 
 def _shape_of(a: Any, b: Any) -> _Shape | None:
     """What is known of products like that of `a` and `b`; None if all threads are not tried."""
-    if not _may_try():
+    if not may_try():
         return None
     shape, columns, kind = a.shape, b.shape[1], a.dtype.char
     if (shape[0] == 1 or columns == 1 or shape[1] != b.shape[0] or kind not in _TYPES

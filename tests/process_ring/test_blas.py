@@ -112,7 +112,7 @@ class Clock:
         self.used = []  # the threads of each product
         self.setting = setting
         monkeypatch.setattr(blas, "time", SimpleNamespace(perf_counter=lambda: self.now))
-        monkeypatch.setattr(blas, "_may_try", lambda: True)
+        monkeypatch.setattr(blas, "may_try", lambda: True)
         monkeypatch.setattr(blas, "_WAIT", 50.0)
         monkeypatch.setattr(blas, "_LONGEST_WAIT", 400.0)
         monkeypatch.setattr(blas, "np", self)

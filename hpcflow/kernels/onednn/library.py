@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcflow import config, openmp
+from hpcflow.kernels.onednn.team import Team
 
 MAJOR = 3
 OFF = ("0", "off", "no", "false")  # values of the flag
@@ -85,12 +86,14 @@ class OneDNNError(RuntimeError):
 
 
 class Library:
-    """The loaded library, with one engine, and the attributes of primitives without
-    and with a relu after them (``attr``, ``relu_attr``)."""
+    """The loaded library, with one engine, its threads (``team``; None if nothing is known of
+    them), and the attributes of primitives without and with a relu after them (``attr``,
+    ``relu_attr``)."""
 
     def __init__(self, handle: Any, path: str, version: tuple[int, int, int]) -> None:
         self.path = path
         self.version = version
+        self.team = Team.of(path)
         for name, types in _SIGNATURES.items():
             function = getattr(handle, f"dnnl_{name}")
             function.argtypes, function.restype = types, c_int

@@ -49,15 +49,59 @@ def multiply(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
     k = a.shape[0] if flip_a else a.shape[1]
     a, form_a, step_a = _operand(a, flip_a)
     b, form_b, step_b = _operand(b, flip_b)
-    status = lib.sgemm(form_a, form_b, m, n, k, factor, a.ctypes.data, step_a, b.ctypes.data,
-                       step_b, keep, out.ctypes.data, n)
-    if status:
-        raise OneDNNError(f"dnnl_sgemm failed with status {status}")
+    given = (form_a, form_b, m, n, k, factor, a.ctypes.data, step_a, b.ctypes.data, step_b, keep,
+             out.ctypes.data, n)
+
+    def compute() -> None:
+        status = lib.sgemm(*given)
+        if status:
+            raise OneDNNError(f"dnnl_sgemm failed with status {status}")
+
+    if lib.team is None:
+        compute()
+    else:
+        lib.team.run((form_a, form_b, m, n, k, step_a, step_b, keep), m * n * k, compute, compute,
+                     (given[-2], out.nbytes))
+
+
+class _Product:
+    """A primitive as a function of addresses, that of the result the last, by one thread or by all
+    of them; see `team`.
+
+    Args:
+        lib: the library.
+        size: the multiplications.
+        nbytes: of the result.
+        make: makes a primitive for the threads that the caller has.
+    """
+
+    def __init__(self, lib: Library, size: int, nbytes: int, make: Callable) -> None:
+        self.lib = lib
+        self.size = size
+        self.nbytes = nbytes
+        self.make = make
+        self.together: p.Primitive = make()
+        self.alone: p.Primitive | None = None
+
+    def __call__(self, *addresses: int) -> None:
+        """See the class."""
+        team = self.lib.team
+        if team is None:
+            self.together(*addresses)
+        else:
+            team.run((self,), self.size, lambda: self._run_alone(*addresses),
+                     lambda: self.together(*addresses), (addresses[-1], self.nbytes))
+
+    def _run_alone(self, *addresses: int) -> None:
+        found = self.alone
+        if found is None:
+            found = self.alone = self.make()
+        found(*addresses)
 
 
 @functools.lru_cache(maxsize=1024)
 def product(lib: Library, batch: int, m: int, k: int, n: int, flip_a: bool, flip_b: bool,
-            dtype: str = "float32", bias: bool = False, relu: bool = False) -> p.Primitive | None:
+            dtype: str = "float32", bias: bool = False, relu: bool = False) -> _Product | None:
     """``out = a @ b`` in every matrix of a batch, factors of `dtype` transposed as asked, and the
     products in float32; None without one. With a `bias` it comes after the factors."""
 
@@ -68,16 +112,20 @@ def product(lib: Library, batch: int, m: int, k: int, n: int, flip_a: bool, flip
     a, b = matrices(m, k, flip_a), matrices(k, n, flip_b)
     out = matrices(m, n, False, "float32")
     row = p.Description(lib, (1, 1, n), (n, n, 1)) if bias else None
-    try:
+    more = [] if row is None else [(p.BIAS, row)]
+
+    def make() -> p.Primitive:
         desc = lib.create("matmul_primitive_desc_create", lib.engine, a.handle, b.handle,
                           row and row.handle, out.handle, lib.relu_attr if relu else lib.attr)
-        more = [] if row is None else [(p.BIAS, row)]
         return p.Primitive(lib, desc, [(p.SRC, a), (p.WEIGHTS, b), *more, (p.DST, out)])
+
+    try:
+        return _Product(lib, batch * m * k * n, 4 * batch * m * n, make)
     except OneDNNError:
         return None
 
 
-def _run_product(run: p.Primitive, a: Any, b: Any, out: Any) -> None:
+def _run_product(run: _Product, a: Any, b: Any, out: Any) -> None:
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
     run(a.ctypes.data, b.ctypes.data, out.ctypes.data)
 

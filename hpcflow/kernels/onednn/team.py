@@ -1,0 +1,156 @@
+"""How many threads a product of middle size has: one, or all, whichever makes the program faster.
+
+Two threads rarely halve the time of such a product (a tenth of a millisecond): one of them may have
+to be woken, what it reads and writes moves between the caches of the cores, and while it waits for
+more it is in the way of others. What this costs shows outside of the product, so whole periods are
+compared: the time from one product of a shape to the next, some periods with one thread and some
+with all, in turns. That is tried again from time to time. One thread and all must give the same
+bits; then nothing depends on the choice.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow import blas
+
+_LARGEST = 1 << 25  # multiplications, which take one thread about half a millisecond
+_MOST_SHAPES = 1024
+_WARM = 8  # products before the first trial
+_PERIODS, _TURNS = 16, 5  # periods of a turn, and turns of each kind, in a trial
+_GAIN = 0.95  # of the time with one thread: what all must be faster than
+_WAIT, _LONGEST_WAIT = 0.25, 4.0  # seconds between trials, doubled while they say the same
+_GIVEN_UP = 1.0  # seconds without a product of the shape on trial: another may begin
+_NEVER = float("inf")
+
+
+class Trial:
+    """Which of two ways to do something that recurs makes the whole faster.
+
+    One trial runs at a time in a process, since each changes what the others would measure.
+    """
+
+    running: Trial | None = None  # of all
+    lock = threading.Lock()
+
+    def __init__(self) -> None:
+        self.second = False  # the way that is better, as far as known
+        self._uses = self._left = 0
+        self._began = self._last = self._retry = 0.0
+        self._wait = _WAIT
+        self._turns: list[float] = []
+
+    def wants_to_begin(self, now: float) -> bool:
+        """Count a use at `now`; true if it is time for a trial."""
+        self._last = now
+        self._uses += 1
+        if now < self._retry or self._uses <= _WARM:
+            return False
+        other = Trial.running
+        return other is not self and (other is None or now - other._last > _GIVEN_UP)
+
+    def begin(self, now: float) -> None:
+        """Try both ways from now on."""
+        with Trial.lock:
+            Trial.running = self
+            self._turns, self._began, self._left = [], now, _PERIODS
+
+    def refuse(self) -> None:
+        """The second way is none: there will be no trial."""
+        self._retry = _NEVER
+
+    def is_second(self, now: float) -> bool:
+        """Which way to go this time."""
+        if Trial.running is not self:
+            return self.second
+        with Trial.lock:
+            if self._left <= 0:
+                self._turns.append(now - self._began)
+                self._began, self._left = now, _PERIODS
+                if len(self._turns) == 2 * _TURNS:
+                    self._decide(now)
+                    return self.second
+            self._left -= 1
+            return len(self._turns) % 2 == 1
+
+    def _decide(self, now: float) -> None:
+        one, other = (statistics.median(self._turns[k::2]) for k in (0, 1))
+        before, self.second = self.second, other < _GAIN * one
+        self._wait = _WAIT if before != self.second else min(2 * self._wait, _LONGEST_WAIT)
+        self._retry = now + self._wait
+        Trial.running = None
+
+
+class Team:
+    """The threads of a library; the number is each caller's own.
+
+    Args:
+        read, write: functions that tell and set the number.
+    """
+
+    def __init__(self, read: Callable[[], int], write: Callable[[int], Any]) -> None:
+        self._read = read
+        self._write = write
+        self._trials: dict[tuple, Trial] = {}
+
+    @classmethod
+    def of(cls, path: str) -> Team | None:
+        """That of the OpenMP that the library at `path` was linked with; None if there is none."""
+        try:
+            library = ctypes.PyDLL(path)  # the calls are too short to give up the interpreter for
+            return cls(library.omp_get_max_threads, library.omp_set_num_threads)
+        except (AttributeError, OSError):
+            return None
+
+    def run(self, key: tuple, size: int, alone: Callable[[], None], together: Callable[[], None],
+            made: tuple[int, int]) -> None:
+        """Make a product by one of two functions that give the same but for the threads they use.
+
+        Args:
+            key: what the product is like.
+            size: its multiplications.
+            alone, together: the functions; `alone` is called while the caller has one thread.
+            made: the address and the bytes of what they write (and may read).
+        """
+        usual = self._read() if size <= _LARGEST and blas.may_try() else 1
+        if usual < 2:
+            together()
+            return
+        trial = self._trials.get(key)
+        if trial is None:
+            if len(self._trials) >= _MOST_SHAPES:
+                self._trials.clear()
+            trial = self._trials.setdefault(key, Trial())
+        now = time.perf_counter()
+        if trial.wants_to_begin(now):
+            if self._same_bits(alone, together, made):
+                trial.begin(time.perf_counter())
+            else:
+                trial.refuse()
+        elif trial.is_second(now):
+            together()
+        else:
+            self._write(1)
+            try:
+                alone()
+            finally:
+                self._write(usual)
+
+    def _same_bits(self, alone: Callable, together: Callable, made: tuple[int, int]) -> bool:
+        """Make the product in both ways; what one thread made stays if they differ."""
+        before = ctypes.string_at(*made)
+        together()
+        other = ctypes.string_at(*made)
+        ctypes.memmove(made[0], before, made[1])
+        usual = self._read()
+        self._write(1)
+        try:
+            alone()
+        finally:
+            self._write(usual)
+        return other == ctypes.string_at(*made)
