@@ -95,6 +95,7 @@ _FAMILIES = [
 _LAZY_MODULES = {
     "app": "hpcflow.platform.app",
     "compat": "hpcflow.compat",
+    "data": "hpcflow.data",
     "contrib": "hpcflow.contrib",
     "core": "hpcflow.core",
     "framework": "hpcflow.framework",

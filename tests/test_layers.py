@@ -26,7 +26,7 @@ LEVEL_0 = {
 }  # fmt: skip
 CORE = {"graph", "ops"}
 GRADIENTS = {"autodiff", "nn", "framework"}
-USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "spectral", "image"}
+USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "spectral", "image", "data"}
 BELOW_RUNTIME = {"comm", "storage", "resources", "kernels", "compiler"}
 TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "user_ops",
        "placement", "python", "core", "saved_model", "extending", "compat", "contrib",

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hpcflow.dtypes import string_ref
 from hpcflow.graph.graph import Graph, get_default_graph
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.functions import add_arguments
 
@@ -47,6 +48,8 @@ class FunctionGraph(Graph):
     def capture(self, tensor: Tensor) -> Tensor:
         """The input that stands for `tensor`, of the graph around this one."""
         found = self._inner.get(tensor)
+        if found is None and _is_named_handle(tensor):
+            found = self._inner[tensor] = self._copied_handle(tensor.op)
         if found is None:
             outside = self._outside(tensor)
             attrs = {"T": tensor.dtype.base_dtype, "index": len(self.inputs)}
@@ -57,6 +60,13 @@ class FunctionGraph(Graph):
             self.inputs.append(found)
             self.captured.append(outside)
         return found
+
+    def _copied_handle(self, op: Operation) -> Tensor:
+        """The handle of the same resource, which is found by its name."""
+        attrs = {k: v for k, v in op._attrs.items() if not k.startswith("_")}
+        attrs["shared_name"] = attrs["shared_name"] or op.name.encode()
+        with self.control_dependencies(None):
+            return self.create_op(op.type, [], attrs=attrs, name=op.name).outputs[0]
 
     def _captured(self, tensor: Tensor) -> Tensor:
         return self.capture(tensor)
@@ -79,6 +89,13 @@ class FunctionGraph(Graph):
             variable = getter(name, *args, **keywords)
         self.variables.append(variable)
         return variable
+
+
+def _is_named_handle(tensor: Tensor) -> bool:
+    """True for a handle by reference, as of a table: no input of a function can be one."""
+    op = tensor.op
+    return tensor.dtype is string_ref and not op.inputs and "shared_name" in op._attrs and (
+        op.type not in ("Variable", "VariableV2"))
 
 
 def function_graph() -> FunctionGraph | None:

@@ -25,12 +25,16 @@ def _open(name: bytes, compression: str = "") -> Any:
         return open_records(path, compression)
 
 
-class _Lines(RecordFormat):
-    def __init__(self, skip: int) -> None:
-        self._skip = skip
+class Lines(RecordFormat):
+    """Lines, without what ends them."""
+
+    def __init__(self, skip: int, compression: str = "") -> None:
+        self._skip, self._compression = skip, compression
 
     def open(self, name: bytes) -> Iterator[tuple[bytes, bytes]]:
-        return self._records(_open(name), name)
+        """The records of the file called `name`."""
+        file = _open(name, self._compression)
+        return self._records(io.BufferedReader(_Bytes(file)) if self._compression else file, name)
 
     def _records(self, file: Any, name: bytes) -> Iterator[tuple[bytes, bytes]]:
         with file, system_errors(f"reading file '{name.decode(errors='replace')}'"):
@@ -39,11 +43,14 @@ class _Lines(RecordFormat):
                     yield b"%s:%d" % (name, number), line.removesuffix(b"\n").removesuffix(b"\r")
 
 
-class _TFRecords(RecordFormat):
+class TFRecords(RecordFormat):
+    """Records of TFRecord files."""
+
     def __init__(self, compression: str) -> None:
         self._compression = compression
 
     def open(self, name: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The records of the file called `name`."""
         return self._records(_open(name, self._compression), name)
 
     def _records(self, file: Any, name: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -63,13 +70,16 @@ class _WholeFile(RecordFormat):
             return iter([(name, file.read())])
 
 
-class _FixedLength(RecordFormat):
+class FixedLength(RecordFormat):
+    """So many bytes; `sizes` are those of header, record, footer and hop."""
+
     def __init__(self, sizes: list[int], encoding: str) -> None:
         self._header, self._record, self._footer, hop = sizes
         self._hop = hop or self._record
         self._encoding = encoding
 
     def open(self, name: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """The records of the file called `name`."""
         file = _open(name, self._encoding)
         return self._records(_in_memory(file) if self._encoding else file, name)
 
@@ -81,6 +91,25 @@ class _FixedLength(RecordFormat):
                 if not number or self._hop != self._record:
                     file.seek(self._header + start)
                 yield b"%s:%d" % (name, number), file.read(self._record)
+
+
+class _Bytes(io.RawIOBase):
+    """The uncompressed bytes of a file, for the buffers of Python."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        data = self._file.read(len(target))
+        target[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _in_memory(file: Any) -> io.BytesIO:
@@ -101,14 +130,14 @@ class _Names(RecordFormat):
 def _lines(node: KernelNode) -> RecordFormat:
     if node.attr("skip_header_lines") < 0:
         raise invalid(f"skip_header_lines must be >= 0 not {node.attr('skip_header_lines')}")
-    return _Lines(node.attr("skip_header_lines"))
+    return Lines(node.attr("skip_header_lines"))
 
 
 def _tf_records(node: KernelNode) -> RecordFormat:
     compression = node.attr("compression_type").decode()
     if compression not in ("", "GZIP", "ZLIB"):
         raise invalid(f"Unsupported compression_type: {compression}.")
-    return _TFRecords(compression)
+    return TFRecords(compression)
 
 
 _SIZES = ("header", "record", "footer", "hop")
@@ -122,7 +151,7 @@ def _fixed_length(node: KernelNode) -> RecordFormat:
     encoding = node.attr("encoding").decode()
     if encoding not in ("", "GZIP", "ZLIB"):
         raise invalid(f"Unsupported encoding: {encoding}.")
-    return _FixedLength(sizes, encoding)
+    return FixedLength(sizes, encoding)
 
 
 _FORMATS: dict[str, Callable[[KernelNode], RecordFormat]] = {

@@ -22,7 +22,8 @@ _HARMLESS = re.compile(
     "VarIsInitializedOp|VariableShape|DisableCopyOnRead|.*Queue(V2)?|.*Barrier|"
     "(Mutable)?HashTable.*|LookupTable(Find|Size)(V2)?|"
     "Random.*|Truncated.*|ParameterizedTruncatedNormal|Multinomial|.*Sampler|"
-    "Stack(V2)?|StackPush(V2)?|StackPop(V2)?|TensorArray.*|.*Accumulator")
+    "Stack(V2)?|StackPush(V2)?|StackPop(V2)?|TensorArray.*|.*Accumulator|"
+    ".*Dataset(V2)?|Iterator(V2)?|OneShotIterator|Iterator(To|From)StringHandle(V2)?")
 _BY_REFERENCE = frozenset(("RefIdentity", "RefSelect", "RefSwitch", "RefMerge", "RefEnter",
                            "RefExit", "RefNextIteration", "IsVariableInitialized"))
 

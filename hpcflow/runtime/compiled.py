@@ -18,6 +18,7 @@ from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.place import DeviceInfo, Placer
 from hpcflow.compiler.placement_file import Placement
 from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
+from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.deadline import DirectRun
@@ -79,6 +80,11 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
     rules = (*options.compress, *(fetches[0].graph._compression if fetches else ()))
     passes = PassContext(placer, remembered, cpu_kernel, options.recompute, rules)
     return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
+
+
+def library_of(fetches: list[Tensor | Operation], feeds: list[Tensor]) -> FunctionLibrary | None:
+    """The functions of the graph of a step."""
+    return next((x.graph._library for x in (*fetches, *feeds)), None)
 
 
 # Seconds that a cancelled step may take to drain.

@@ -237,9 +237,9 @@ class Endpoint:
         context = self._contexts.setdefault(
             key, KernelContext(self.task, body["session"], self.meetings,
                                lambda: self.collectives))
-        nodes = wire.decode_nodes(blob)
+        nodes, library = wire.decode_nodes(blob)
         step_context = context.for_step(body["together"], f"{source}:{body['plan']}",
-                                        body["ranks"])
+                                        body["ranks"], library)
         key = (source, body["plan"])
         plan = Plan(self, key, nodes, body["ranks"], step_context, body["traced"])
         self.plans[key] = plan

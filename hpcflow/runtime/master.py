@@ -12,6 +12,7 @@ from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.errors import AbortedError, DeadlineExceededError, InvalidArgumentError, OpError
+from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.kernels.registry import is_collective
 from hpcflow.runtime import wire
@@ -22,6 +23,7 @@ from hpcflow.runtime.compiled import (
     StepOptions,
     cancel_all,
     compiled_form,
+    library_of,
     make_parts,
     report_stall,
     timed_out,
@@ -75,8 +77,9 @@ class ClusterEngine:
         plan = self.endpoint.next_plan()
         together = _together(parts, self.peers.ranks())
         self._find_members(parts)
+        library = library_of(elements, feeds)
         context = self._context.for_step(together, f"{self.endpoint.rank}:{plan}",
-                                         self.peers.ranks())
+                                         self.peers.ranks(), library)
         graphs = partition_graphs(parts) if traced else []
         executable = Executable(parts.pop(mine, []), mine, self.task.by_name, context,
                                 compiled_form() and not traced, len(names))
@@ -86,7 +89,8 @@ class ClusterEngine:
         if not parts:
             step = LocalStep(executable, names, len(feeds), self.options.timeout, self.running)
         else:
-            step = DistributedStep(self, plan, executable, parts, together, names, traced)
+            step = DistributedStep(self, plan, executable, parts, together, names, traced,
+                                   library)
             self._steps.append(step)
         step.partition_graphs = graphs
         return step
@@ -177,8 +181,10 @@ class DistributedStep:
 
     def __init__(self, engine: ClusterEngine, plan: int, executable: Executable,
                  parts: dict[str, list[Node]], together: dict[str, list[int]],
-                 names: list[str], traced: bool = False) -> None:
+                 names: list[str], traced: bool = False,
+                 library: FunctionLibrary | None = None) -> None:
         self.engine = engine
+        self._library = library
         self.timeout = engine.options.timeout
         self.traced = traced
         self.partition_graphs: list = []  # of a traced step: its GraphDefs
@@ -200,7 +206,8 @@ class DistributedStep:
             rank = self.remote[task]
             body = {"plan": self.plan, "session": self.engine.session_id, "ranks": self.ranks,
                     "settings": settings(), "together": together, "traced": self.traced}
-            replies.append(self.endpoint.request(rank, "register", body, wire.encode_nodes(nodes)))
+            blob = wire.encode_nodes(nodes, self._library)
+            replies.append(self.endpoint.request(rank, "register", body, blob))
             self.engine.registered(rank, self.plan)
         self.endpoint.wait_for(replies, "tasks to register their part of a step")
         seen = {task: reply.body for task, reply in zip(parts, replies, strict=True)}

@@ -18,6 +18,7 @@ from hpcflow.runtime.compiled import (
     StepOptions,
     cancel_all,
     compiled_form,
+    library_of,
     make_parts,
     run_with_options,
 )
@@ -292,8 +293,8 @@ class LocalEngine:
                            remembered, self.options, incremental)
         graphs = partition_graphs(parts) if traced else []
         executable = Executable(parts.get(self.task.name, []), self.task.name, self.task.by_name,
-                                self._context.for_step({}, ""), compiled_form() and not traced,
-                                len(elements))
+                                self._context.for_step({}, "", None, library_of(elements, feeds)),
+                                compiled_form() and not traced, len(elements))
         if traced:
             instrument(executable)
         step = LocalStep(executable, [e.name for e in elements], len(feeds), self.options.timeout,

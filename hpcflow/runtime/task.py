@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.compiler.place import DeviceInfo
+from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.kernels.registry import KernelNode
 from hpcflow.resources.manager import ResourceManager
 from hpcflow.runtime.collective_parts import Layout, solo
@@ -52,14 +53,17 @@ class KernelContext:
         self.session_id = session_id
         self.resources = task.resources
         self._states: dict[str, Any] = {}
+        self._calls: dict[FunctionLibrary | None, Any] = {}
         self._lock = threading.Lock()
 
     def for_step(self, together: dict[str, list[int]], name: str,
-                 ranks: dict[str, int] | None = None) -> StepContext:
+                 ranks: dict[str, int] | None = None,
+                 library: FunctionLibrary | None = None) -> StepContext:
         """The context of one compiled step: `together` says on which ranks the ops of a type
         that works collectively are, `name` tells the step from those of other masters, `ranks`
-        are those of the tasks (None in a session without a cluster)."""
-        return StepContext(self, together, name, ranks)
+        are those of the tasks (None in a session without a cluster), `library` has the functions
+        that kernels may call."""
+        return StepContext(self, together, name, ranks, library)
 
     def op_state(self, name: str, create: Callable[[], Any]) -> Any:
         """The state of op `name` in this session, made by `create()` on first use."""
@@ -69,12 +73,24 @@ class KernelContext:
             return self._states[name]
 
 
+    def calls(self, library: FunctionLibrary | None) -> Any:
+        """What calls the functions of `library` in this session."""
+        from hpcflow.runtime.function_calls import FunctionCalls
+
+        with self._lock:
+            if library not in self._calls:
+                self._calls[library] = FunctionCalls(self, library or FunctionLibrary())
+            return self._calls[library]
+
+
 class StepContext:
     """What kernels see of the session and of the step they are compiled for."""
 
     def __init__(self, session: KernelContext, together: dict[str, list[int]], name: str,
-                 ranks: dict[str, int] | None = None) -> None:
+                 ranks: dict[str, int] | None = None,
+                 library: FunctionLibrary | None = None) -> None:
         self._session = session
+        self._library = library
         self._ranks = ranks
         self._schedule: Schedule | None = None
         self._together = together
@@ -82,6 +98,15 @@ class StepContext:
         self.task = session.task
         self.resources = session.resources
         self.op_state = session.op_state
+
+    def function(self, func: Any, dtypes: list, dims: list) -> Any:
+        """The function of the graph `func` for inputs of such types and shapes, to be called with
+        their values (a ``CompiledFunction``). Raises ``InvalidArgumentError`` if it does not take
+        them, or does not exist."""
+        return self._calls().make(func, dtypes, dims)
+
+    def _calls(self) -> Any:
+        return self._session.calls(self._library)
 
     def group_of(self, op_type: str) -> list[int]:
         """The ranks on which ops of this type run in the step; empty if they cannot meet: outside

@@ -12,7 +12,8 @@ from typing import Any
 
 from hpcflow.compiler.ir import Node
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.graph.attr_values import from_proto, to_proto
+from hpcflow.graph.attr_values import Func, from_proto, to_proto
+from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.opdef import get_op_def, has_op
 from hpcflow.shapes import TensorShape
 
@@ -49,8 +50,9 @@ def parts_of(payload: bytes) -> tuple[Any, bytes]:
 # ---------------------------------------------------------------- partitions
 
 
-def encode_nodes(nodes: list[Node]) -> bytes:
-    """A partition as a serialized GraphDef; what passes found out travels as attributes."""
+def encode_nodes(nodes: list[Node], library: FunctionLibrary | None = None) -> bytes:
+    """A partition as a serialized GraphDef; what passes found out travels as attributes, and the
+    functions of `library` that kernels of the nodes may call go with it."""
     from tensorboard.compat.proto import graph_pb2
 
     proto = graph_pb2.GraphDef()
@@ -70,6 +72,8 @@ def encode_nodes(nodes: list[Node]) -> bytes:
         site = node.creation_site
         if site is not None:
             out.attr["_site"].s = json.dumps(list(site)).encode()
+    if library is not None and any(isinstance(v, Func) for n in nodes for v in n.attrs.values()):
+        library.fill(proto.library)
     return proto.SerializeToString()
 
 
@@ -82,8 +86,9 @@ def _unique_names(nodes: list[Node]) -> dict[Node, str]:
     return names
 
 
-def decode_nodes(data: bytes) -> list[Node]:
-    """The nodes of a partition; ``InvalidArgumentError`` lists op types that are not known here."""
+def decode_nodes(data: bytes) -> tuple[list[Node], FunctionLibrary]:
+    """The nodes of a partition, and the functions that their kernels may call;
+    ``InvalidArgumentError`` lists op types that are not known here."""
     from tensorboard.compat.proto import graph_pb2
 
     proto = graph_pb2.GraphDef.FromString(data)
@@ -103,7 +108,9 @@ def decode_nodes(data: bytes) -> list[Node]:
             else:
                 source, _, index = text.rpartition(":")
                 node.inputs.append((nodes[source], int(index)))
-    return list(nodes.values())
+    library = FunctionLibrary()
+    library.add_protos(proto.library)
+    return list(nodes.values()), library
 
 
 def _decode(item: Any) -> Node:

@@ -1,0 +1,124 @@
+"""Batches and windows of elements."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.data import nest
+from hpcflow.data.structure import DatasetLeaf, Leaf, SparseLeaf, Structure
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value
+from hpcflow.shapes import Dimension, TensorShape, as_shape
+
+
+def static_size(size: Tensor, drop_remainder: Tensor) -> int | None:
+    """The first dimension of batches, where it is known."""
+    if not constant_value(drop_remainder):
+        return None
+    value = constant_value(size)
+    return None if value is None else int(value)
+
+
+def batch(dataset: Any, batch_size: Any, drop_remainder: Any) -> Any:
+    """See ``Dataset.batch``."""
+    size = convert_to_tensor(batch_size, dtypes.int64, "batch_size")
+    drop = convert_to_tensor(drop_remainder, dtypes.bool, "drop_remainder")
+    structure = dataset._structure.batched(static_size(size, drop))
+    return dataset._derived("BatchDatasetV2", structure, batch_size=size, drop_remainder=drop)
+
+
+def padded_batch(dataset: Any, batch_size: Any, padded_shapes: Any, padding_values: Any,
+                 drop_remainder: Any) -> Any:
+    """See ``Dataset.padded_batch``."""
+    structure: Structure = dataset._structure
+    if any(isinstance(leaf, (SparseLeaf, DatasetLeaf)) for leaf in structure.leaves):
+        raise TypeError("Batching of padded sparse tensors is not currently supported")
+    size = convert_to_tensor(batch_size, dtypes.int64, "batch_size")
+    drop = convert_to_tensor(drop_remainder, dtypes.bool, "drop_remainder")
+    flat = nest.flatten_up_to(structure.tree, padded_shapes)
+    shapes = [_shape_tensor(s, leaf) for s, leaf in zip(flat, structure.leaves, strict=True)]
+    values = ([None] * len(flat) if padding_values is None
+              else nest.flatten_up_to(structure.tree, padding_values))
+    fills = [_padding(v, leaf) for v, leaf in zip(values, structure.leaves, strict=True)]
+    first = static_size(size, drop)
+    leaves = [leaf.with_shape(TensorShape([first]).concatenate(_known(s)))
+              for leaf, s in zip(structure.leaves, shapes, strict=True)]
+    result = Structure(nest.pack_as(structure.tree, leaves))
+    variant = raw_ops.PaddedBatchDatasetV2(
+        input_dataset=dataset._variant_tensor, batch_size=size, padded_shapes=shapes,
+        padding_values=fills, drop_remainder=drop, output_shapes=result.attrs["output_shapes"])
+    return type(dataset)._of(variant, result, dataset._options)
+
+
+def _shape_tensor(shape: Any, leaf: Leaf) -> Tensor:
+    """What a padded shape is given by, as a vector with -1 for what follows from the batch."""
+    if isinstance(shape, Tensor):
+        tensor = shape
+    elif isinstance(shape, (Dimension, int, np.integer)):
+        raise TypeError(f"Padded shape {shape} must be a 1-D tensor of tf.int64 values.")
+    else:
+        tensor = _as_vector(shape)
+    if tensor.dtype is not dtypes.int64:
+        raise TypeError(f"Padded shape {shape} must be a 1-D tensor of tf.int64 values, but its "
+                        f"element type is {tensor.dtype.name}.")
+    if not tensor.get_shape().is_compatible_with(TensorShape([None])):
+        raise ValueError(f"Padded shape {shape} must be a 1-D tensor of tf.int64 values, but its "
+                         f"shape is {tensor.get_shape()}.")
+    _check_padded(_known(tensor), leaf)
+    return tensor
+
+
+def _as_vector(shape: Any) -> Tensor:
+    """A shape, or numbers that may be of any type, as a tensor."""
+    if isinstance(shape, TensorShape) or all(
+            d is None or isinstance(d, (int, np.integer, Dimension)) for d in shape):
+        dims = as_shape(shape).as_list()
+        shape = np.array([-1 if d is None else d for d in dims], np.int64)
+    return convert_to_tensor(shape, name="padded_shapes")
+
+
+def _check_padded(padded: TensorShape, leaf: Leaf) -> None:
+    if padded.ndims is None or leaf.shape.ndims is None:
+        return
+    fits = padded.ndims == leaf.shape.ndims and all(
+        p is None or n is None or p >= n for p, n in zip(
+            padded._dims or (), leaf.shape._dims or (), strict=True))
+    if not fits:
+        raise ValueError(f"The padded shape {padded} is not compatible with the corresponding "
+                         f"input component shape {leaf.shape}.")
+
+
+def _known(shape: Tensor) -> TensorShape:
+    """What is known of a padded shape."""
+    value = constant_value(shape)
+    if value is None:
+        dims = shape.get_shape()
+        return TensorShape(None if dims.ndims is None or dims[0].value is None
+                           else [None] * dims[0].value)
+    return TensorShape([None if d < 0 else int(d) for d in value])
+
+
+def _padding(value: Any, leaf: Leaf) -> Tensor:
+    if value is None:
+        value = b"" if leaf.dtype is dtypes.string else np.zeros((), leaf.dtype.np)
+    tensor = convert_to_tensor(value, name="padding_value")
+    if not tensor.get_shape().is_compatible_with(TensorShape([])):
+        raise ValueError(f"Padding value should be a scalar, but is {value}")
+    if tensor.dtype is not leaf.dtype:
+        raise TypeError(f"Padding value tensor ({tensor}) does not match output type: "
+                        f"{leaf.dtype.name}")
+    return tensor
+
+
+def window(dataset: Any, size: Any, shift: Any, stride: Any, drop_remainder: Any) -> Any:
+    """See ``Dataset.window``."""
+    tree = nest.map_structure(lambda leaf: DatasetLeaf(Structure(leaf)), dataset._structure.tree)
+    numbers = {name: convert_to_tensor(value, dtypes.int64, name) for name, value in (
+        ("size", size), ("shift", size if shift is None else shift), ("stride", stride))}
+    drop = convert_to_tensor(drop_remainder, dtypes.bool, "drop_remainder")
+    return dataset._derived("WindowDataset", Structure(tree), drop_remainder=drop, **numbers)

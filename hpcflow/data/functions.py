@@ -1,0 +1,83 @@
+"""Functions of the user on elements, as functions of the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.data.structure import Structure, as_tensors
+from hpcflow.framework.function import DefinedFunction
+from hpcflow.graph.attr_values import Func
+from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.operation import Tensor
+
+
+class ElementFunction:
+    """A function of elements, in the library of the current graph.
+
+    Args:
+        function: the user's; it is called once, here.
+        structures: of its arguments. A tuple is unpacked where it is the only one.
+        what: for the name in the library.
+
+    Attributes:
+        structure: of what it returns.
+        func: what attributes of operations call it by.
+        captured: tensors from outside that it reads: further inputs.
+    """
+
+    def __init__(self, function: Callable, structures: list[Structure], what: str) -> None:
+        self._function, self._structures = function, structures
+        self.structure: Structure = Structure(())
+        types = [t for s in structures for t in s.graph_types]
+        # The name of the user's function is that of its part of the library.
+        name = getattr(function, "__name__", type(function).__name__)
+
+        def body(*tensors: Tensor) -> list[Tensor]:
+            return self._body(list(tensors))
+
+        body.__name__ = f"Dataset_{what}_{name}"
+        self._defined = DefinedFunction(body, [], types)
+        self._defined.add_to_graph(get_default_graph())
+        self.func = Func(self._defined.name)
+        self.captured = self._defined.captured_inputs
+
+    def _body(self, tensors: list[Tensor]) -> list[Tensor]:
+        arguments, first = [], 0
+        for structure in self._structures:
+            count = len(structure.leaves)
+            arguments.append(structure.from_tensors(tensors[first : first + count]))
+            first += count
+        if len(arguments) == 1 and type(arguments[0]) is tuple:
+            arguments = list(arguments[0])
+        result = self._function(*arguments)
+        if isinstance(result, list):
+            result = tuple(result)  # of an operation with several outputs, most likely
+        values = _values(result)
+        self.structure = Structure.of_values(values)
+        return self.structure.to_tensors(values)
+
+    def inputs(self, name: str = "") -> dict[str, Any]:
+        """The keywords of an operation that calls it."""
+        if not name:
+            return {"f": self.func, "other_arguments": self.captured}
+        return {f"{name}_func": self.func, f"{name}_func_other_arguments": self.captured}
+
+
+def _values(result: Any) -> Any:
+    try:
+        return as_tensors(result)
+    except (ValueError, TypeError) as e:
+        raise TypeError(f"Unsupported return value from function passed to Dataset.map(): {result}."
+                        ) from e
+
+
+
+
+def is_variant_function(function: ElementFunction) -> bool:
+    """True if the function returns one data set."""
+    from hpcflow.data.structure import DatasetLeaf
+
+    return isinstance(function.structure.tree, DatasetLeaf)
+
+

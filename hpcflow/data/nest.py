@@ -1,0 +1,83 @@
+"""The structures of elements: tuples, namedtuples and dicts; a list is a value by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from hpcflow.graph.sparse_tensor import SparseTensorValue
+
+
+def is_nested(value: Any) -> bool:
+    """True for what structures are made of."""
+    return isinstance(value, (tuple, Mapping)) and not isinstance(value, SparseTensorValue)
+
+
+def children(structure: Any) -> list:
+    """The entries of a container, those of a dict in the order of its keys."""
+    if isinstance(structure, Mapping):
+        return [structure[key] for key in sorted(structure)]
+    return list(structure)
+
+
+def flatten(structure: Any) -> list:
+    """The leaves, left to right."""
+    if not is_nested(structure):
+        return [structure]
+    return [leaf for item in children(structure) for leaf in flatten(item)]
+
+
+def pack_as(structure: Any, leaves: Sequence[Any]) -> Any:
+    """`leaves` in the form of `structure`; ``ValueError`` if their number differs."""
+    count = len(flatten(structure))
+    if count != len(leaves):
+        raise ValueError(f"Structure had {count} elements, but flat_sequence had {len(leaves)} "
+                         "elements.")
+    return _pack(structure, iter(leaves))
+
+
+def _pack(structure: Any, leaves: Iterator[Any]) -> Any:
+    if not is_nested(structure):
+        return next(leaves)
+    items = [_pack(item, leaves) for item in children(structure)]
+    if isinstance(structure, Mapping):
+        values = dict(zip(sorted(structure), items, strict=True))
+        return type(structure)((key, values[key]) for key in structure)  # type: ignore[call-arg]
+    return type(structure)(*items) if hasattr(structure, "_fields") else tuple(items)
+
+
+def map_structure(function: Callable, structure: Any) -> Any:
+    """A structure of what `function` makes of the leaves."""
+    return pack_as(structure, [function(leaf) for leaf in flatten(structure)])
+
+
+def check_same(first: Any, second: Any) -> None:
+    """Raise ``TypeError`` or ``ValueError`` unless both are nested alike."""
+    flatten_up_to(first, second)
+    flatten_up_to(second, first)
+
+
+def flatten_up_to(shallow: Any, deep: Any) -> list:
+    """The parts of `deep` that stand where `shallow` has leaves.
+
+    Raises ``TypeError`` where only one of them is a container, or they are of different types;
+    ``ValueError`` for other lengths or keys.
+    """
+    if not is_nested(shallow):
+        return [deep]
+    if not is_nested(deep):
+        raise TypeError("If shallow structure is a sequence, input must also be a sequence. Input "
+                        f"has type: {type(deep)}.")
+    if isinstance(shallow, Mapping) != isinstance(deep, Mapping) or (
+            hasattr(shallow, "_fields") != hasattr(deep, "_fields")):
+        raise TypeError("The two structures don't have the same sequence type. Input structure has "
+                        f"type {type(deep)}, while shallow structure has type {type(shallow)}.")
+    if len(shallow) != len(deep):
+        raise ValueError("The two structures don't have the same sequence length. Input structure "
+                         f"has length {len(deep)}, while shallow structure has length "
+                         f"{len(shallow)}.")
+    if isinstance(shallow, Mapping) and set(shallow) != set(deep):
+        raise ValueError("The two structures don't have the same keys. Input structure has keys "
+                         f"{sorted(deep)}, while shallow structure has keys {sorted(shallow)}.")
+    return [part for a, b in zip(children(shallow), children(deep), strict=True)
+            for part in flatten_up_to(a, b)]

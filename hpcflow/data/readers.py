@@ -1,0 +1,115 @@
+"""Data sets of the records of files."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.data.dataset import Dataset
+from hpcflow.data.options import Options
+from hpcflow.data.structure import Leaf, Structure
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.shapes import TensorShape
+
+_BUFFER_BYTES = 256 * 1024
+
+
+def _argument(name: str, value: Any, default: Any, dtype: Any = dtypes.int64) -> Tensor:
+    return convert_to_tensor(default if value is None else value, dtype, name)
+
+
+class _Records(Dataset):
+    """Strings out of files."""
+
+    def _begin(self, variant: Tensor) -> None:
+        self._variant_tensor = variant
+        self._structure = Structure(Leaf(dtypes.string, TensorShape([])))
+        self._options = Options()
+
+
+class TextLineDataset(_Records):
+    """The lines of text files, without what ends them.
+
+    Args:
+        filenames: a string, a vector of them, or a data set of names.
+        compression_type: "", "ZLIB" or "GZIP".
+        buffer_size: has no effect.
+    """
+
+    def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None,
+                 num_parallel_reads: Any = None) -> None:
+        def read(names: Any) -> Tensor:
+            return raw_ops.TextLineDataset(
+                filenames=names,
+                compression_type=_argument("compression_type", compression_type, "",
+                                           dtypes.string),
+                buffer_size=_argument("buffer_size", buffer_size, _BUFFER_BYTES))
+
+        self._begin(_over_files(filenames, read, num_parallel_reads))
+
+
+class TFRecordDataset(_Records):
+    """The records of TFRecord files.
+
+    Args:
+        filenames: a string, a vector of them, or a data set of names.
+        compression_type: "", "ZLIB" or "GZIP".
+        buffer_size: has no effect.
+        num_parallel_reads: so many files are read side by side, their records interleaved.
+    """
+
+    def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None,
+                 num_parallel_reads: Any = None) -> None:
+        def read(names: Any) -> Tensor:
+            return raw_ops.TFRecordDataset(
+                filenames=names,
+                compression_type=_argument("compression_type", compression_type, "",
+                                           dtypes.string),
+                buffer_size=_argument("buffer_size", buffer_size, _BUFFER_BYTES))
+
+        self._begin(_over_files(filenames, read, num_parallel_reads))
+
+
+class FixedLengthRecordDataset(_Records):
+    """Records of `record_bytes` bytes, between a header and a footer.
+
+    Args:
+        filenames: a string, a vector of them, or a data set of names.
+        record_bytes, header_bytes, footer_bytes: sizes.
+        buffer_size: has no effect.
+        compression_type: "", "ZLIB" or "GZIP".
+    """
+
+    def __init__(self, filenames: Any, record_bytes: Any, header_bytes: Any = None,
+                 footer_bytes: Any = None, buffer_size: Any = None, compression_type: Any = None,
+                 num_parallel_reads: Any = None) -> None:
+        def read(names: Any) -> Tensor:
+            return raw_ops.FixedLengthRecordDatasetV2(
+                filenames=names, header_bytes=_argument("header_bytes", header_bytes, 0),
+                record_bytes=_argument("record_bytes", record_bytes, None),
+                footer_bytes=_argument("footer_bytes", footer_bytes, 0),
+                buffer_size=_argument("buffer_size", buffer_size, _BUFFER_BYTES),
+                compression_type=_argument("compression_type", compression_type, "",
+                                           dtypes.string))
+
+        self._begin(_over_files(filenames, read, num_parallel_reads))
+
+
+def _over_files(filenames: Any, read: Any, parallel: Any) -> Tensor:
+    """The variant of the records of the files, one after the other or side by side."""
+    if not isinstance(filenames, Dataset):
+        names = convert_to_tensor(filenames, dtypes.string, "filenames")
+        if parallel is None:
+            return read(names)
+        filenames = Dataset.from_tensor_slices(raw_ops.Reshape(names, [-1]))
+    elif filenames.output_types is not dtypes.string:
+        raise TypeError("`filenames` must be a `tf.data.Dataset` of `tf.string` elements.")
+
+    def open_one(name: Any) -> Dataset:
+        return Dataset._of(read(name), Structure(Leaf(dtypes.string, TensorShape([]))))
+
+    if parallel is None:
+        return filenames.flat_map(open_one)._variant_tensor
+    return filenames.interleave(open_one, parallel, num_parallel_calls=parallel)._variant_tensor

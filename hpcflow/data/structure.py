@@ -1,0 +1,258 @@
+"""What the elements of a data set are: a structure of tensors, sparse tensors and data sets.
+
+In the graph an element is a list of tensors: a sparse tensor is three strings, and a data set
+within an element a variant.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.data import nest
+from hpcflow.dtypes import DType
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Dims, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.sparse_tensor import SparseTensor, SparseTensorValue
+from hpcflow.shapes import TensorShape, as_shape
+
+
+class Leaf:
+    """One tensor of an element.
+
+    Attributes:
+        dtype, shape: as the user sees them.
+        graph_type, graph_dims: those of the tensor that stands for it in the graph.
+        kind: the class of the value.
+    """
+
+    kind: Any = Tensor
+
+    def __init__(self, dtype: DType, shape: TensorShape) -> None:
+        self.dtype, self.shape = dtype, shape
+
+    @property
+    def graph_type(self) -> DType:
+        """The type of the tensor in the graph."""
+        return self.dtype
+
+    @property
+    def graph_dims(self) -> Dims:
+        """The dims of the tensor in the graph."""
+        return self.shape._dims
+
+    def to_tensor(self, value: Any) -> Tensor:
+        """The tensor that stands for `value` in the graph."""
+        return value
+
+    def from_tensor(self, tensor: Tensor) -> Any:
+        """The value that `tensor` stands for."""
+        return tensor
+
+    def with_shape(self, shape: TensorShape) -> Leaf:
+        """The same with another shape."""
+        return type(self)(self.dtype, shape)
+
+
+class SparseLeaf(Leaf):
+    """A sparse tensor: its indices, values and shape as strings."""
+
+    kind = SparseTensor
+
+    @property
+    def graph_type(self) -> DType:
+        """Strings."""
+        return dtypes.string
+
+    @property
+    def graph_dims(self) -> Dims:
+        """Three for each sparse tensor; several of a batch lie below each other."""
+        return None
+
+    def to_tensor(self, value: Any) -> Tensor:
+        """The strings."""
+        return raw_ops.SerializeSparse(value.indices, value.values, value.dense_shape)
+
+    def from_tensor(self, tensor: Tensor) -> SparseTensor:
+        """The sparse tensor of the strings."""
+        parts = raw_ops.DeserializeSparse(serialized_sparse=tensor, dtype=self.dtype)
+        rank = self.shape.ndims
+        result = SparseTensor(*parts)
+        if rank is not None:
+            result.indices.set_shape([None, rank])
+            result.dense_shape.set_shape([rank])
+        return result
+
+
+class DatasetLeaf(Leaf):
+    """A data set within an element.
+
+    Attributes:
+        structure: that of its elements.
+    """
+
+    def __init__(self, structure: Structure) -> None:
+        super().__init__(dtypes.variant, TensorShape([]))
+        self.structure = structure
+
+    @property
+    def kind(self) -> Any:  # type: ignore[override]
+        """Data sets of these elements."""
+        return self
+
+    def to_tensor(self, value: Any) -> Tensor:
+        """The variant."""
+        return value._variant_tensor
+
+    def from_tensor(self, tensor: Tensor) -> Any:
+        """A data set of the variant."""
+        from hpcflow.data.dataset import Dataset
+
+        return Dataset._of(tensor, self.structure)
+
+    def with_shape(self, shape: TensorShape) -> Leaf:
+        """Data sets have no shapes."""
+        raise TypeError("Elements that are datasets cannot be batched")
+
+
+class Structure:
+    """The structure of elements; `tree` is a nest of leaves."""
+
+    def __init__(self, tree: Any) -> None:
+        self.tree = tree
+        self.leaves: list[Leaf] = nest.flatten(tree)
+
+    @classmethod
+    def of_parts(cls, types: Any, shapes: Any = None, classes: Any = None) -> Structure:
+        """From nests of types, shapes (None for any) and classes (None for tensors).
+
+        Raises ``TypeError`` or ``ValueError`` where they are not nested alike.
+        """
+        flat_types = [dtypes.as_dtype(t) for t in nest.flatten(types)]
+        flat_shapes = ([TensorShape(None)] * len(flat_types) if shapes is None
+                       else [as_shape(s) for s in nest.flatten_up_to(types, shapes)])
+        flat_classes = ([Tensor] * len(flat_types) if classes is None
+                        else nest.flatten_up_to(types, classes))
+        leaves = [SparseLeaf(t, s) if c is SparseTensor else DatasetLeaf(c.structure)
+                  if isinstance(c, DatasetLeaf) else Leaf(t, s)
+                  for t, s, c in zip(flat_types, flat_shapes, flat_classes, strict=True)]
+        return cls(nest.pack_as(types, leaves))
+
+    @classmethod
+    def of_values(cls, values: Any) -> Structure:
+        """That of a nest of tensors, sparse tensors and data sets."""
+        return cls(nest.map_structure(_leaf_of, values))
+
+    # ------------------------------------------------------------ as the user sees it
+
+    @property
+    def types(self) -> Any:
+        """The nest of the types."""
+        return nest.map_structure(lambda leaf: leaf.dtype, self.tree)
+
+    @property
+    def shapes(self) -> Any:
+        """The nest of the shapes."""
+        return nest.map_structure(lambda leaf: leaf.shape, self.tree)
+
+    @property
+    def classes(self) -> Any:
+        """The nest of the classes."""
+        return nest.map_structure(lambda leaf: leaf.kind, self.tree)
+
+    # ------------------------------------------------------------ as the graph sees it
+
+    @property
+    def graph_types(self) -> list[DType]:
+        """The types of the tensors in the graph."""
+        return [leaf.graph_type for leaf in self.leaves]
+
+    @property
+    def graph_dims(self) -> list[Dims]:
+        """The dims of the tensors in the graph."""
+        return [leaf.graph_dims for leaf in self.leaves]
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The attributes that say so."""
+        return {"output_types": self.graph_types,
+                "output_shapes": [TensorShape(d) for d in self.graph_dims]}
+
+    def to_tensors(self, values: Any) -> list[Tensor]:
+        """The tensors in the graph of a nest of values."""
+        flat = nest.flatten_up_to(self.tree, values)
+        return [leaf.to_tensor(v) for leaf, v in zip(self.leaves, flat, strict=True)]
+
+    def from_tensors(self, tensors: list[Tensor]) -> Any:
+        """The nest of values that tensors of the graph stand for."""
+        values = []
+        for leaf, tensor in zip(self.leaves, tensors, strict=True):
+            if leaf.graph_dims is not None:
+                tensor.set_shape(TensorShape(leaf.graph_dims))
+            values.append(leaf.from_tensor(tensor))
+        return nest.pack_as(self.tree, values)
+
+    def map_shapes(self, change: Any) -> Structure:
+        """The same with other shapes: `change` makes one of the shape before."""
+        return Structure(nest.map_structure(lambda leaf: leaf.with_shape(change(leaf.shape)),
+                                            self.tree))
+
+    def batched(self, size: int | None) -> Structure:
+        """Elements with so many of these below each other."""
+        return self.map_shapes(TensorShape([size]).concatenate)
+
+
+def _leaf_of(value: Any) -> Leaf:
+    from hpcflow.data.dataset import Dataset
+
+    if isinstance(value, SparseTensor):
+        return SparseLeaf(value.dtype, value.get_shape())
+    if isinstance(value, Dataset):
+        return DatasetLeaf(value._structure)
+    return Leaf(value.dtype.base_dtype, value.get_shape())
+
+
+def as_tensors(values: Any, what: str = "component") -> Any:
+    """A nest of values as one of tensors and sparse tensors."""
+    from hpcflow.data.dataset import Dataset
+
+    def convert(pair: tuple[int, Any]) -> Any:
+        index, value = pair
+        if isinstance(value, (SparseTensor, Dataset)):
+            return value
+        if isinstance(value, SparseTensorValue):
+            return SparseTensor.from_value(value)
+        return convert_to_tensor(value, name=f"{what}_{index}")
+
+    flat = [convert(pair) for pair in enumerate(nest.flatten(values))]
+    return nest.pack_as(values, flat)
+
+
+def merged(first: Structure, second: Structure, what: str) -> Structure:
+    """What elements of both are.
+
+    Raises ``TypeError`` unless types and classes are the same.
+    """
+    for name in ("types", "classes"):
+        mine, others = getattr(first, name), getattr(second, name)
+        alike = True
+        try:
+            nest.check_same(mine, others)
+        except (TypeError, ValueError):
+            alike = False
+        if not alike or nest.flatten(mine) != nest.flatten(others):
+            raise TypeError(f"{what} have different {name} {mine} and {others}")
+    shapes = [most_specific(a.shape, b.shape)
+              for a, b in zip(first.leaves, second.leaves, strict=True)]
+    leaves = [a if isinstance(a, DatasetLeaf) else a.with_shape(s)
+              for a, s in zip(first.leaves, shapes, strict=True)]
+    return Structure(nest.pack_as(first.tree, leaves))
+
+
+def most_specific(a: TensorShape, b: TensorShape) -> TensorShape:
+    """The most specific shape that both have."""
+    if a.ndims is None or b.ndims is None or a.ndims != b.ndims:
+        return TensorShape(None)
+    return TensorShape([x if x == y else None
+                        for x, y in zip(a._dims or (), b._dims or (), strict=True)])

@@ -1,0 +1,154 @@
+"""What all data sets have in common, and what the iterators of one pass over them share."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+from hpcflow.dtypes import DType
+from hpcflow.errors import CancelledError, InvalidArgumentError
+
+Element = tuple
+Dims = tuple | None
+
+
+class Function(Protocol):
+    """A function of the graph, ready to be called with the values of its inputs.
+
+    Attributes:
+        waits: a call may have to wait for other operations.
+        has_state: calls go on in a sequence (of random numbers, say), which every pass begins anew.
+    """
+
+    waits: bool
+    has_state: bool
+
+    def __call__(self, *inputs: Any) -> tuple:
+        """The outputs."""
+
+    def fresh(self) -> Function:
+        """The same function with a state of its own."""
+
+    def cancel(self) -> None:
+        """Stop the calls that are under way."""
+
+
+class Dataset:
+    """A sequence of elements; each pass over it begins anew.
+
+    Attributes:
+        types, shapes: dtype and dims of every component of the elements.
+    """
+
+    def __init__(self, types: list[DType], shapes: list[Dims]) -> None:
+        self.types = types
+        self.shapes = shapes
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        """An iterator over the elements. After an error it can be asked for the next element."""
+        raise NotImplementedError
+
+
+class Waiter(Protocol):
+    """An iterator whose elements others may compute."""
+
+    def ready(self) -> bool:
+        """True if the next element is there, or can be had without waiting."""
+
+    def stop(self) -> None:
+        """Wake whoever waits: the pass is cancelled."""
+
+
+class Run:
+    """One pass over a data set.
+
+    Attributes:
+        start: ``start(work)`` calls `work` in another thread, soon.
+        cancelled: nothing new is computed; who waits gets a ``CancelledError``.
+    """
+
+    def __init__(self, start: Callable[[Callable[[], None]], None]) -> None:
+        self.start = start
+        self.cancelled = False
+        self._lock = threading.Lock()
+        self._waiters: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._functions: dict[Any, Function] = {}
+        self._waiting_functions = False
+
+    def function(self, function: Function) -> Function:
+        """`function` for this pass."""
+        if function.waits:
+            self._waiting_functions = True
+        if not (function.has_state or function.waits):
+            return function
+        with self._lock:
+            found = self._functions.get(function)
+            if found is None:
+                found = function.fresh() if function.has_state else function
+                self._functions[function] = found
+            return found
+
+    def joined(self, waiter: Waiter) -> None:
+        """Take down an iterator for which others compute."""
+        with self._lock:
+            self._waiters.add(waiter)
+
+    def ready(self, top: Any) -> bool:
+        """True if the next element of the outermost iterator `top` can be had without waiting."""
+        if self._waiting_functions and top not in self._waiters:
+            return False
+        waiters = list(self._waiters)
+        if not waiters:
+            return not self._waiting_functions
+        return all(w.ready() for w in waiters) if top not in self._waiters else top.ready()
+
+    def check(self) -> None:
+        """Raise ``CancelledError`` if the pass was cancelled."""
+        if self.cancelled:
+            raise CancelledError(None, None, "The iterator was cancelled")
+
+    def cancel(self) -> None:
+        """Stop all that is under way."""
+        with self._lock:
+            self.cancelled = True
+            waiters, functions = list(self._waiters), list(self._functions.values())
+        for waiter in waiters:
+            waiter.stop()
+        for function in functions:
+            function.cancel()
+
+
+def check_types(types: list[DType], shapes: list[Dims], dataset: Dataset) -> None:
+    """Raise ``InvalidArgumentError`` unless the elements of `dataset` have these types and shapes,
+    as far as these are known."""
+    if len(types) != len(dataset.types):
+        raise InvalidArgumentError(
+            None, None, f"Number of components does not match: expected {len(types)} types but got "
+            f"{len(dataset.types)}.")
+    for i, (want, have) in enumerate(zip(types, dataset.types, strict=True)):
+        if want is not have:
+            raise InvalidArgumentError(
+                None, None, f"Data type mismatch at component {i}: expected {want.name} but got "
+                f"{have.name}.")
+    for i, (wanted, dims) in enumerate(zip(shapes, dataset.shapes, strict=True)):
+        if not compatible(wanted, dims):
+            raise InvalidArgumentError(
+                None, None, f"Incompatible shapes at component {i}: expected {show(wanted)} but "
+                f"got {show(dims)}.")
+
+
+def compatible(a: Dims, b: Dims) -> bool:
+    """True if some shape fits both."""
+    if a is None or b is None:
+        return True
+    return len(a) == len(b) and all(
+        x is None or y is None or x == y for x, y in zip(a, b, strict=True))
+
+
+def show(dims: Dims) -> str:
+    """A shape as messages show it."""
+    if dims is None:
+        return "<unknown>"
+    return "[" + ",".join(["?" if d is None else str(d) for d in dims]) + "]"

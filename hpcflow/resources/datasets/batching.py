@@ -1,0 +1,170 @@
+"""Data sets of batches: elements below each other, padded where their shapes differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
+import numpy as np
+
+from hpcflow.dtypes import DType
+from hpcflow.errors import DataLossError, InvalidArgumentError
+from hpcflow.resources.datasets.base import Dataset, Dims, Element, Run, show
+from hpcflow.resources.datasets.order import Derived
+
+
+def stacked(column: tuple, dtype: DType, component: int = 0) -> np.ndarray:
+    """The values of one component below each other."""
+    first = column[0]
+    dims = np.shape(first)
+    if not dims:
+        if dtype.np.kind != "O":
+            try:
+                return np.array(column, dtype.np)
+            except (ValueError, TypeError):
+                raise _different(column, dims, component) from None
+        return _objects(column)
+    if any([np.shape(v) != dims for v in column]):
+        raise _different(column, dims, component)
+    return np.stack(column)
+
+
+def _objects(column: tuple) -> np.ndarray:
+    result = np.empty(len(column), object)
+    for i, value in enumerate(column):
+        if np.shape(value):
+            raise _different(column, (), 0)
+        result[i] = value
+    return result
+
+
+def _different(column: tuple, dims: tuple, component: int) -> InvalidArgumentError:
+    index, other = next((i, v) for i, v in enumerate(column) if np.shape(v) != dims)
+    return InvalidArgumentError(
+        None, None, f"Cannot batch tensors with different shapes in component {component}. First "
+        f"element had shape {show(dims)} and element {index} had shape {show(np.shape(other))}.")
+
+
+def check_size(size: int) -> None:
+    """Raise ``InvalidArgumentError`` for a batch size that cannot be."""
+    if size <= 0:
+        raise InvalidArgumentError(None, None, "Batch size must be greater than zero.")
+
+
+class BatchDataset(Derived):
+    """So many elements below each other; the last batch may have fewer, or be left out."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], size: int,
+                 drop_remainder: bool) -> None:
+        check_size(size)
+        super().__init__(source, types, shapes)
+        self.size, self.drop_remainder = size, drop_remainder
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return map(self._joined, _Groups(self.source.iterate(run), self.size,
+                                         self.drop_remainder))
+
+    def _joined(self, elements: list[Element]) -> Element:
+        return tuple([stacked(column, dtype, i) for i, (column, dtype) in enumerate(
+            zip(zip(*elements, strict=True), self.types, strict=True))])
+
+
+class _Groups:
+    """Lists of the next elements; the last may be shorter, or dropped."""
+
+    def __init__(self, source: Iterator[Element], size: int, drop_remainder: bool) -> None:
+        self._source, self._size = source, size
+        self._least = size if drop_remainder else 1
+
+    def __iter__(self) -> Iterator[list[Element]]:
+        return self
+
+    def __next__(self) -> list[Element]:
+        group = list(islice(self._source, self._size))
+        if len(group) < self._least:
+            raise StopIteration
+        return group
+
+
+class PaddedBatchDataset(Derived):
+    """Batches of elements that are padded to a common shape.
+
+    Args:
+        padded: per component its padded dims; -1 for as many as the largest of a batch has.
+        values: what is padded with.
+    """
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], size: int,
+                 padded: list[tuple[int, ...]], values: tuple, drop_remainder: bool) -> None:
+        check_size(size)
+        for dims in padded:
+            if any(d < -1 for d in dims):
+                raise InvalidArgumentError(None, None, "Every dimension of padded_shapes must be "
+                                           f"at least -1, but {show(dims)} is not")
+        super().__init__(source, types, shapes)
+        self.size, self.drop_remainder = size, drop_remainder
+        self.padded, self.values = padded, values
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return map(self._joined, _Groups(self.source.iterate(run), self.size,
+                                         self.drop_remainder))
+
+    def _joined(self, elements: list[Element]) -> Element:
+        columns = zip(*elements, strict=True)
+        return tuple([_padded(column, t, i, dims, value) for i, (column, t, dims, value) in
+                      enumerate(zip(columns, self.types, self.padded, self.values, strict=True))])
+
+
+def _padded(column: tuple, dtype: DType, component: int, dims: tuple[int, ...],
+            value: Any) -> np.ndarray:
+    shapes = [np.shape(v) for v in column]
+    for shape in shapes:
+        if len(shape) != len(dims):
+            raise InvalidArgumentError(
+                None, None, "All elements in a batch must have the same rank as the padded shape "
+                f"for component{component}: expected rank {len(dims)} but got element with rank "
+                f"{len(shape)}")
+    full = []
+    for axis, size in enumerate(dims):
+        largest = max([s[axis] for s in shapes])
+        if size >= 0 and largest > size:
+            raise DataLossError(
+                None, None, f"Attempted to pad to a smaller size than the input element: component "
+                f"{component} has {largest} in dimension {axis}, to be padded to {size}")
+        full.append(largest if size < 0 else size)
+    result = np.full((len(column), *full), value, dtype.np)
+    for i, (item, shape) in enumerate(zip(column, shapes, strict=True)):
+        result[i][tuple([slice(n) for n in shape])] = item
+    return result
+
+
+class UnbatchDataset(Derived):
+    """The slices of the elements along their first dimension."""
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return _Slices(self.source.iterate(run))
+
+
+class _Slices:
+    def __init__(self, source: Iterator[Element]) -> None:
+        self._source = source
+        self._current: Iterator[Element] = iter(())
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        while True:
+            for element in self._current:
+                return element
+            components = next(self._source)
+            sizes = {len(c) for c in components if np.ndim(c)}
+            if not all(np.ndim(c) for c in components):
+                raise InvalidArgumentError(None, None, "Input element must have a non-scalar value "
+                                           "in each component.")
+            if len(sizes) > 1:
+                raise InvalidArgumentError(None, None, "Input element must have the same batch "
+                                           "size in each component. Component sizes: "
+                                           f"{sorted(sizes)}")
+            self._current = zip(*[iter(c) for c in components], strict=True)

@@ -1,0 +1,263 @@
+"""Data sets that call functions of the graph for each element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import chain, islice, starmap
+from typing import Any
+
+import numpy as np
+
+from hpcflow.dtypes import DType
+from hpcflow.errors import InvalidArgumentError, OpError, OutOfRangeError
+from hpcflow.resources.datasets.base import Dataset, Dims, Element, Function, Run
+from hpcflow.resources.datasets.order import Derived, ListDataset
+
+
+def ending(function: Callable[..., tuple]) -> Callable[..., tuple]:
+    """`function`, which ends the sequence when it is out of range."""
+
+    def call(*inputs: Any) -> tuple:
+        try:
+            return function(*inputs)
+        except OutOfRangeError:
+            raise StopIteration from None
+
+    return call
+
+
+class MapDataset(Derived):
+    """What a function returns for each element."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
+                 function: Function) -> None:
+        super().__init__(source, types, shapes)
+        self.function = function
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        # In starmap, as the sequence goes on after an error of the function.
+        return starmap(ending(run.function(self.function)), self.source.iterate(run))
+
+
+class FilterDataset(Derived):
+    """The elements for which a function is true."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
+                 function: Function) -> None:
+        super().__init__(source, types, shapes)
+        self.function = function
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        call = run.function(self.function)
+
+        def chosen(element: Element) -> bool:
+            (result,) = call(*element)
+            if getattr(result, "shape", ()) != ():
+                raise InvalidArgumentError(None, None, "Filter predicate `f` must return a scalar "
+                                           "bool.")
+            return bool(result)
+
+        return filter(chosen, self.source.iterate(run))
+
+
+class FlatMapDataset(Derived):
+    """The elements of the data sets that a function returns, one after the other."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
+                 function: Function) -> None:
+        super().__init__(source, types, shapes)
+        self.function = function
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return chain.from_iterable(starmap(opening(run, self.function), self.source.iterate(run)))
+
+
+def opening(run: Run, function: Function) -> Callable[..., Iterator[Element]]:
+    """A function of an element that goes over the data set that `function` makes of it."""
+    call = ending(run.function(function))
+
+    def open_one(*element: Any) -> Iterator[Element]:
+        (dataset,) = call(*element)
+        if not isinstance(dataset, Dataset):
+            raise InvalidArgumentError(None, None, "The function must return a single scalar of "
+                                       "dtype DT_VARIANT that stands for a dataset.")
+        return dataset.iterate(run)
+
+    return open_one
+
+
+class InterleaveDataset(Derived):
+    """Blocks of elements of several data sets that a function makes, in turn."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
+                 function: Function, cycle: int, block: int) -> None:
+        for name, value in (("cycle_length", cycle), ("block_length", block)):
+            if value <= 0:
+                raise InvalidArgumentError(None, None, f"{name} must be greater than zero.")
+        super().__init__(source, types, shapes)
+        self.function, self.cycle, self.block = function, cycle, block
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return Interleaved(map(lambda e: opening(run, self.function)(*e),
+                               self.source.iterate(run)), self.cycle, self.block)
+
+
+class Interleaved:
+    """Elements of the iterators that `sources` gives, `cycle` of them at a time."""
+
+    def __init__(self, sources: Iterator[Iterator[Element]], cycle: int, block: int) -> None:
+        self._sources, self._block = sources, block
+        self._open: list[Iterator[Element] | None] = [None] * cycle
+        self._at = self._taken = 0
+        self._ended = False
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        places, empty = self._open, 0
+        while empty < len(places):
+            current = places[self._at]
+            if current is None and not self._ended:
+                current = places[self._at] = next(self._sources, None)
+                self._ended = current is None
+            if current is None:
+                empty += 1
+                self._advance()
+                continue
+            empty = 0
+            self._taken += 1
+            for element in current:
+                if self._taken == self._block:
+                    self._advance()
+                return element
+            places[self._at] = None
+            self._advance()
+        raise StopIteration
+
+    def _advance(self) -> None:
+        self._at = (self._at + 1) % len(self._open)
+        self._taken = 0
+
+
+class ScanDataset(Derived):
+    """What a function of the state and the element returns besides the next state."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
+                 function: Function, initial: tuple) -> None:
+        super().__init__(source, types, shapes)
+        self.function, self.initial = function, initial
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        call, count = ending(run.function(self.function)), len(self.initial)
+        state = self.initial
+
+        def advance(*element: Any) -> Element:
+            nonlocal state
+            results = call(*state, *element)
+            state = results[:count]
+            return results[count:]
+
+        return starmap(advance, self.source.iterate(run))
+
+
+class IgnoreErrorsDataset(Derived):
+    """The elements that can be had; those that fail are left out."""
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return _Lenient(self.source.iterate(run), run)
+
+
+class _Lenient:
+    def __init__(self, source: Iterator[Element], run: Run) -> None:
+        self._source, self._run = source, run
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        while True:
+            self._run.check()
+            try:
+                return next(self._source)
+            except OpError:
+                continue
+
+
+class GroupByWindowDataset(Derived):
+    """Elements of equal keys in windows, each of which a function makes a data set of.
+
+    Args:
+        key: gives the key (int64) of an element.
+        size: gives the size of the windows of a key.
+        reduce: makes a data set of a key and a window.
+    """
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], key: Function,
+                 size: Function, reduce: Function) -> None:
+        super().__init__(source, types, shapes)
+        self.key, self.size, self.reduce = key, size, reduce
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return chain.from_iterable(_KeyWindows(self, run))
+
+
+class _KeyWindows:
+    """The data sets of the windows, in the order in which these are full."""
+
+    def __init__(self, dataset: GroupByWindowDataset, run: Run) -> None:
+        self._dataset, self._run = dataset, run
+        self._source = dataset.source.iterate(run)
+        self._key = run.function(dataset.key)
+        self._size = run.function(dataset.size)
+        self._open = opening(run, dataset.reduce)
+        self._windows: dict[int, list[Element]] = {}
+        self._sizes: dict[int, int] = {}
+
+    def __iter__(self) -> Iterator[Iterator[Element]]:
+        return self
+
+    def __next__(self) -> Iterator[Element]:
+        for element in self._source:
+            (key,) = self._key(*element)
+            window = self._windows.setdefault(int(key), [])
+            if not window:
+                self._sizes[int(key)] = self._window_size(key)
+            window.append(element)
+            if len(window) == self._sizes[int(key)]:
+                return self._closed(key)
+        if not self._windows:
+            raise StopIteration
+        return self._closed(min(self._windows))
+
+    def _window_size(self, key: Any) -> int:
+        (size,) = self._size(key)
+        if size <= 0:
+            raise InvalidArgumentError(None, None, "Window size must be greater than zero, but got "
+                                       f"{int(size)}.")
+        return int(size)
+
+    def _closed(self, key: Any) -> Iterator[Element]:
+        source = self._dataset.source
+        elements = self._windows.pop(int(key))
+        return self._open(np.int64(key),
+                          ListDataset(source.types, source.shapes, elements))
+
+
+def reduced(dataset: Dataset, function: Function, initial: tuple, run: Run) -> tuple:
+    """The last state that `function` makes of the state before and an element."""
+    call, state = run.function(function), initial
+    for element in dataset.iterate(run):
+        run.check()
+        state = call(*state, *element)
+    return state
+
+
+def single(dataset: Dataset, run: Run) -> Element:
+    """The only element; ``InvalidArgumentError`` if there are none or several."""
+    elements = list(islice(dataset.iterate(run), 2))
+    if not elements:
+        raise InvalidArgumentError(None, None, "Dataset was empty.")
+    if len(elements) > 1:
+        raise InvalidArgumentError(None, None, "Dataset had more than one element.")
+    return elements[0]

@@ -1,0 +1,285 @@
+"""Data sets with the elements of others: fewer, more often, in another order, side by side."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections import deque
+from collections.abc import Iterator
+from itertools import chain, islice
+from typing import Any
+
+from hpcflow.dtypes import DType
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.resources.datasets.base import Dataset, Dims, Element, Run
+
+
+class Derived(Dataset):
+    """A data set over another one."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims]) -> None:
+        super().__init__(types, shapes)
+        self.source = source
+
+
+class RepeatDataset(Derived):
+    """Several passes, or (for a negative count) passes without end."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
+                 count: int) -> None:
+        super().__init__(source, types, shapes)
+        self.count = count
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return _Repeated(self, run)
+
+
+class _Repeated:
+    def __init__(self, dataset: RepeatDataset, run: Run) -> None:
+        self._source, self._run = dataset.source, run
+        self._left = dataset.count
+        self._current: Iterator[Element] = iter(())
+        self._found = True  # an element since the last pass began
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        while True:
+            for element in self._current:
+                self._found = True
+                return element
+            # Without end over nothing would never return.
+            if not self._left or self._left < 0 and not self._found:
+                raise StopIteration
+            self._run.check()
+            self._left -= self._left > 0
+            self._found = False
+            self._current = self._source.iterate(self._run)
+
+
+class TakeDataset(Derived):
+    """The first elements; all for a negative count."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
+                 count: int) -> None:
+        super().__init__(source, types, shapes)
+        self.count = count
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        elements = self.source.iterate(run)
+        return elements if self.count < 0 else islice(elements, self.count)
+
+
+class SkipDataset(Derived):
+    """All but the first elements; none for a negative count."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
+                 count: int) -> None:
+        super().__init__(source, types, shapes)
+        self.count = count
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        if self.count < 0:
+            return iter(())
+        elements = self.source.iterate(run)
+        return islice(elements, self.count, None) if self.count else elements
+
+
+class ShardDataset(Derived):
+    """Every `count`-th element, from number `index` on."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], count: int,
+                 index: int) -> None:
+        if count <= 0:
+            raise InvalidArgumentError(None, None, "Number of shards must be greater than zero "
+                                       f"(currently num_shards = {count}).")
+        if not 0 <= index < count:
+            raise InvalidArgumentError(None, None, "Index must be between 0 and "
+                                       f"{count - 1} (currently index = {index}).")
+        super().__init__(source, types, shapes)
+        self.count, self.index = count, index
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return islice(self.source.iterate(run), self.index, None, self.count)
+
+
+class ConcatenateDataset(Dataset):
+    """The elements of one, then those of the other."""
+
+    def __init__(self, first: Dataset, second: Dataset, types: list[DType],
+                 shapes: list[Dims]) -> None:
+        super().__init__(types, shapes)
+        self.parts = (first, second)
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return chain.from_iterable(map(lambda part: part.iterate(run), self.parts))
+
+
+class ZipDataset(Dataset):
+    """Elements side by side, as long as all have one."""
+
+    def __init__(self, parts: tuple[Dataset, ...], types: list[DType],
+                 shapes: list[Dims]) -> None:
+        super().__init__(types, shapes)
+        self.parts = parts
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        sources = [part.iterate(run) for part in self.parts]
+        return map(_joined, zip(*sources))  # noqa: B905 - ends with the shortest
+
+
+def _joined(elements: tuple[Element, ...]) -> Element:
+    return tuple(chain.from_iterable(elements))
+
+
+class Seeds:
+    """Where passes get their seeds: one sequence for a data set; seeds of zero give any.
+
+    With `same` every pass gets the same.
+    """
+
+    def __init__(self, seed: int, seed2: int, same: bool = False) -> None:
+        self._text = f"{seed}:{seed2}" if seed or seed2 else None
+        self._same = same
+        self._generator = random.Random(self._text)
+        self._first = self._generator.getrandbits(64)
+        self._lock = threading.Lock()
+
+    def next(self) -> random.Random:
+        """The generator of random numbers of the next pass."""
+        with self._lock:
+            return random.Random(self._first if self._same else self._generator.getrandbits(64))
+
+
+class ShuffleDataset(Derived):
+    """Elements drawn from a buffer of the next ones."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], size: int,
+                 seeds: Seeds) -> None:
+        if size <= 0:
+            raise InvalidArgumentError(None, None, "buffer_size must be greater than zero.")
+        super().__init__(source, types, shapes)
+        self.size, self.seeds = size, seeds
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return _Shuffled(self.source.iterate(run), self.size, self.seeds.next())
+
+
+class _Shuffled:
+    def __init__(self, source: Iterator[Element], size: int, generator: random.Random) -> None:
+        self._source, self._size = source, size
+        self._random = generator.random
+        self._buffer: list[Element] = []
+        self._full = self._ended = False
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        buffer = self._buffer
+        if not self._full:
+            # One by one: what has come before an error must stay.
+            for element in islice(self._source, self._size - len(buffer)):
+                buffer.append(element)  # noqa: PERF402
+            self._full = True
+            self._ended = len(buffer) < self._size
+        if not buffer:
+            raise StopIteration
+        index = int(self._random() * len(buffer))
+        chosen = buffer[index]
+        if not self._ended:
+            for element in self._source:
+                buffer[index] = element
+                return chosen
+            self._ended = True
+        buffer[index] = buffer[-1]
+        buffer.pop()
+        return chosen
+
+
+class CacheDataset(Derived):
+    """The elements of the first full pass, kept in memory."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims]) -> None:
+        super().__init__(source, types, shapes)
+        self.elements: list[Element] | None = None
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        if self.elements is not None:
+            return iter(self.elements)
+        return _Filling(self, self.source.iterate(run))
+
+
+class _Filling:
+    """The first pass over a cache."""
+
+    def __init__(self, cache: Any, source: Iterator[Element]) -> None:
+        self._cache, self._source = cache, source
+        self._elements: list[Element] = []
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        try:
+            element = next(self._source)
+        except StopIteration:
+            self._cache.elements = self._elements
+            raise
+        self._elements.append(element)
+        return element
+
+
+class WindowDataset(Derived):
+    """Windows of elements: each element is a data set per component."""
+
+    def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims], size: int,
+                 shift: int, stride: int, drop_remainder: bool) -> None:
+        for name, value in (("size", size), ("shift", shift), ("stride", stride)):
+            if value <= 0:
+                raise InvalidArgumentError(None, None, f"Window {name} must be greater than zero.")
+        super().__init__(source, types, shapes)
+        self.size, self.shift, self.stride = size, shift, stride
+        self.drop_remainder = drop_remainder
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return _Windows(self, self.source.iterate(run))
+
+
+class _Windows:
+    def __init__(self, dataset: WindowDataset, source: Iterator[Element]) -> None:
+        self._dataset, self._source = dataset, source
+        self._buffer: deque[Element] = deque()
+        self._skip = 0  # elements between windows
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        dataset, buffer = self._dataset, self._buffer
+        span = (dataset.size - 1) * dataset.stride + 1
+        while self._skip:
+            next(self._source)
+            self._skip -= 1
+        buffer.extend(islice(self._source, span - len(buffer)))
+        if not buffer or len(buffer) < span and dataset.drop_remainder:
+            raise StopIteration
+        window = list(buffer)[:: dataset.stride]
+        self._skip = max(0, dataset.shift - len(buffer))
+        for _ in range(min(dataset.shift, len(buffer))):
+            buffer.popleft()
+        source = dataset.source
+        return tuple([ListDataset([t], [s], [(v,) for v in column]) for t, s, column in zip(
+            source.types, source.shapes, zip(*window, strict=True), strict=True)])
+
+
+class ListDataset(Dataset):
+    """Elements that are there already."""
+
+    def __init__(self, types: list[DType], shapes: list[Dims], elements: list[Element]) -> None:
+        super().__init__(types, shapes)
+        self.elements = elements
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return iter(self.elements)

@@ -1,0 +1,156 @@
+"""Data sets that make elements: of tensors, of numbers, of what a function of the graph returns."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator
+from itertools import repeat
+
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.dtypes import DType
+from hpcflow.errors import InvalidArgumentError, OutOfRangeError
+from hpcflow.resources.datasets.base import Dataset, Dims, Element, Function, Run
+
+_BLOCK = 4096
+
+
+class TensorDataset(Dataset):
+    """One element."""
+
+    def __init__(self, types: list[DType], shapes: list[Dims], components: Element) -> None:
+        super().__init__(types, shapes)
+        self.components = components
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return iter([self.components])
+
+
+class SliceDataset(Dataset):
+    """The slices of arrays along their first dimension."""
+
+    def __init__(self, types: list[DType], shapes: list[Dims], components: Element) -> None:
+        super().__init__(types, shapes)
+        sizes = [len(c) for c in components if np.ndim(c)]
+        if len(sizes) < len(components):
+            raise InvalidArgumentError(None, None, "All components must be at least 1-dimensional")
+        for i, size in enumerate(sizes):
+            if size != sizes[0]:
+                raise InvalidArgumentError(
+                    None, None, "All components must have the same size in the 0th dimension; "
+                    f"component {i} has {size}, component 0 has {sizes[0]}")
+        self.components = components
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return zip(*[iter(c) for c in self.components], strict=True)
+
+
+class SparseSliceDataset(Dataset):
+    """The rows of a sparse tensor, each as the indices, values and shape of a sparse tensor."""
+
+    def __init__(self, value_type: DType, indices: np.ndarray, values: np.ndarray,
+                 shape: np.ndarray) -> None:
+        rest = len(shape) - 1
+        super().__init__([dtypes.int64, value_type, dtypes.int64],
+                         [(None, rest), (None,), (rest,)])
+        rows = indices[:, 0]
+        if (np.diff(rows) < 0).any():
+            raise InvalidArgumentError(
+                None, None, "The SparseTensor must be ordered in the batch dimension; handling "
+                "arbitrarily ordered input is not currently supported.")
+        self.indices, self.values, self.shape = indices, values, shape
+        self._ends = np.searchsorted(rows, np.arange(int(shape[0]) + 1))
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        ends, rest = self._ends.tolist(), self.shape[1:]
+        for begin, end in zip(ends[:-1], ends[1:], strict=True):
+            yield self.indices[begin:end, 1:], self.values[begin:end], rest
+
+
+class RangeDataset(Dataset):
+    """The int64 numbers from `start` to below `stop`."""
+
+    def __init__(self, types: list[DType], shapes: list[Dims], start: int, stop: int,
+                 step: int) -> None:
+        if not step:
+            raise InvalidArgumentError(None, None, "step must be a non-zero integer.")
+        super().__init__(types, shapes)
+        self.numbers = range(start, stop, step)
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        # Blocks: numbers of an array are made several times faster than one by one.
+        numbers, dtype = self.numbers, self.types[0].np
+        for first in range(0, len(numbers), _BLOCK):
+            part = numbers[first : first + _BLOCK]
+            yield from zip(np.arange(part.start, part.stop, part.step, dtype=dtype))  # noqa: B905
+
+
+class RandomDataset(Dataset):
+    """Random int64 numbers below 2**32 without end; seeds of zero give others in every pass."""
+
+    def __init__(self, types: list[DType], shapes: list[Dims], seeds: tuple[int, int]) -> None:
+        super().__init__(types, shapes)
+        self.seeds = seeds
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        generator = random.Random(str(self.seeds) if any(self.seeds) else None)
+        for bits in repeat(32):
+            yield (np.int64(generator.getrandbits(bits)),)
+
+
+class GeneratorDataset(Dataset):
+    """What calls of ``next(state)`` return, until one is out of range.
+
+    Args:
+        begin: makes the state of a pass.
+        following: gives an element of the state.
+        end: is called when a pass is over, or given up.
+    """
+
+    def __init__(self, types: list[DType], shapes: list[Dims], begin: Function,
+                 following: Function, end: Function) -> None:
+        super().__init__(types, shapes)
+        self.begin, self.following, self.end = begin, following, end
+
+    def iterate(self, run: Run) -> Iterator[Element]:
+        return _Generated(self, run)
+
+
+class _Generated:
+    """One pass over a :class:`GeneratorDataset`."""
+
+    def __init__(self, dataset: GeneratorDataset, run: Run) -> None:
+        self._begin = run.function(dataset.begin)
+        self._following = run.function(dataset.following)
+        self._end = run.function(dataset.end)
+        self._state: tuple | None = None
+        self._over = False
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        if self._over:
+            raise StopIteration
+        if self._state is None:
+            self._state = self._begin()
+        try:
+            return self._following(*self._state)
+        except OutOfRangeError:
+            self._finish()
+            raise StopIteration from None
+
+    def _finish(self) -> None:
+        if not self._over and self._state is not None:
+            self._over = True
+            state, self._state = self._state, None
+            self._end(*state)
+
+    def __del__(self) -> None:
+        with contextlib.suppress(Exception):
+            self._finish()
+
+

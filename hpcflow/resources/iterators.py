@@ -1,0 +1,154 @@
+"""Iterators: resources that hold a pass over a data set, and hand out its elements in order."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from hpcflow.dtypes import DType
+from hpcflow.errors import CancelledError, FailedPreconditionError, OutOfRangeError
+from hpcflow.resources.datasets import workers
+from hpcflow.resources.datasets.base import Dataset, Dims, Element, Run, check_types
+from hpcflow.resources.handles import SharedHandle
+
+
+class Request:
+    """A request for an element: ``done`` gets its components, or an exception."""
+
+    __slots__ = ("done", "over")
+
+    def __init__(self, done: Callable[[Any], None]) -> None:
+        self.done = done
+        self.over = False
+
+
+class IteratorResource(SharedHandle):
+    """A place for passes over data sets of some types.
+
+    Elements are computed one at a time, by the thread that asks for one if nothing in the pass may
+    wait, else by another.
+
+    Args:
+        name: in the container.
+        types, shapes: of the components; None where any will do.
+        first: makes the data set of the first pass; None if one is given by :meth:`begin`.
+    """
+
+    kind = "Iterator"
+
+    def __init__(self, name: str, types: list[DType], shapes: list[Dims],
+                 first: Callable[[Run], Dataset] | None = None) -> None:
+        self.name = name
+        self.types, self.shapes = types, shapes
+        self._first = first
+        self._lock = threading.Lock()
+        self._requests: deque[Request] = deque()
+        self._busy = False
+        self._run: Run | None = None
+        self._elements: Iterator[Element] | None = None
+        self._kept: deque[Any] = deque()  # outcomes whose requests were cancelled
+
+    def properties(self) -> dict[str, Any]:
+        """The types of the components."""
+        return {"types": [t.name for t in self.types]}
+
+    def begin(self, dataset: Dataset) -> None:
+        """Begin a pass over `dataset`; ``InvalidArgumentError`` if its types or shapes differ."""
+        check_types(self.types, self.shapes, dataset)
+        run = Run(workers.start)
+        elements = dataset.iterate(run)
+        with self._lock:
+            before, self._run, self._elements = self._run, run, elements
+            self._kept.clear()
+        if before is not None:
+            before.cancel()
+
+    def next(self, done: Callable[[Any], None]) -> Request:
+        """Ask for the next element."""
+        request = Request(done)
+        with self._lock:
+            self._requests.append(request)
+            if self._busy:
+                return request
+            self._busy = True
+        self._serve(False)
+        return request
+
+    def cancel(self, request: Request) -> None:
+        """Give up a request; its element is for the next one."""
+        with self._lock:
+            if request.over:
+                return
+            request.over = True
+            if request in self._requests:
+                self._requests.remove(request)
+        request.done(CancelledError(None, None, "The request for an element was cancelled"))
+
+    def clear(self) -> None:
+        """The container is cleared, or the session closed: what is under way stops."""
+        with self._lock:
+            run, requests = self._run, list(self._requests)
+        if run is not None:
+            run.cancel()
+        for request in requests:
+            self.cancel(request)
+
+    # ------------------------------------------------------------ serving
+
+    def _serve(self, may_wait: bool) -> None:
+        """Compute elements while there are requests; in a thread of its own if it may wait."""
+        while True:
+            with self._lock:
+                if not self._requests:
+                    self._busy = False
+                    return
+                outcome = self._kept.popleft() if self._kept else None
+                run, elements = self._run, self._elements
+            if outcome is None:
+                if not may_wait and (self._first is not None and run is None
+                                     or run is not None and not run.ready(elements)):
+                    workers.start(lambda: self._serve(True))
+                    return
+                outcome = self._element(run, elements)
+            with self._lock:
+                request = self._requests.popleft() if self._requests else None
+                if request is None:
+                    if run is self._run:
+                        self._kept.append(outcome)
+                    continue
+                request.over = True
+            request.done(outcome)
+
+    def _element(self, run: Run | None, elements: Iterator[Element] | None) -> Any:
+        try:
+            if elements is None or run is None:
+                if self._first is None:
+                    return FailedPreconditionError(
+                        None, None, "GetNext() failed because the iterator has not been "
+                        "initialized. Ensure that you have run the initializer operation for this "
+                        "iterator before getting the next element.")
+                run, elements = self._begin_first()
+            return next(elements)
+        except StopIteration:
+            return OutOfRangeError(None, None, "End of sequence")
+        except BaseException as e:  # noqa: BLE001 - the request reports it
+            return e
+
+    def _begin_first(self) -> tuple[Run, Iterator[Element]]:
+        run = Run(workers.start)
+        assert self._first is not None
+        with self._lock:
+            self._run = run
+        try:
+            dataset = self._first(run)
+            check_types(self.types, self.shapes, dataset)
+            elements = dataset.iterate(run)
+        except BaseException:
+            with self._lock:
+                self._run = None
+            raise
+        with self._lock:
+            self._elements = elements
+        return run, elements
