@@ -23,8 +23,7 @@ class RecordDataset(Dataset):
         super().__init__([dtypes.string], [()])
         self.names, self.records = names, records
 
-    def iterate(self, run: Run) -> Iterator[Element]:
-        """An iterator over the records; a file is opened when the one before has ended."""
+    def _pass(self, run: Run) -> Iterator[Element]:
         return chain.from_iterable(map(self._records_of, self.names))
 
     def _records_of(self, name: bytes) -> Iterator[Element]:

@@ -56,7 +56,7 @@ def test_slices_in_structures(session):
 
 
 def test_slices_of_different_lengths_are_refused(graph):
-    with pytest.raises(ValueError, match="must be equal|compatible"):
+    with pytest.raises(ValueError, match=r"must be equal|compatible"):
         Dataset.from_tensor_slices((np.zeros(3), np.zeros(4)))
     with pytest.raises(ValueError, match="rank"):
         Dataset.from_tensor_slices(1.0)
@@ -274,7 +274,8 @@ def test_errors_of_functions(session):
     following = iterator.get_next()
     session.run(iterator.initializer)
     assert session.run(following) == -1
-    with pytest.raises(hf.errors.InvalidArgumentError, match="inverse.*CheckNumerics.*test_datasets.py"):
+    with pytest.raises(hf.errors.InvalidArgumentError,
+                       match=r"inverse.*CheckNumerics.*test_datasets\.py"):
         session.run(following)
     assert rest(session, following) == [1, 0.5]
 

@@ -48,6 +48,10 @@ class Dataset:
 
     def iterate(self, run: Run) -> Iterator[Element]:
         """An iterator over the elements. After an error it can be asked for the next element."""
+        return self._pass(run)
+
+    def _pass(self, run: Run) -> Iterator[Element]:
+        """What ``iterate`` returns; subclasses say it."""
         raise NotImplementedError
 
 

@@ -61,7 +61,7 @@ class BatchDataset(Derived):
         super().__init__(source, types, shapes)
         self.size, self.drop_remainder = size, drop_remainder
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return map(self._joined, _Groups(self.source.iterate(run), self.size,
                                          self.drop_remainder))
 
@@ -106,7 +106,7 @@ class PaddedBatchDataset(Derived):
         self.size, self.drop_remainder = size, drop_remainder
         self.padded, self.values = padded, values
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return map(self._joined, _Groups(self.source.iterate(run), self.size,
                                          self.drop_remainder))
 
@@ -142,7 +142,7 @@ def _padded(column: tuple, dtype: DType, component: int, dims: tuple[int, ...],
 class UnbatchDataset(Derived):
     """The slices of the elements along their first dimension."""
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return _Slices(self.source.iterate(run))
 
 

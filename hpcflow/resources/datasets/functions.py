@@ -34,7 +34,7 @@ class MapDataset(Derived):
         super().__init__(source, types, shapes)
         self.function = function
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         # In starmap, as the sequence goes on after an error of the function.
         return starmap(ending(run.function(self.function)), self.source.iterate(run))
 
@@ -47,7 +47,7 @@ class FilterDataset(Derived):
         super().__init__(source, types, shapes)
         self.function = function
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         call = run.function(self.function)
 
         def chosen(element: Element) -> bool:
@@ -68,7 +68,7 @@ class FlatMapDataset(Derived):
         super().__init__(source, types, shapes)
         self.function = function
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return chain.from_iterable(starmap(opening(run, self.function), self.source.iterate(run)))
 
 
@@ -97,9 +97,9 @@ class InterleaveDataset(Derived):
         super().__init__(source, types, shapes)
         self.function, self.cycle, self.block = function, cycle, block
 
-    def iterate(self, run: Run) -> Iterator[Element]:
-        return Interleaved(map(lambda e: opening(run, self.function)(*e),
-                               self.source.iterate(run)), self.cycle, self.block)
+    def _pass(self, run: Run) -> Iterator[Element]:
+        sources = starmap(opening(run, self.function), self.source.iterate(run))
+        return Interleaved(sources, self.cycle, self.block)
 
 
 class Interleaved:
@@ -148,7 +148,7 @@ class ScanDataset(Derived):
         super().__init__(source, types, shapes)
         self.function, self.initial = function, initial
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         call, count = ending(run.function(self.function)), len(self.initial)
         state = self.initial
 
@@ -164,7 +164,7 @@ class ScanDataset(Derived):
 class IgnoreErrorsDataset(Derived):
     """The elements that can be had; those that fail are left out."""
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return _Lenient(self.source.iterate(run), run)
 
 
@@ -198,7 +198,7 @@ class GroupByWindowDataset(Derived):
         super().__init__(source, types, shapes)
         self.key, self.size, self.reduce = key, size, reduce
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return chain.from_iterable(_KeyWindows(self, run))
 
 

@@ -30,7 +30,7 @@ class RepeatDataset(Derived):
         super().__init__(source, types, shapes)
         self.count = count
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return _Repeated(self, run)
 
 
@@ -66,7 +66,7 @@ class TakeDataset(Derived):
         super().__init__(source, types, shapes)
         self.count = count
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         elements = self.source.iterate(run)
         return elements if self.count < 0 else islice(elements, self.count)
 
@@ -79,7 +79,7 @@ class SkipDataset(Derived):
         super().__init__(source, types, shapes)
         self.count = count
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         if self.count < 0:
             return iter(())
         elements = self.source.iterate(run)
@@ -100,7 +100,7 @@ class ShardDataset(Derived):
         super().__init__(source, types, shapes)
         self.count, self.index = count, index
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return islice(self.source.iterate(run), self.index, None, self.count)
 
 
@@ -112,8 +112,8 @@ class ConcatenateDataset(Dataset):
         super().__init__(types, shapes)
         self.parts = (first, second)
 
-    def iterate(self, run: Run) -> Iterator[Element]:
-        return chain.from_iterable(map(lambda part: part.iterate(run), self.parts))
+    def _pass(self, run: Run) -> Iterator[Element]:
+        return chain.from_iterable(part.iterate(run) for part in self.parts)
 
 
 class ZipDataset(Dataset):
@@ -124,9 +124,9 @@ class ZipDataset(Dataset):
         super().__init__(types, shapes)
         self.parts = parts
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         sources = [part.iterate(run) for part in self.parts]
-        return map(_joined, zip(*sources))  # noqa: B905 - ends with the shortest
+        return map(_joined, zip(*sources))
 
 
 def _joined(elements: tuple[Element, ...]) -> Element:
@@ -162,7 +162,7 @@ class ShuffleDataset(Derived):
         super().__init__(source, types, shapes)
         self.size, self.seeds = size, seeds
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return _Shuffled(self.source.iterate(run), self.size, self.seeds.next())
 
 
@@ -181,7 +181,7 @@ class _Shuffled:
         if not self._full:
             # One by one: what has come before an error must stay.
             for element in islice(self._source, self._size - len(buffer)):
-                buffer.append(element)  # noqa: PERF402
+                buffer.append(element)
             self._full = True
             self._ended = len(buffer) < self._size
         if not buffer:
@@ -205,7 +205,7 @@ class CacheDataset(Derived):
         super().__init__(source, types, shapes)
         self.elements: list[Element] | None = None
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         if self.elements is not None:
             return iter(self.elements)
         return _Filling(self, self.source.iterate(run))
@@ -243,7 +243,7 @@ class WindowDataset(Derived):
         self.size, self.shift, self.stride = size, shift, stride
         self.drop_remainder = drop_remainder
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return _Windows(self, self.source.iterate(run))
 
 
@@ -281,5 +281,5 @@ class ListDataset(Dataset):
         super().__init__(types, shapes)
         self.elements = elements
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return iter(self.elements)

@@ -40,7 +40,7 @@ class PrefetchDataset(Derived):
         super().__init__(source, types, shapes)
         self.size = _AHEAD if size == AUTOTUNE else size
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         elements = self.source.iterate(run)
         return Ahead(elements, self.size, run) if self.size else elements
 
@@ -121,7 +121,7 @@ class ParallelMapDataset(Derived):
         self.function = function
         self.count = _ABREAST if count == AUTOTUNE else count
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         function, elements = run.function(self.function), self.source.iterate(run)
         if self.count == 1 and not function.waits:
             return starmap(ending(function), elements)
@@ -264,7 +264,11 @@ class ParallelInterleaveDataset(Derived):
         super().__init__(source, types, shapes)
         self.function, self.cycle, self.block, self.ahead = function, cycle, block, ahead
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         open_one: Callable[..., Iterator[Element]] = opening(run, self.function)
-        sources = map(lambda e: Ahead(open_one(*e), self.ahead, run), self.source.iterate(run))
+
+        def ahead(*element: Any) -> Iterator[Element]:
+            return Ahead(open_one(*element), self.ahead, run)
+
+        sources = starmap(ahead, self.source.iterate(run))
         return Interleaved(sources, self.cycle, self.block)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Iterator
-from itertools import repeat
-
+from itertools import pairwise, repeat
 
 import numpy as np
 
@@ -25,7 +24,7 @@ class TensorDataset(Dataset):
         super().__init__(types, shapes)
         self.components = components
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return iter([self.components])
 
 
@@ -44,7 +43,7 @@ class SliceDataset(Dataset):
                     f"component {i} has {size}, component 0 has {sizes[0]}")
         self.components = components
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return zip(*[iter(c) for c in self.components], strict=True)
 
 
@@ -64,9 +63,9 @@ class SparseSliceDataset(Dataset):
         self.indices, self.values, self.shape = indices, values, shape
         self._ends = np.searchsorted(rows, np.arange(int(shape[0]) + 1))
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         ends, rest = self._ends.tolist(), self.shape[1:]
-        for begin, end in zip(ends[:-1], ends[1:], strict=True):
+        for begin, end in pairwise(ends):
             yield self.indices[begin:end, 1:], self.values[begin:end], rest
 
 
@@ -80,12 +79,12 @@ class RangeDataset(Dataset):
         super().__init__(types, shapes)
         self.numbers = range(start, stop, step)
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         # Blocks: numbers of an array are made several times faster than one by one.
         numbers, dtype = self.numbers, self.types[0].np
         for first in range(0, len(numbers), _BLOCK):
             part = numbers[first : first + _BLOCK]
-            yield from zip(np.arange(part.start, part.stop, part.step, dtype=dtype))  # noqa: B905
+            yield from zip(np.arange(part.start, part.stop, part.step, dtype=dtype))
 
 
 class RandomDataset(Dataset):
@@ -95,7 +94,7 @@ class RandomDataset(Dataset):
         super().__init__(types, shapes)
         self.seeds = seeds
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         generator = random.Random(str(self.seeds) if any(self.seeds) else None)
         for bits in repeat(32):
             yield (np.int64(generator.getrandbits(bits)),)
@@ -115,7 +114,7 @@ class GeneratorDataset(Dataset):
         super().__init__(types, shapes)
         self.begin, self.following, self.end = begin, following, end
 
-    def iterate(self, run: Run) -> Iterator[Element]:
+    def _pass(self, run: Run) -> Iterator[Element]:
         return _Generated(self, run)
 
 

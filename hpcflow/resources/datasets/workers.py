@@ -1,7 +1,7 @@
 """Threads for the work of data sets: as many as there is work that waits, gone soon after it.
 
-Work of one pass may wait for other work of the same pass (a batch for the elements that are computed
-ahead), so a pool of a fixed size could block itself.
+Work of one pass may wait for other work of the same pass (a batch for the elements that are
+computed ahead), so a pool of a fixed size could block itself.
 """
 
 from __future__ import annotations
