@@ -122,7 +122,7 @@ def _static_shapes(node: Node) -> list | None:
 
 
 def _foldable(node: Node) -> bool:
-    return (bool(node.inputs) and not node.controls and bool(node.dtypes)
+    return (not node.controls and bool(node.dtypes)
             and node.type not in _NEVER and not node.op_def.is_stateful
             and all(s.is_const for s, _ in node.inputs)
             and not any(t._is_ref_dtype or t.name in ("resource", "variant") for t in node.dtypes)

@@ -23,6 +23,7 @@ from hpcflow.compiler.loops import spread_loops
 from hpcflow.compiler.partition import partition
 from hpcflow.compiler.place import Placer
 from hpcflow.compiler.prune import prune
+from hpcflow.compiler.python_calls import separate_calls
 from hpcflow.compiler.reads import split_reads
 from hpcflow.compiler.recompute import recompute
 from hpcflow.compiler.regions import assign_regions
@@ -93,6 +94,11 @@ def _deterministic(graph: StepGraph, context: PassContext) -> None:
         order_accesses(graph)
 
 
+def _python_calls(graph: StepGraph, context: PassContext) -> None:
+    if not config.flags.deterministic:
+        separate_calls(graph)
+
+
 def _recompute(graph: StepGraph, context: PassContext) -> None:
     if context.recompute:
         recompute(graph, context.recompute == "all")
@@ -121,6 +127,7 @@ PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("last reads", _last_reads, False),
     ("reads", _reads, False),
     ("deterministic", _deterministic, False),
+    ("python calls", _python_calls, False),
     ("recompute", _recompute, False),
     ("fuse", _fuse, True),
     ("loops", _loops, False),

@@ -11,7 +11,8 @@ import numpy as np
 from hpcflow import callbacks, errors
 from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, OpError
-from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.background import in_own_thread
+from hpcflow.kernels.registry import ASYNC, KernelNode, invalid, kernel
 
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 _CLASSES: tuple[tuple[Any, type[OpError]], ...] = (
@@ -38,6 +39,12 @@ def py_func(node: KernelNode) -> Callable:
         return _outputs(_call(callback.function, arguments), token, types)
 
     return run
+
+
+@kernel("_PyFuncInThread", device="CPU", mode=ASYNC, fresh=True)
+def py_func_in_thread(node: KernelNode) -> Callable:
+    """The same, in a thread of its own."""
+    return in_own_thread(py_func(node))
 
 
 def _call(function: Callable, arguments: list) -> Any:

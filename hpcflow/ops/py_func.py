@@ -17,7 +17,10 @@ for _op_type, _stateful in (("PyFunc", True), ("PyFuncStateless", False)):
     register_op(_op_type, "input: Tin", "output: Tout",
                 "token: string; Tin: list(type); Tout: list(type)", stateful=_stateful,
                 shape=unknown)
-not_differentiable("PyFunc", "PyFuncStateless")
+# A call that the compiler gives a thread of its own.
+register_op("_PyFuncInThread", "input: Tin", "output: Tout",
+            "token: string; Tin: list(type); Tout: list(type)", stateful=True, shape=unknown)
+not_differentiable("PyFunc", "PyFuncStateless", "_PyFuncInThread")
 
 
 def py_func(func: Callable, inp: list, Tout: Any, stateful: bool = True,
@@ -27,14 +30,16 @@ def py_func(func: Callable, inp: list, Tout: Any, stateful: bool = True,
     The function gets one argument per input: a NumPy array of its own, or for a scalar a NumPy
     scalar (bytes for a string). It returns arrays, or what `numpy.asarray` makes one of, of exactly
     the types `Tout`; a list or tuple stands for several outputs; None for no output. It can only
-    run in the process that built the graph, and lives as long as the graph does.
+    run in the process that built the graph, and lives as long as the graph does. Functions that
+    need nothing of each other run at the same time, in threads of their own: one may wait for
+    another. (With ``HPCFLOW_DETERMINISTIC=1`` they run one by one.)
 
     Args:
         func: the function.
         inp: a list of tensors or of what converts to them.
         Tout: the type of the output, or a list of types.
         stateful: False if the function always returns the same for the same inputs; then it may
-            be called less often.
+            be called less often, without inputs once for all steps.
         name: name of the operation.
 
     Returns:

@@ -1,6 +1,7 @@
 """py_func: Python functions as operations."""
 
 import gc
+import threading
 
 import numpy as np
 import pytest
@@ -189,3 +190,44 @@ def test_values_of_other_types(result, error, message):
     with hf.Graph().as_default(), hf.Session() as session:
         with pytest.raises(error, match=message):
             session.run(hf.py_func(lambda: result, [], hf.int64))
+
+
+def test_functions_that_wait_for_each_other(session):
+    meeting = threading.Barrier(3, timeout=20)
+
+    def meet(x):
+        meeting.wait()
+        return x + 1
+
+    x = hf.placeholder(hf.float32, [])
+    ys = [hf.py_func(meet, [x + i], hf.float32) for i in range(3)]
+    for _ in range(2):
+        assert session.run(ys, {x: 1.0}) == [2, 3, 4]
+
+
+def test_a_function_that_fails_beside_another(session):
+    x = hf.placeholder(hf.float32, [])
+    y = hf.py_func(lambda x: x, [x], hf.float32)
+    z = hf.py_func(lambda x: np.zeros(2)[3], [x], hf.float32, name="bad")
+    with pytest.raises(hf.errors.UnknownError, match=r"(?s)IndexError: .*'bad'.*PyFunc") as e:
+        session.run([y, z], {x: 1.0})
+    assert e.value.op is z.op and session.run(y, {x: 1.0}) == 1
+
+
+def test_functions_one_after_the_other_share_a_thread(session):
+    threads = []
+
+    def note(x):
+        threads.append(threading.current_thread())
+        return x
+
+    x = hf.placeholder(hf.float32, [])
+    y = hf.py_func(note, [hf.py_func(note, [x], hf.float32) + 1], hf.float32)
+    assert session.run(y, {x: 1.0}) == 2
+    assert threads == [threading.current_thread()] * 2
+
+
+def test_a_stateless_function_without_inputs_is_called_once(session):
+    numbers = iter(range(100))
+    y = hf.py_func(lambda: next(numbers), [], hf.int64, stateful=False)
+    assert [session.run(y) for _ in range(3)] == [0, 0, 0]
