@@ -33,6 +33,7 @@ class StepOptions:
     """How a session compiles: from its ``ConfigProto``."""
 
     def __init__(self, proto: Any = None) -> None:
+        self.is_given = proto is not None
         self.soft_placement = bool(proto is not None and proto.allow_soft_placement)
         self.log_placement = bool(proto is not None and proto.log_device_placement)
         self.timeout = (proto.operation_timeout_in_ms / 1000 if proto is not None
@@ -42,6 +43,7 @@ class StepOptions:
         self.pinned = None
         if config.flags.placement:
             self.pinned = Placement.load(config.flags.placement).choice()
+        self.infer_shapes = proto is not None and proto.graph_options.infer_shapes
         self.recompute = _recomputation(proto)
         halved = proto is not None and proto.graph_options.enable_bfloat16_sendrecv
         self.compress = (Rule("bfloat16"),) if halved else ()

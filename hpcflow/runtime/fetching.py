@@ -18,17 +18,32 @@ from hpcflow.runtime.session_tensors import TensorHandle, handle_result
 
 Rebuild = Callable[[list], Any]
 
-# type -> (fetch expansion, feed expansion); for composite tensors such as SparseTensor
-_composites: list[tuple[type, Callable, Callable]] = []
+# type -> (fetch expansion, feed expansion, tensors of a feed); for composites such as SparseTensor
+_composites: list[tuple[type, Callable, Callable | None, Callable | None]] = []
 
 
-def register_composite(kind: type, fetch: Callable, feed: Callable) -> None:
-    """Teach sessions to fetch and feed a composite of tensors.
+def register_session_run_conversion_functions(
+        tensor_type: type, fetch_function: Callable, feed_function: Callable | None = None,
+        feed_function_for_partial_run: Callable | None = None) -> None:
+    """Teach all sessions to fetch and feed objects of a class that stand for tensors.
 
-    ``fetch(value) -> (list of tensors, rebuild(list of values))``;
-    ``feed(key, value) -> list of (tensor, value)``.
+    Args:
+        tensor_type: the class; objects of classes derived from it are meant too.
+        fetch_function: ``f(object)`` gives a list of tensors, and a function from the list of their
+            values to the result of the fetch.
+        feed_function: ``f(object, value)`` gives a list of pairs (tensor, value of that tensor).
+            Without it such objects cannot be fed.
+        feed_function_for_partial_run: ``f(object)`` gives the tensors that a feed of it feeds.
+
+    Raises:
+        ValueError: functions were registered for this class, or one that it derives from.
     """
-    _composites.append((kind, fetch, feed))
+    for kind, *_ in _composites:
+        if issubclass(tensor_type, kind):
+            raise ValueError(f"{tensor_type} has already been registered so ignore it.")
+    # A class goes before those that it derives from.
+    _composites.insert(0, (tensor_type, fetch_function, feed_function,
+                           feed_function_for_partial_run))
 
 
 def _fetch_slices(value: IndexedSlices) -> tuple[list, Rebuild]:
@@ -56,8 +71,10 @@ def _feed_sparse(key: SparseTensor, value: Any) -> list[tuple[Any, Any]]:
     return list(zip([key.indices, key.values, key.dense_shape], parts))
 
 
-register_composite(IndexedSlices, _fetch_slices, _feed_slices)
-register_composite(SparseTensor, _fetch_sparse, _feed_sparse)
+register_session_run_conversion_functions(
+    IndexedSlices, _fetch_slices, _feed_slices, lambda key: _fetch_slices(key)[0])
+register_session_run_conversion_functions(
+    SparseTensor, _fetch_sparse, _feed_sparse, lambda key: _fetch_sparse(key)[0])
 
 
 class FetchMap:
@@ -86,7 +103,7 @@ class FetchMap:
             return self._map_sequence(fetch)
         if isinstance(fetch, Mapping):
             return _mapping_of(fetch, self._maps(fetch.values()))
-        for kind, expand, _ in _composites:
+        for kind, expand, *_ in _composites:
             if isinstance(fetch, kind):
                 tensors, rebuild = expand(fetch)
                 parts = self._maps(tensors)
@@ -198,10 +215,18 @@ def _expand_feed(key: Any, value: Any, graph: Graph) -> list[tuple[Tensor, Any]]
             raise ValueError(f"The feed_dict key {key!r} needs {len(key)} values in the same "
                              f"nesting, not {_short(value)}")
         return [pair for k, v in zip(key, value) for pair in _expand_feed(k, v, graph)]
-    for kind, _, expand in _composites:
-        if isinstance(key, kind):
+    for kind, _, expand, _ in _composites:
+        if isinstance(key, kind) and expand is not None:
             return [(_feed_tensor(k, graph), v) for k, v in expand(key, value)]
     return [(_feed_tensor(key, graph), value)]
+
+
+def fed_tensors(key: Any, graph: Graph) -> list[Tensor]:
+    """The tensors that a feed of `key` feeds."""
+    for kind, _, _, tensors in _composites:
+        if isinstance(key, kind) and tensors is not None:
+            return [_feed_tensor(t, graph) for t in tensors(key)]
+    return [_feed_tensor(key, graph)]
 
 
 def _feed_tensor(key: Any, graph: Graph) -> Tensor:

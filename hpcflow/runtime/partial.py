@@ -16,7 +16,7 @@ from hpcflow.errors import CancelledError, InvalidArgumentError
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.runtime.executor import check_results
-from hpcflow.runtime.fetching import FetchMap, feed_converter, flat_feeds
+from hpcflow.runtime.fetching import FetchMap, fed_tensors, feed_converter, flat_feeds
 
 
 class PartialRuns:
@@ -82,15 +82,8 @@ class PartialRuns:
 
 
 def _tensors_to_feed(feeds: Any, graph: Graph) -> list[Tensor]:
-    found = [t for feed in feeds or () for t, _ in flat_feeds({feed: _Nothing()}, graph)]
+    found = [t for feed in feeds or () for t in fed_tensors(feed, graph)]
     return sorted(dict.fromkeys(found), key=lambda t: (t.op._id, t.value_index))
-
-
-class _Nothing:
-    """Stands for the parts of a composite's value, where only its tensors matter."""
-
-    def __getitem__(self, index: int) -> None:
-        return None
 
 
 class _PartialRun:

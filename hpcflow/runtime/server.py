@@ -12,6 +12,7 @@ from hpcflow import blas
 from hpcflow.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
+    NotFoundError,
     UnavailableError,
 )
 from hpcflow.runtime.compiled import StepOptions
@@ -50,8 +51,8 @@ class TaskServer:
                 raise AlreadyExistsError(
                     None, None, f"This process already serves {self.address}")
             transport = self.network.attach(self.address, addresses)
-            options = StepOptions(config)
-            self.task = Task(job, index, options.device_counts)
+            self.options = StepOptions(config)
+            self.task = Task(job, index, self.options.device_counts)
             self.endpoint = Endpoint(self.task, transport, self.network.oversubscribed)
             self.network.announce(self.endpoint, self.address)
             _servers[self.target] = self
@@ -76,15 +77,23 @@ class TaskServer:
 
 
 def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEngine:
-    """The engine of a session on `target`; ``UnavailableError`` if nobody here serves it."""
+    """The engine of a session on `target`, with the server's options where none are given.
+
+    Raises ``UnavailableError`` if nobody here serves it, ``NotFoundError`` for what is no address.
+    """
     with _lock:
         server = _servers.get(target)
     if server is None:
+        if "://" not in target:
+            raise NotFoundError(None, None, "No session factory registered for the given session "
+                                f"options: {{target: {target!r}}}; a target is \"\" for this "
+                                "process, or that of an hpcflow.train.Server")
         have = ", ".join(_servers) or "none"
         raise UnavailableError(
             None, None, f"No server in this process has the target '{target}' (servers here: "
             f"{have}); make an hpcflow.train.Server first and use its target")
-    return ClusterEngine(server.endpoint, server.peers(), session_id, options)
+    return ClusterEngine(server.endpoint, server.peers(), session_id,
+                         options if options.is_given else server.options)
 
 
 def task_of(target: str) -> Task:

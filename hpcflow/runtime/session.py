@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import threading
+import warnings
+import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -81,6 +83,7 @@ class BaseSession:
         self._remembered: dict[str, str] = {}
         self._id = f"session-{next(_session_ids)}"
         self._engine = self._make_engine()
+        self._options = self._engine.options
         self._partial_runs = PartialRuns(self)
 
     def _make_engine(self) -> Any:
@@ -99,8 +102,8 @@ class BaseSession:
 
     @property
     def graph_def(self) -> Any:
-        """A ``GraphDef`` of the graph as it is now."""
-        return self._graph.as_graph_def()
+        """A ``GraphDef`` of the graph as it is now; with shapes if the options say so."""
+        return self._graph.as_graph_def(add_shapes=self._options.infer_shapes)
 
     @property
     def sess_str(self) -> str:
@@ -259,6 +262,20 @@ class BaseSession:
 
         return call
 
+    def _make_callable_from_options(self, callable_options: Any) -> Callable:
+        """Return a function that runs the step of a ``CallableOptions``: its arguments are the
+        values of the feeds, and perhaps `run_metadata`; it returns the list of fetched values.
+        """
+        options = callable_options.__deepcopy__()
+        run_options = options.run_options if options.HasField("run_options") else None
+        targets = [self._graph.as_graph_element(n, allow_tensor=False) for n in options.target]
+        call = self.make_callable([list(options.fetch), targets], list(options.feed), True)
+
+        def run(*values: Any, run_metadata: Any = None) -> list:
+            return call(*values, options=run_options, run_metadata=run_metadata)[0]
+
+        return run
+
 
 def world_collectives() -> Any:
     """What a session without a cluster reaches the other ranks of the job by, if there are any."""
@@ -350,10 +367,21 @@ class Session(BaseSession):
 
 
 class InteractiveSession(BaseSession):
-    """A session that makes itself the default when it is created, for interactive use."""
+    """A session that makes itself the default when it is created, for interactive use.
+
+    It warns (``UserWarning``) if another one is open.
+    """
+
+    _open: weakref.WeakSet[InteractiveSession] = weakref.WeakSet()
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         super().__init__(target, graph, config)
+        if InteractiveSession._open:
+            warnings.warn(
+                "An interactive session is already active. This can cause out-of-memory errors in "
+                "some cases. You must explicitly call `InteractiveSession.close()` to release "
+                "resources held by the other session(s).", stacklevel=2)
+        InteractiveSession._open.add(self)
         self._explicit_graph = graph
         self._default = self.as_default()
         self._default.__enter__()
@@ -365,6 +393,7 @@ class InteractiveSession(BaseSession):
     def close(self) -> None:
         """Close the session and stop being the default."""
         super().close()
+        InteractiveSession._open.discard(self)
         if self._default_graph is not None:
             self._default_graph.__exit__(None, None, None)
             self._default_graph = None
