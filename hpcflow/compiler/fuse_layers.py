@@ -32,7 +32,7 @@ def fuse_layers(graph: StepGraph) -> None:
 
 def _fuse_with_bias(graph: StepGraph) -> None:
     """Replace Conv2D or MatMul, BiasAdd and Relu, as far as each is read by the next alone."""
-    consumers, in_loops = graph.consumers(), _nodes_in_loops(graph)
+    consumers, in_loops = graph.consumers(), nodes_in_loops(graph)
     gone: set[Node] = set()
     for bias in graph.nodes:
         if bias.type != "BiasAdd":
@@ -50,7 +50,7 @@ def _fuse_with_bias(graph: StepGraph) -> None:
         graph.nodes = [n for n in graph.nodes if n not in gone]
 
 
-def _nodes_in_loops(graph: StepGraph) -> set[Node]:
+def nodes_in_loops(graph: StepGraph) -> set[Node]:
     """The nodes of all loops, which have other ways with products."""
     if not any(n.type in ENTER_TYPES for n in graph.nodes):
         return set()

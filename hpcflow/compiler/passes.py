@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from hpcflow import config
 from hpcflow.compiler import checks
+from hpcflow.compiler.batch_products import batch_products
 from hpcflow.compiler.compress import Rule, compress_edges
 from hpcflow.compiler.cse import eliminate_common_subexpressions
 from hpcflow.compiler.dead_branches import remove_dead_branches
@@ -105,8 +106,11 @@ def _recompute(graph: StepGraph, context: PassContext) -> None:
 
 
 def _fuse(graph: StepGraph, context: PassContext) -> None:
+    batched = batch_products(graph)
     fuse_layers(graph)
     sum_products(graph)
+    if batched:  # both may have put the same factors beside each other
+        eliminate_common_subexpressions(graph)
     fuse_updates(graph)
 
 

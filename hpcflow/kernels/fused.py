@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import blas
+from hpcflow.copies import contiguous
 from hpcflow.kernels import convolution, pooling
 from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
@@ -90,6 +91,12 @@ def layer_by(node: KernelNode, multiply: Callable[[Any, Any, Any], object]) -> C
         return y
 
     return run
+
+
+@kernel("_Transposed", device="CPU", fresh=True)
+def transposed(node: KernelNode) -> Callable:
+    """A copy: products read its rows."""
+    return lambda x: contiguous(x.T)
 
 
 def targeted_factors(node: KernelNode) -> Callable:

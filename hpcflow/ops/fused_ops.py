@@ -15,6 +15,8 @@ register_op("_ConvBias", "input: T; filter: T; bias: T", "output: T",
 # relu(BiasAdd(MatMul(a, b), bias)), or without the relu.
 register_op("_MatMulBias", "a: T; b: T; bias: T", "output: T",
             "T: {float}; relu: bool; transpose_a: bool; transpose_b: bool", shape=unknown)
+# A matrix whose rows are the columns of x, its elements in that order.
+register_op("_Transposed", "x: T", "y: T", "T: {float}", shape=unknown)
 # MaxPool that also says, in a form of its kernel's own, where the maxima are; empty if it does not.
 register_op("_MaxPool", "input: T", "output: T; places: uint8", f"T: {{float}}; {_POOL}",
             shape=unknown)
@@ -28,5 +30,5 @@ register_op("_LRNGrad", "input_grads: T; input_image: T; output_image: T", "outp
 register_op("_MatMulGradientDescent", "var: Ref(T); alpha: T; a: T; b: T", "out: Ref(T)",
             "T: {float}; transpose_a: bool; transpose_b: bool", shape=unchanged)
 
-not_differentiable("_ConvBias", "_MatMulBias", "_MaxPool", "_MaxPoolGrad", "_LRNGrad",
-                   "_MatMulGradientDescent")
+not_differentiable("_ConvBias", "_MatMulBias", "_Transposed", "_MaxPool", "_MaxPoolGrad",
+                   "_LRNGrad", "_MatMulGradientDescent")

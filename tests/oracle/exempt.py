@@ -14,7 +14,7 @@ EXEMPT: dict[str, str] = {
     **dict.fromkeys(("_CheckpointCommit", "_CheckpointCreate", "_CheckpointRead",
                      "_CheckpointWrite", "_Feed", "_Fetch", "_FetchOp", "_VariableSnapshot",
                      "_HandleSnapshot", "_QueueReopen", "_Arg", "_ConvBias", "_LoopGate",
-                     "_LRNGrad", "_MatMulBias", "_MatMulGradientDescent", "_MaxPool",
+                     "_LRNGrad", "_MatMulBias", "_MatMulGradientDescent", "_MaxPool", "_Transposed",
                      "_MaxPoolGrad"), _OWN),
     "TensorArrayScatter": "has the kernel of TensorArrayScatterV2, which is compared",
     **dict.fromkeys(("MpiAllgather", "MpiAllreduce", "MpiAllreduceSlices", "MpiAlltoall",

@@ -200,3 +200,22 @@ def test_a_sum_of_products_in_a_branch_and_in_a_loop():
 
     run_both(build, [True])
     run_both(build, [False])
+
+
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_unrolled_networks(cell):
+    """Whose inputs of all steps are multiplied at once, as are the gradients of the inputs."""
+    x, steps, size = normal(3, 5, 96), 5, 96
+
+    def build():
+        fed = hf.placeholder(hf.float32, [3, steps, size])
+        make = {"lstm": hf.contrib.rnn.BasicLSTMCell, "gru": hf.contrib.rnn.GRUCell}[cell]
+        with hf.variable_scope("net", initializer=hf.random_normal_initializer(0, 0.2, seed=5)):
+            outputs, _ = hf.contrib.rnn.static_rnn(make(size), hf.unstack(fed, axis=1),
+                                                   dtype=hf.float32)
+        loss = hf.reduce_sum(hf.square(hf.stack(outputs)))
+        train = hf.train.GradientDescentOptimizer(1e-3).minimize(loss)
+        gradient, = hf.gradients(loss, [fed])
+        return [loss, gradient, train], hf.trainable_variables(), [fed]
+
+    run_both(build, [x], steps=2)
