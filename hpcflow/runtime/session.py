@@ -8,7 +8,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from hpcflow import kernels
 from hpcflow.compiler.executable import Executable
@@ -372,7 +372,7 @@ class InteractiveSession(BaseSession):
     It warns (``UserWarning``) if another one is open.
     """
 
-    _open: weakref.WeakSet[InteractiveSession] = weakref.WeakSet()
+    _open: ClassVar[weakref.WeakSet[InteractiveSession]] = weakref.WeakSet()
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
         super().__init__(target, graph, config)

@@ -89,7 +89,7 @@ def test_one_interactive_session_at_a_time(graph):
 
 
 def test_a_target_that_is_no_address(graph):
-    with pytest.raises(hf.errors.NotFoundError, match="No session factory.*INVALID"):
+    with pytest.raises(hf.errors.NotFoundError, match=r"No session factory.*INVALID"):
         hf.Session("INVALID")
 
 
