@@ -83,18 +83,19 @@ _any_order = functools.partial(vector_math.compiler, "contract", "reassoc")
 
 
 def _functions(dtype: str) -> tuple[Callable, Callable]:
-    return vector_math.largest(dtype), vector_math.exponential(dtype, below_one=True)
+    return vector_math.largest(dtype), vector_math.lifted_exponential(dtype)
 
 
 @functools.lru_cache(maxsize=4)
 def _row(dtype: str) -> Callable:
     """A function that writes the softmax of a row; its results: the largest of the scores, and the
     sum of the exponentials of what they are larger than it."""
-    largest, exp = _functions(dtype)
-    zero, one = vector_math.constants(dtype, 0, 1)
+    (largest, exp), wide = _functions(dtype), vector_math.wide()
+    zero, one, lowered = vector_math.constants(dtype, 0, 1, vector_math.LOWERED)
 
     @_any_order()
     def softmax(scores: Any, row: Any) -> Any:
+        wide()
         top, total = largest(scores), zero
         for j in range(scores.size):
             e = exp(scores[j] - top)
@@ -103,7 +104,7 @@ def _row(dtype: str) -> Callable:
         factor = one / total
         for j in range(row.size):
             row[j] *= factor
-        return top, total
+        return top, total * lowered
 
     return softmax
 
@@ -119,17 +120,19 @@ def _softmax(dtype: str) -> Callable:
 
 
 def _log_softmax(dtype: str) -> Callable:
-    largest, exp = _functions(dtype)
-    (zero,) = vector_math.constants(dtype, 0)
+    (largest, exp), wide = _functions(dtype), vector_math.wide()
+    zero, lowered = vector_math.constants(dtype, 0, vector_math.LOWERED)
 
     @_any_order()
     def log_sum(scores: Any, top: Any) -> Any:
+        wide()
         total = zero
         for j in range(scores.size):
             total += exp(scores[j] - top)
-        return math.log(total)
+        return math.log(total * lowered)
 
     def loop(x: Any, y: Any) -> None:
+        wide()
         for i in range(x.shape[0]):
             scores, row = x[i], y[i]
             top = largest(scores)
@@ -141,11 +144,12 @@ def _log_softmax(dtype: str) -> Callable:
 
 
 def _dense(dtype: str) -> Callable:
-    largest, exp = _functions(dtype)
-    zero, one = vector_math.constants(dtype, 0, 1)
+    (largest, exp), wide = _functions(dtype), vector_math.wide()
+    zero, one, lowered = vector_math.constants(dtype, 0, 1, vector_math.LOWERED)
 
     @_any_order()
     def entropy(scores: Any, label: Any, row: Any) -> Any:
+        wide()
         top, total, expected, weight = largest(scores), zero, zero, zero
         for j in range(scores.size):
             shifted = scores[j] - top
@@ -157,7 +161,7 @@ def _dense(dtype: str) -> Callable:
         factor = one / total
         for j in range(row.size):
             row[j] = row[j] * factor - label[j]
-        return math.log(total) * weight - expected
+        return math.log(total * lowered) * weight - expected
 
     def loop(x: Any, labels: Any, loss: Any, y: Any) -> None:
         for i in range(x.shape[0]):

@@ -1,0 +1,129 @@
+"""Compiled loops in the threads of OpenMP, and what does the same without them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from hpcflow import jit, openmp, spread, threads
+
+pytestmark = [
+    pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed"),
+    pytest.mark.skipif(openmp.team() is None, reason="there is no OpenMP"),
+]
+
+ROWS, WIDTH = 1001, 3
+USES = spread.ROWS + spread.WHOLE + spread.ROWS + spread.START + spread.STOP + spread.WHOLE * 2
+SOURCE = """
+def loop(x, table, y, start, stop, factor, shift):
+    assert y.shape[0] == x.shape[0] == stop - start
+    for i in range(x.shape[0]):
+        for j in range(x.shape[1]):
+            y[i, j] = x[i, j] * factor + table[j] + (start + i) + shift
+"""
+
+
+class Loop:
+    key = "spread", SOURCE
+
+    def signature(self, types):
+        matrix, given = (types.Array(types.float32, 2, "C", readonly=r) for r in (False, True))
+        return (given, types.Array(types.uint8, 1, "C"), matrix, types.int64, types.int64,
+                types.float32, types.int32)
+
+    def compile(self):
+        return jit.compile_text(SOURCE, self.signature)
+
+
+@pytest.fixture(scope="module")
+def found():
+    made = jit.Compiled(Loop())
+    made.compile()
+    made.compile()
+    assert made.function is not None and made.entry is not None
+    return made
+
+
+@pytest.fixture
+def pool(monkeypatch):
+    made = threads.Pool(2)
+    monkeypatch.setattr(threads, "_pool", made)
+    monkeypatch.setattr(threads, "_has_own_cores", lambda: True)
+    yield made
+    made.close()
+
+
+def check(found, step=64):
+    x = np.random.default_rng(0).random((ROWS, WIDTH), np.float32)
+    table, y = np.array([250, 2, 3], np.uint8), np.zeros_like(x)
+    spread.run(found, ROWS, step, USES, [x, table, y, 0, 0, np.float32(2), np.int32(-7)])
+    expected = x * np.float32(2) + table + np.arange(ROWS)[:, np.newaxis] - 7
+    np.testing.assert_allclose(y, expected, 1e-6)
+
+
+@pytest.mark.parametrize("step", [1, 64, 1000])
+def test_a_team_computes_all_rows_without_the_threads_of_the_interpreter(
+        found, pool, monkeypatch, step):
+    monkeypatch.setattr(pool, "run", None)
+    check(found, step)
+    assert pool.take()  # and has given back what it took
+
+
+def test_a_team_of_more_threads_than_may_work(found, pool, monkeypatch):
+    monkeypatch.setattr(pool, "run", None)
+    monkeypatch.setattr(openmp, "team", lambda: openmp._team()._replace(threads=5))
+    check(found)
+
+
+def test_without_openmp_the_threads_of_the_interpreter_compute(found, pool, monkeypatch):
+    monkeypatch.setattr(openmp, "team", lambda: None)
+    monkeypatch.setattr(found, "entry", None)
+    check(found)
+
+
+def test_while_others_compute_the_caller_does_it_alone(found, pool, monkeypatch):
+    monkeypatch.setattr(found, "entry", None)
+    assert pool.take()
+    check(found)
+
+
+def test_ranks_that_compete_for_cores_do_not_wait_busily(found, pool, monkeypatch):
+    monkeypatch.setattr(threads, "_has_own_cores", lambda: False)
+    monkeypatch.setattr(found, "entry", lambda *_: pytest.fail("a team was used"))
+    check(found)
+
+
+def test_the_function_of_a_team_is_asked_for_when_it_is_missed(pool):
+    made = jit.Compiled(Loop())
+    made.compile()
+    check(made)
+    jit.wait()
+    assert made.entry is not None
+    check(made)
+
+
+def test_other_arguments_have_no_entry():
+    class Strided(Loop):
+        def signature(self, types):
+            return (types.Array(types.float32, 2, "A"), *super().signature(types)[1:])
+
+    assert spread.entry_of(Strided().compile()) is None
+
+
+def test_blocks_are_few_where_the_work_is_small(pool):
+    assert spread.block_rows(1000, 8) == 1000
+    assert 1 < spread.block_rows(1 << 16, 1 << 10) * (1 << 10) <= 1 << 18
+    assert spread.block_rows(4, 1 << 24) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+def test_a_child_has_no_team():
+    text = ("import os; from hpcflow import openmp; assert openmp.team()\n"
+            "pid = os.fork()\n"
+            "if not pid: os._exit(openmp.team() is not None)\n"
+            "raise SystemExit(os.waitpid(pid, 0)[1])")
+    subprocess.run([sys.executable, "-c", text], check=True)
