@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.compiler.fuse_layers import nodes_in_loops
+from hpcflow.compiler.frames import nodes_in_loops
 from hpcflow.compiler.ir import Node, Port, StepGraph, device_type, new_node
 from hpcflow.compiler.only_reader import Readers, readers_of, sources_of, take_out
 from hpcflow.dtypes import float32, float64, int32

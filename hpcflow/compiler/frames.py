@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hpcflow.compiler.explain import node_error
-from hpcflow.compiler.ir import BACK_EDGE_TYPES, ENTER_TYPES, EXIT_TYPES, Node
+from hpcflow.compiler.ir import BACK_EDGE_TYPES, ENTER_TYPES, EXIT_TYPES, Node, StepGraph
 from hpcflow.errors import InvalidArgumentError
 
 
@@ -85,6 +85,15 @@ def same_everywhere(node: Node) -> bool:
     if node.inputs or node.controls:
         return False
     return node.is_const or any(t._is_ref_dtype or t.name == "resource" for t in node.dtypes)
+
+
+def nodes_in_loops(graph: StepGraph) -> set[Node]:
+    """The nodes of all loops of a graph that is not yet spread over tasks."""
+    if not any(n.type in ENTER_TYPES for n in graph.nodes):
+        return set()
+    root = FrameInfo("", None)
+    return {n for n, frame in assign_frames(graph.nodes, root, same_everywhere).items()
+            if frame is not root}
 
 
 def _mixed(node: Node, one: Node | None, a: FrameInfo, other: Node, b: FrameInfo) -> Exception:

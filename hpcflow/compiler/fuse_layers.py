@@ -11,8 +11,8 @@ import math
 from typing import Any
 
 from hpcflow import blas
-from hpcflow.compiler.frames import FrameInfo, assign_frames, same_everywhere
-from hpcflow.compiler.ir import ENTER_TYPES, Node, StepGraph, device_type
+from hpcflow.compiler.frames import nodes_in_loops
+from hpcflow.compiler.ir import Node, StepGraph, device_type
 from hpcflow.dtypes import float32, uint8
 from hpcflow.graph.opdef import get_op_def
 
@@ -48,15 +48,6 @@ def _fuse_with_bias(graph: StepGraph) -> None:
         _become_layer(last, first, bias, relu is not None)
     if gone:
         graph.nodes = [n for n in graph.nodes if n not in gone]
-
-
-def nodes_in_loops(graph: StepGraph) -> set[Node]:
-    """The nodes of all loops, which have other ways with products."""
-    if not any(n.type in ENTER_TYPES for n in graph.nodes):
-        return set()
-    root = FrameInfo("", None)
-    return {n for n, frame in assign_frames(graph.nodes, root, same_everywhere).items()
-            if frame is not root}
 
 
 def _may_fuse(first: Node, bias: Node) -> bool:

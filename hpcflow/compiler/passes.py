@@ -13,6 +13,7 @@ from hpcflow.compiler.cse import eliminate_common_subexpressions
 from hpcflow.compiler.dead_branches import remove_dead_branches
 from hpcflow.compiler.deterministic import order_accesses
 from hpcflow.compiler.fold import fold_constants
+from hpcflow.compiler.fuse_gradients import fuse_gradients
 from hpcflow.compiler.fuse_layers import fuse_layers
 from hpcflow.compiler.fuse_updates import fuse_updates
 from hpcflow.compiler.inline import inline_functions
@@ -108,6 +109,7 @@ def _recompute(graph: StepGraph, context: PassContext) -> None:
 def _fuse(graph: StepGraph, context: PassContext) -> None:
     batched = batch_products(graph)
     fuse_layers(graph)
+    fuse_gradients(graph)
     sum_products(graph)
     if batched:  # both may have put the same factors beside each other
         eliminate_common_subexpressions(graph)

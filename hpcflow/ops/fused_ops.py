@@ -22,6 +22,9 @@ register_op("_MaxPool", "input: T", "output: T; places: uint8", f"T: {{float}}; 
             shape=unknown)
 register_op("_MaxPoolGrad", "orig_input: T; orig_output: T; grad: T; places: uint8", "output: T",
             f"T: {{float}}; {_POOL}", shape=unchanged)
+# ReluGrad(gradients, features), and the BiasAddGrad of that with the channels last.
+register_op("_ReluBiasGrad", "gradients: T; features: T", "backprops: T; bias_gradient: T",
+            "T: {float}", shape=unknown)
 # LRNGrad whose output_image is known to be the LRN of its input_image.
 register_op("_LRNGrad", "input_grads: T; input_image: T; output_image: T", "output: T",
             "T: {float}; depth_radius: int; bias: float; alpha: float; beta: float",
@@ -31,4 +34,4 @@ register_op("_MatMulGradientDescent", "var: Ref(T); alpha: T; a: T; b: T", "out:
             "T: {float}; transpose_a: bool; transpose_b: bool", shape=unchanged)
 
 not_differentiable("_ConvBias", "_MatMulBias", "_Transposed", "_MaxPool", "_MaxPoolGrad",
-                   "_LRNGrad", "_MatMulGradientDescent")
+                   "_ReluBiasGrad", "_LRNGrad", "_MatMulGradientDescent")

@@ -8,6 +8,7 @@ import pytest
 import hpcflow as hf
 from hpcflow import kernels
 from hpcflow.compiler import checks
+from hpcflow.compiler.fuse_gradients import fuse_gradients
 from hpcflow.compiler.fuse_layers import fuse_layers
 from hpcflow.compiler.fuse_updates import fuse_updates
 from hpcflow.compiler.prune import prune
@@ -23,16 +24,22 @@ def graph():
         yield graph
 
 
-def fused(*fetches, device=CPU):
-    """The types of the step's nodes after both passes, without gradients that nobody reads."""
+def fused_nodes(*fetches, device=CPU):
+    """The step's nodes after the passes, without gradients that nobody reads."""
     step = prune(list(fetches), [], device)
     for node in step.nodes:
         node.device = device
     drop_unread(step)
     fuse_layers(step)
+    fuse_gradients(step)
     fuse_updates(step)
     checks.check(step, "fuse")
-    return [n.type for n in step.nodes]
+    return step.nodes
+
+
+def fused(*fetches, device=CPU):
+    """The types of the step's nodes."""
+    return [n.type for n in fused_nodes(*fetches, device=device)]
 
 
 def layer(relu=True, dtype=hf.float32):
@@ -125,6 +132,59 @@ def test_a_gradient_of_another_pooling_stays():
     other = hf.raw_ops.MaxPoolGrad(x, y, y, ksize=[1, 2, 2, 1], strides=[1, 2, 2, 1],
                                    padding="SAME")
     assert {"MaxPool", "MaxPoolGrad"} <= set(fused(other))
+
+
+def trained(layout="NHWC", size=40, strides=2, ksize=3):
+    """The gradients by filter and bias of a layer with a pooling, of an image of `size`."""
+    dims = [2, size, size, 4] if layout == "NHWC" else [2, 4, size, size]
+    x = hf.placeholder(hf.float32, dims)
+    w, b = hf.Variable(hf.ones([1, 1, 4, 8])), hf.Variable(hf.ones([8]))
+
+    def of_places(n):
+        return [1, n, n, 1] if layout == "NHWC" else [1, 1, n, n]
+
+    y = hf.nn.conv2d(x, w, of_places(1), "SAME", data_format=layout)
+    y = hf.nn.relu(hf.nn.bias_add(y, b, data_format=layout))
+    p = hf.nn.max_pool(y, of_places(ksize), of_places(strides), "SAME", layout)
+    return y, hf.gradients(p * p, [w, b])
+
+
+def test_the_gradients_of_relu_and_bias_are_one_pass():
+    y, _ = trained(size=64)
+    nodes = fused_nodes(*hf.gradients(y * y, hf.trainable_variables()))
+    types = [n.type for n in nodes]
+    assert types.count("_ReluBiasGrad") == 1 and not {"ReluGrad", "BiasAddGrad"} & set(types)
+    joint = next(n for n in nodes if n.type == "_ReluBiasGrad")
+    assert joint.dims == [(2, 64, 64, 8), (8,)]
+
+
+def test_gradients_of_small_layers_and_of_channels_first_stay():
+    for layout, size in (("NHWC", 8), ("NCHW", 64)):
+        y, _ = trained(layout, size)
+        types = fused(*hf.gradients(y * y, hf.trainable_variables()[-2:]))
+        assert {"ReluGrad", "BiasAddGrad"} <= set(types)
+
+
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+def test_a_relu_masks_before_the_gradient_of_the_pooling(layout):
+    _, gradients = trained(layout)
+    by_type = {n.type: n for n in fused_nodes(*gradients)}
+    mask, pooling = by_type["ReluGrad"], by_type["_MaxPoolGrad"]
+    pool = by_type["_MaxPool"]
+    assert mask.inputs[1] == (pool, 0) and pooling.inputs[2] == (mask, 0)
+    assert mask.dims == pool.dims[:1] and by_type["BiasAddGrad"].inputs == [(mask, 0)]
+    assert mask.name.endswith("ReluGrad") and pooling.name.endswith("MaxPoolGrad")
+
+
+def test_masks_that_stay_after_the_gradient_of_the_pooling():
+    """Of one that makes nothing smaller, and of one whose gradient others read."""
+    _, gradients = trained(strides=1)
+    y, _ = trained()
+    pooled = hf.nn.max_pool(y, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")
+    for wanted in (gradients, hf.gradients(pooled, [y, hf.trainable_variables()[-1]])):
+        mask = next(n for n in fused_nodes(*wanted) if "Relu" in n.type)
+        assert mask.type in ("ReluGrad", "_ReluBiasGrad")
+        assert mask.inputs[0][0].type == "_MaxPoolGrad"
 
 
 def test_the_gradient_of_a_response_is_recognized():

@@ -107,6 +107,30 @@ def test_poolings_and_their_gradients(batch, window, layout, padding):
     run_both(build, [x])
 
 
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("batch", [0, 3])
+def test_gradients_of_layers_with_poolings(batch, padding, layout):
+    """Ties among the features, and more layers than one before the same pooling."""
+    x = RNG.integers(-2, 3, (batch, 31, 33, 6)).astype(np.float32)
+    w, b = RNG.integers(-1, 2, (1, 1, 6, 40)).astype(np.float32), normal(40)
+    ksize, steps = [1, 3, 3, 1], [1, 2, 2, 1]
+    if layout == "NCHW":
+        x, ksize, steps = np.moveaxis(x, -1, 1), [1, 1, 3, 3], [1, 1, 2, 2]
+
+    def build():
+        fed = hf.placeholder(hf.float32, [None, *x.shape[1:]])
+        weights, bias = hf.Variable(w), hf.Variable(b)
+        conv = hf.nn.conv2d(fed, weights, [1, 1, 1, 1], "SAME", data_format=layout)
+        y = hf.nn.relu(hf.nn.bias_add(conv, bias, data_format=layout))
+        pooled = hf.nn.max_pool(y, ksize, steps, padding, layout)
+        both = hf.reduce_sum(pooled * pooled) + hf.reduce_sum(hf.square(y))
+        return [*hf.gradients(pooled * pooled, [fed, weights, bias]),
+                *hf.gradients(both, [fed, weights, bias])], [], [fed]
+
+    run_both(build, [x])
+
+
 def test_training_a_small_network():
     """Everything that is fused at once, over several steps."""
     x, labels = normal(4, 12, 12, 3), RNG.integers(10, size=4)
