@@ -26,6 +26,7 @@ import numpy as np
 from hpcflow import dtypes as _dtypes
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels.widening import widened, wider
 
 ANY_ARRAY_DEVICE = "xp"
 
@@ -228,6 +229,16 @@ def find_kernel(op_type: str, device_type: str, attrs: dict[str, Any]) -> Kernel
 
 
 def _best_kernel(op_type: str, device_type: str, attrs: dict[str, Any]) -> Kernel | None:
+    """The kernel of these types; of narrow ones that have none, that of float32."""
+    found = _kernel_of(op_type, device_type, attrs)
+    wide = wider(attrs) if found is None and op_type in _KERNELS else None
+    if wide is None:
+        return found
+    found = _kernel_of(op_type, device_type, wide)
+    return widened(found) if found is not None and found.mode == SYNC else None
+
+
+def _kernel_of(op_type: str, device_type: str, attrs: dict[str, Any]) -> Kernel | None:
     best: tuple | None = None
     for order, candidate in enumerate(_KERNELS.get(op_type, ())):
         if candidate.device_type not in (device_type, ANY_ARRAY_DEVICE):

@@ -47,7 +47,7 @@ class Update(NamedTuple):
     rule: Callable
     prepare: Callable | None = None
     on_host: bool = False
-    types: tuple[str, ...] = ("half", "float", "double")
+    types: tuple[str, ...] = ("half", "bfloat16", "float", "double")
     sparse_inputs: str = ""
     variant: tuple[str, bool, Callable] | None = None
 

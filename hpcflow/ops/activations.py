@@ -8,7 +8,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, unchanged
-from hpcflow.ops.type_sets import REAL
+from hpcflow.ops.type_sets import ORDERED
 
 
 def _merged(op: Operation) -> list[Dims]:
@@ -16,10 +16,11 @@ def _merged(op: Operation) -> list[Dims]:
 
 
 for _op_type in ("Relu", "Relu6", "Elu", "Softplus", "Softsign"):
-    register_op(_op_type, "features: T", "activations: T", f"T: {REAL}", shape=unchanged)
+    register_op(_op_type, "features: T", "activations: T", f"T: {ORDERED}", shape=unchanged)
 for _op_type in ("ReluGrad", "Relu6Grad", "SoftplusGrad", "SoftsignGrad"):
-    register_op(_op_type, "gradients: T; features: T", "backprops: T", f"T: {REAL}", shape=_merged)
-register_op("EluGrad", "gradients: T; outputs: T", "backprops: T", f"T: {REAL}", shape=_merged)
+    register_op(_op_type, "gradients: T; features: T", "backprops: T", f"T: {ORDERED}",
+                shape=_merged)
+register_op("EluGrad", "gradients: T; outputs: T", "backprops: T", f"T: {ORDERED}", shape=_merged)
 
 
 def _number(like: Any, value: float) -> Any:

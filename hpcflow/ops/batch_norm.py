@@ -13,7 +13,7 @@ from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_o
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank
-from hpcflow.ops.type_sets import NUMBER
+from hpcflow.ops.type_sets import SUMMED
 from hpcflow.ops.window_shapes import FORMAT_2D, axes
 
 # ---------------------------------------------------------------- FusedBatchNorm
@@ -56,15 +56,15 @@ def _fused_grad_shape(op: Operation) -> list[Dims]:
 
 
 _FUSED = f"epsilon: float = 0.0001; {FORMAT_2D}; is_training: bool = true"
-_NEWER = "T: {half, float, double}; U: {float, double}"
+_NEWER = "T: {half, bfloat16, float, double}; U: {float, double}"
 
 register_op("FusedBatchNorm", "x: T; scale: T; offset: T; mean: T; variance: T",
             "y: T; batch_mean: T; batch_variance: T; reserve_space_1: T; reserve_space_2: T",
-            f"T: {NUMBER}; {_FUSED}", shape=_fused_shape)
+            f"T: {SUMMED}; {_FUSED}", shape=_fused_shape)
 register_op("FusedBatchNormGrad",
             "y_backprop: T; x: T; scale: T; reserve_space_1: T; reserve_space_2: T",
             "x_backprop: T; scale_backprop: T; offset_backprop: T; reserve_space_3: T; "
-            "reserve_space_4: T", f"T: {NUMBER}; {_FUSED}", shape=_fused_grad_shape)
+            "reserve_space_4: T", f"T: {SUMMED}; {_FUSED}", shape=_fused_grad_shape)
 for _version, _more in (("V2", ""), ("V3", "; reserve_space_3: U")):
     register_op(f"FusedBatchNorm{_version}", "x: T; scale: U; offset: U; mean: U; variance: U",
                 "y: T; batch_mean: U; batch_variance: U; reserve_space_1: U; "
@@ -168,7 +168,7 @@ def _global_shape(op: Operation) -> list[Dims]:
     return shapes[: len(op.outputs)]
 
 
-_GLOBAL = f"T: {NUMBER}; variance_epsilon: float; scale_after_normalization: bool"
+_GLOBAL = f"T: {SUMMED}; variance_epsilon: float; scale_after_normalization: bool"
 
 register_op("BatchNormWithGlobalNormalization", "t: T; m: T; v: T; beta: T; gamma: T",
             "result: T", _GLOBAL, shape=_global_shape, deprecated="use nn.batch_normalization()")

@@ -8,7 +8,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, scalar, show, with_rank, with_rank_at_least
-from hpcflow.ops.type_sets import NUMBER
+from hpcflow.ops.type_sets import SUMMED
 
 _FORMAT = "data_format: {'NHWC', 'NCHW'} = 'NHWC'"
 
@@ -41,10 +41,10 @@ def _bias_add_grad_shape(op: Operation) -> list[Dims]:
     return [(None if dims is None else dims[channel_axis(op, len(dims))],)]
 
 
-register_op("BiasAdd", "value: T; bias: T", "output: T", f"T: {NUMBER}; {_FORMAT}",
+register_op("BiasAdd", "value: T; bias: T", "output: T", f"T: {SUMMED}; {_FORMAT}",
             shape=_bias_add_shape)
-register_op("BiasAddV1", "value: T; bias: T", "output: T", f"T: {NUMBER}", shape=_bias_add_shape)
-register_op("BiasAddGrad", "out_backprop: T", "output: T", f"T: {NUMBER}; {_FORMAT}",
+register_op("BiasAddV1", "value: T; bias: T", "output: T", f"T: {SUMMED}", shape=_bias_add_shape)
+register_op("BiasAddGrad", "out_backprop: T", "output: T", f"T: {SUMMED}; {_FORMAT}",
             shape=_bias_add_grad_shape)
 
 
@@ -71,7 +71,7 @@ def _bias_add_grad_grad(op: Operation, grad: Any) -> Tensor:
 
 # ---------------------------------------------------------------- L2Loss
 
-register_op("L2Loss", "t: T", "output: T", f"T: {NUMBER}", shape=scalar)
+register_op("L2Loss", "t: T", "output: T", f"T: {SUMMED}", shape=scalar)
 
 
 @RegisterGradient("L2Loss")

@@ -17,7 +17,7 @@ from hpcflow.graph.shape_inference import (
     with_rank,
     with_rank_at_least,
 )
-from hpcflow.ops.type_sets import FLOAT, INDEX, ORDERED
+from hpcflow.ops.type_sets import ANY_FLOAT, INDEX, ORDERED
 
 # ---------------------------------------------------------------- Softmax
 
@@ -26,8 +26,8 @@ def _softmax_shape(op: Operation) -> list[Dims]:
     return [with_rank_at_least(op.input_dims(0), 1, "logits")]
 
 
-register_op("Softmax", "logits: T", "softmax: T", f"T: {FLOAT}", shape=_softmax_shape)
-register_op("LogSoftmax", "logits: T", "logsoftmax: T", f"T: {FLOAT}", shape=_softmax_shape)
+register_op("Softmax", "logits: T", "softmax: T", f"T: {ANY_FLOAT}", shape=_softmax_shape)
+register_op("LogSoftmax", "logits: T", "logsoftmax: T", f"T: {ANY_FLOAT}", shape=_softmax_shape)
 
 _LAST = np.array([-1], np.int32)
 
@@ -69,9 +69,9 @@ def _sparse_cross_entropy_shape(op: Operation) -> list[Dims]:
 
 
 register_op("SoftmaxCrossEntropyWithLogits", "features: T; labels: T", "loss: T; backprop: T",
-            f"T: {FLOAT}", shape=_cross_entropy_shape)
+            f"T: {ANY_FLOAT}", shape=_cross_entropy_shape)
 register_op("SparseSoftmaxCrossEntropyWithLogits", "features: T; labels: Tlabels",
-            "loss: T; backprop: T", f"T: {FLOAT}; Tlabels: {INDEX} = int64",
+            "loss: T; backprop: T", f"T: {ANY_FLOAT}; Tlabels: {INDEX} = int64",
             shape=_sparse_cross_entropy_shape)
 
 

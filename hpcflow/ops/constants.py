@@ -258,7 +258,7 @@ def _range_shape(op: Operation) -> list[Dims]:
 
 
 register_op("Range", "start: Tidx; limit: Tidx; delta: Tidx", "output: Tidx",
-            "Tidx: {float, double, int32, int64} = int32", shape=_range_shape)
+            "Tidx: {bfloat16, half, float, double, int32, int64} = int32", shape=_range_shape)
 not_differentiable("Range")
 
 

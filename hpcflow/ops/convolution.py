@@ -10,7 +10,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value_as_dims, merge_dim, show, with_rank
-from hpcflow.ops.type_sets import FLOAT, NUMBER
+from hpcflow.ops.type_sets import ANY_FLOAT, SUMMED
 from hpcflow.ops.window_shapes import (
     FORMAT_2D,
     FORMAT_3D,
@@ -76,11 +76,11 @@ def _filter_backprop_shape(op: Operation) -> list[Dims]:
 
 
 _2D_ADDED = "explicit_paddings: list(int) = []; dilations: list(int) = [1, 1, 1, 1]"
-_2D = (f"T: {{half, float, double, int32}}; strides: list(int); use_cudnn_on_gpu: bool = true; "
-       f"{PADDING_OR_EXPLICIT}; {FORMAT_2D}; {_2D_ADDED}")
-_3D = f"T: {NUMBER}; strides: list(int) >= 5; {PADDING}"
+_2D = (f"T: {{half, bfloat16, float, double, int32}}; strides: list(int); "
+       f"use_cudnn_on_gpu: bool = true; {PADDING_OR_EXPLICIT}; {FORMAT_2D}; {_2D_ADDED}")
+_3D = f"T: {SUMMED}; strides: list(int) >= 5; {PADDING}"
 _3D_ADDED = "dilations: list(int) = [1, 1, 1, 1, 1]"
-_DEPTHWISE = (f"T: {FLOAT}; strides: list(int); {PADDING_OR_EXPLICIT}; {FORMAT_2D}; "
+_DEPTHWISE = (f"T: {ANY_FLOAT}; strides: list(int); {PADDING_OR_EXPLICIT}; {FORMAT_2D}; "
               f"{_2D_ADDED}")
 _SIZES_3D = "Tshape: {int32, int64} = int32"
 

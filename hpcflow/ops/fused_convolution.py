@@ -10,6 +10,7 @@ from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.shape_inference import constant_value, merge_dim, merge_dims, with_rank
 from hpcflow.ops.image_resizing import new_size
+from hpcflow.ops.type_sets import ANY_FLOAT
 from hpcflow.ops.window_shapes import PADDING, in_space, slid
 
 
@@ -40,7 +41,7 @@ def _resize_pad_conv_shape(op: Operation) -> list[Dims]:
 
 
 _ATTRS = f"mode: {{'REFLECT', 'SYMMETRIC'}}; strides: list(int); {PADDING}"
-_TYPES = "T: {half, float, double}"
+_TYPES = f"T: {ANY_FLOAT}"
 register_op("FusedPadConv2D", "input: T; paddings: int32; filter: T", "output: T",
             f"{_TYPES}; {_ATTRS}", shape=_pad_conv_shape)
 register_op("FusedResizeAndPadConv2D", "input: T; size: int32; paddings: int32; filter: T",

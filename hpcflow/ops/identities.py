@@ -16,6 +16,7 @@ from hpcflow.graph.shape_inference import (
     unchanged,
 )
 from hpcflow.graph.sparse_tensor import SparseTensor
+from hpcflow.ops.type_sets import ANY_FLOAT
 
 __all__ = ["check_numerics", "identity", "no_op", "stop_gradient", "verify_tensor_all_finite"]
 
@@ -39,7 +40,7 @@ register_op("IdentityN", "input: T", "output: T", "T: list(type) >= 1",
 register_op("StopGradient", "input: T", "output: T", "T: type", shape=unchanged)
 register_op("PreventGradient", "input: T", "output: T", 'T: type; message: string = ""',
             shape=unchanged)
-register_op("CheckNumerics", "tensor: T", "output: T", "T: {half, float, double}; message: string",
+register_op("CheckNumerics", "tensor: T", "output: T", f"T: {ANY_FLOAT}; message: string",
             shape=unchanged)
 register_op("Copy", "input: T", "output: T", 'T: type; tensor_name: string = ""', shape=unchanged)
 register_op("CopyHost", "input: T", "output: T", 'T: type; tensor_name: string = ""',

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hpcflow.graph.opdef import register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.shape_inference import merge_dims, show, unchanged, with_rank_at_least
+from hpcflow.ops.type_sets import ANY_FLOAT
 
 
 def _colored_shape(op: Operation) -> list[Dims]:
@@ -30,7 +31,7 @@ def _adjusted_color_shape(op: Operation) -> list[Dims]:
 
 
 for _name in ("RGBToHSV", "HSVToRGB"):
-    register_op(_name, "images: T", "output: T", "T: {float, double} = float",
+    register_op(_name, "images: T", "output: T", f"T: {ANY_FLOAT} = float",
                 shape=_colored_shape)
 register_op("AdjustHue", "images: float; delta: float", "output: float",
             shape=_adjusted_color_shape)

@@ -17,7 +17,7 @@ from hpcflow.graph.shape_inference import (
     show,
     with_rank,
 )
-from hpcflow.ops.type_sets import FLOAT
+from hpcflow.ops.type_sets import ANY_FLOAT
 
 # ---------------------------------------------------------------- shapes
 
@@ -72,7 +72,7 @@ def _boxes_grad_shape(op: Operation) -> list[Dims]:
 
 # ---------------------------------------------------------------- op types
 
-_IMAGE = "{uint8, int8, int16, int32, int64, half, float, double}"
+_IMAGE = "{uint8, int8, uint16, int16, int32, int64, half, bfloat16, float, double}"
 _ALIGN = "align_corners: bool = false"
 _GRID = _ALIGN + "; half_pixel_centers: bool = false"
 _METHOD = "method: {'bilinear'} = 'bilinear'"
@@ -83,7 +83,7 @@ for _name, _attrs in (("ResizeBilinear", _GRID), ("ResizeBicubic", _GRID), ("Res
 register_op("ResizeNearestNeighbor", "images: T; size: int32", "resized_images: T",
             f"T: {_IMAGE}; {_GRID}", shape=_resized_shape)
 register_op("ResizeBilinearGrad", "grads: float; original_image: T", "output: T",
-            f"T: {FLOAT}; {_GRID}", shape=_like_original_shape)
+            f"T: {ANY_FLOAT}; {_GRID}", shape=_like_original_shape)
 register_op("ResizeBicubicGrad", "grads: float; original_image: T", "output: T",
             f"T: {{float, double}}; {_GRID}", shape=_like_original_shape)
 register_op("ResizeNearestNeighborGrad", "grads: T; size: int32", "output: T",
@@ -93,7 +93,7 @@ register_op("CropAndResize", "image: T; boxes: float; box_ind: int32; crop_size:
             shape=_crops_shape)
 register_op("CropAndResizeGradImage",
             "grads: float; boxes: float; box_ind: int32; image_size: int32", "output: T",
-            f"T: {FLOAT}; {_METHOD}", shape=_image_grad_shape)
+            f"T: {ANY_FLOAT}; {_METHOD}", shape=_image_grad_shape)
 register_op("CropAndResizeGradBoxes", "grads: float; image: T; boxes: float; box_ind: int32",
             "output: float", f"T: {_IMAGE}; {_METHOD}", shape=_boxes_grad_shape)
 

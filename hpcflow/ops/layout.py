@@ -307,7 +307,7 @@ def _reverse_sequence_shape(op: Operation) -> list[Dims]:
 
 
 _REVERSIBLE = ("{uint8, int8, uint16, int16, int32, int64, bool, half, float, double, complex64, "
-               "complex128, string}")  # fmt: skip
+               "complex128, string, bfloat16, uint32, uint64}")  # fmt: skip
 register_op("Reverse", "tensor: T; dims: bool", "output: T", f"T: {_REVERSIBLE}",
             shape=_reverse_shape)
 register_op("ReverseV2", "tensor: T; axis: Tidx", "output: T",

@@ -19,11 +19,11 @@ from hpcflow.graph.shape_inference import (
     show,
     with_rank,
 )
-from hpcflow.ops.type_sets import REAL
+from hpcflow.ops.type_sets import ORDERED
 
 __all__ = ["cross", "matmul", "sparse_matmul", "tensordot", "trace"]
 
-_TYPES = "{half, float, double, int32, complex64, complex128}"
+_TYPES = "{half, bfloat16, float, double, int16, int32, int64, complex64, complex128}"
 
 # ---------------------------------------------------------------- signatures
 
@@ -83,7 +83,7 @@ def _cross_shape(op: Operation) -> list[Dims]:
     return [dims]
 
 
-register_op("Cross", "a: T; b: T", "product: T", f"T: {REAL}", shape=_cross_shape)
+register_op("Cross", "a: T; b: T", "product: T", f"T: {ORDERED}", shape=_cross_shape)
 
 # ---------------------------------------------------------------- gradients
 

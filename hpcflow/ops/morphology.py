@@ -11,7 +11,7 @@ from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_o
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, show, with_rank
-from hpcflow.ops.type_sets import REAL
+from hpcflow.ops.type_sets import ORDERED
 from hpcflow.ops.window_shapes import PADDING, agreeing, in_space, slid
 
 __all__ = ["extract_image_patches"]
@@ -42,7 +42,7 @@ def _dilation_grad_shape(op: Operation) -> list[Dims]:
     return [with_rank(op.input_dims(1), 3, "filter")]
 
 
-_DILATION = f"T: {REAL}; strides: list(int) >= 4; rates: list(int) >= 4; {PADDING}"
+_DILATION = f"T: {ORDERED}; strides: list(int) >= 4; rates: list(int) >= 4; {PADDING}"
 
 register_op("Dilation2D", "input: T; filter: T", "output: T", _DILATION, shape=_dilation_shape)
 register_op("Dilation2DBackpropInput", "input: T; filter: T; out_backprop: T", "in_backprop: T",
@@ -73,7 +73,7 @@ def _patches_shape(op: Operation) -> list[Dims]:
 
 register_op("ExtractImagePatches", "images: T", "patches: T",
             "ksizes: list(int) >= 4; strides: list(int) >= 4; rates: list(int) >= 4; "
-            f"T: {REAL}; {PADDING}", shape=_patches_shape)
+            f"T: {ORDERED}; {PADDING}", shape=_patches_shape)
 
 
 @RegisterGradient("ExtractImagePatches")

@@ -10,7 +10,7 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value_as_dims, merge_dims, show, with_rank
-from hpcflow.ops.type_sets import FLOAT, NUMBER, REAL
+from hpcflow.ops.type_sets import ANY_FLOAT, ORDERED, SUMMED
 from hpcflow.ops.window_shapes import FORMAT_2D, FORMAT_3D, PADDING, in_space
 from hpcflow.windows import out_size
 
@@ -79,33 +79,33 @@ _WINDOW_2D = f"ksize: list(int) >= 4; strides: list(int) >= 4; {PADDING}"
 _WINDOW_3D = f"ksize: list(int) >= 5; strides: list(int) >= 5; {PADDING}; {FORMAT_3D}"
 _ORIGINAL = "orig_input: T; orig_output: T; grad: T"
 _ORIGINAL_3D = "orig_input: TInput; orig_output: TInput; grad: T"
-_ARGMAX = f"{_WINDOW_2D}; Targmax: {{int32, int64}}; T: {REAL} = float"
+_ARGMAX = f"{_WINDOW_2D}; Targmax: {{int32, int64}}; T: {ORDERED} = float"
 
-register_op("MaxPool", "input: T", "output: T", f"T: {REAL} = float; {_WINDOW_2D}; {FORMAT_2D}",
+register_op("MaxPool", "input: T", "output: T", f"T: {ORDERED} = float; {_WINDOW_2D}; {FORMAT_2D}",
             shape=_pool_shape)
 register_op("MaxPoolGrad", _ORIGINAL, "output: T",
-            f"{_WINDOW_2D}; {FORMAT_2D}; T: {REAL} = float", shape=_max_pool_grad_shape)
+            f"{_WINDOW_2D}; {FORMAT_2D}; T: {ORDERED} = float", shape=_max_pool_grad_shape)
 register_op("MaxPoolGradGrad", _ORIGINAL, "output: T",
-            f"{_WINDOW_2D}; {FORMAT_2D}; T: {REAL}", shape=_max_pool_grad_grad_shape)
+            f"{_WINDOW_2D}; {FORMAT_2D}; T: {ORDERED}", shape=_max_pool_grad_grad_shape)
 
-register_op("AvgPool", "value: T", "output: T", f"{_WINDOW_2D}; {FORMAT_2D}; T: {FLOAT}",
+register_op("AvgPool", "value: T", "output: T", f"{_WINDOW_2D}; {FORMAT_2D}; T: {ANY_FLOAT}",
             shape=_pool_shape)
 register_op("AvgPoolGrad", "orig_input_shape: int32; grad: T", "output: T",
-            f"{_WINDOW_2D}; {FORMAT_2D}; T: {FLOAT}", shape=_avg_pool_grad_shape)
+            f"{_WINDOW_2D}; {FORMAT_2D}; T: {ANY_FLOAT}", shape=_avg_pool_grad_shape)
 
-register_op("MaxPool3D", "input: T", "output: T", f"{_WINDOW_3D}; T: {NUMBER}", shape=_pool_shape)
+register_op("MaxPool3D", "input: T", "output: T", f"{_WINDOW_3D}; T: {SUMMED}", shape=_pool_shape)
 register_op("MaxPool3DGrad", _ORIGINAL_3D, "output: T",
-            f"{_WINDOW_3D}; T: {NUMBER}; TInput: {NUMBER} = float", shape=_max_pool_grad_shape)
-register_op("MaxPool3DGradGrad", _ORIGINAL, "output: T", f"{_WINDOW_3D}; T: {NUMBER}",
+            f"{_WINDOW_3D}; T: {SUMMED}; TInput: {SUMMED} = float", shape=_max_pool_grad_shape)
+register_op("MaxPool3DGradGrad", _ORIGINAL, "output: T", f"{_WINDOW_3D}; T: {SUMMED}",
             shape=_max_pool_grad_grad_shape)
 
-register_op("AvgPool3D", "input: T", "output: T", f"{_WINDOW_3D}; T: {NUMBER}", shape=_pool_shape)
+register_op("AvgPool3D", "input: T", "output: T", f"{_WINDOW_3D}; T: {SUMMED}", shape=_pool_shape)
 register_op("AvgPool3DGrad", "orig_input_shape: int32; grad: T", "output: T",
-            f"{_WINDOW_3D}; T: {NUMBER}", shape=_avg_pool_grad_shape)
+            f"{_WINDOW_3D}; T: {SUMMED}", shape=_avg_pool_grad_shape)
 
 register_op("MaxPoolWithArgmax", "input: T", "output: T; argmax: Targmax",
             "ksize: list(int) >= 4; strides: list(int) >= 4; Targmax: {int32, int64} = int64; "
-            f"{PADDING}; T: {REAL} = float", shape=_pool_shape)
+            f"{PADDING}; T: {ORDERED} = float", shape=_pool_shape)
 register_op("MaxPoolGradWithArgmax", "input: T; grad: T; argmax: Targmax", "output: T", _ARGMAX,
             shape=_max_pool_grad_shape)
 register_op("MaxPoolGradGradWithArgmax", "input: T; grad: T; argmax: Targmax", "output: T",

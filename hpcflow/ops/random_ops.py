@@ -19,6 +19,7 @@ from hpcflow.graph.shape_inference import (
     unchanged,
     with_rank,
 )
+from hpcflow.ops.type_sets import ANY_FLOAT
 
 __all__ = [
     "get_seed",
@@ -98,7 +99,7 @@ def _crop_shape(op: Operation) -> list[Dims]:
 
 
 _SEEDS = "seed: int = 0; seed2: int = 0"
-_FLOATS = "{half, float, double}"
+_FLOATS = ANY_FLOAT
 _INDEX = "{int32, int64}"
 for _op_type in ("RandomUniform", "RandomStandardNormal", "TruncatedNormal"):
     register_op(_op_type, "shape: T", "output: dtype",
@@ -113,7 +114,7 @@ register_op("RandomShuffle", "value: T", "output: T", f"{_SEEDS}; T: type", stat
             shape=unchanged)
 register_op("RandomGamma", "shape: S; alpha: T", "output: T",
             f"{_SEEDS}; S: {_INDEX}; T: {_FLOATS}", stateful=True, shape=_gamma_shape)
-_NUMBERS = "{half, float, double, int32, int64}"
+_NUMBERS = "{half, bfloat16, float, double, int32, int64}"
 register_op("Multinomial", "logits: T; num_samples: int32", "output: output_dtype",
             f"{_SEEDS}; T: {{float, double, int32, int64, uint8, int16, int8, uint16, half}}; "
             f"output_dtype: {_INDEX} = int64",

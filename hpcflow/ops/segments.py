@@ -21,7 +21,7 @@ from hpcflow.graph.shape_inference import (
     with_rank,
     with_rank_at_least,
 )
-from hpcflow.ops.type_sets import INDEX, ORDERED, REAL, SUMMED
+from hpcflow.ops.type_sets import ANY_FLOAT, INDEX, ORDERED, SUMMED
 
 __all__ = [
     "bincount",
@@ -58,7 +58,7 @@ def _segment_shape(op: Operation) -> list[Dims]:
     return [(rows, *data[1:])]
 
 
-for _op_type, _types in (("SegmentSum", SUMMED), ("SegmentProd", SUMMED), ("SegmentMean", REAL),
+for _op_type, _types in (("SegmentSum", SUMMED), ("SegmentProd", SUMMED), ("SegmentMean", SUMMED),
                          ("SegmentMin", ORDERED), ("SegmentMax", ORDERED)):
     register_op(_op_type, "data: T; segment_ids: Tindices", "output: T",
                 f"T: {_types}; Tindices: {INDEX}", shape=_segment_shape)
@@ -91,8 +91,8 @@ def _sparse_shape(op: Operation) -> list[Dims]:
     return [None if data is None else (None, *data[1:])]
 
 
-for _op_type, _types in (("SparseSegmentSum", REAL), ("SparseSegmentMean", "{float, double}"),
-                         ("SparseSegmentSqrtN", "{float, double}")):
+for _op_type, _types in (("SparseSegmentSum", ORDERED), ("SparseSegmentMean", ANY_FLOAT),
+                         ("SparseSegmentSqrtN", ANY_FLOAT)):
     register_op(_op_type, "data: T; indices: Tidx; segment_ids: int32", "output: T",
                 f"T: {_types}; Tidx: {INDEX} = int32", shape=_sparse_shape)
 
@@ -105,7 +105,7 @@ def _sparse_grad_shape(op: Operation) -> list[Dims]:
 
 for _op_type in ("SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad", "SparseSegmentSumGrad"):
     register_op(_op_type, "grad: T; indices: Tidx; segment_ids: int32; output_dim0: int32",
-                "output: T", f"T: {{float, double}}; Tidx: {INDEX} = int32",
+                "output: T", f"T: {ANY_FLOAT}; Tidx: {INDEX} = int32",
                 shape=_sparse_grad_shape)
 
 def _unique_grad_shape(op: Operation) -> list[Dims]:

@@ -16,7 +16,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, merge_dim, merge_dims, with_rank
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
 from hpcflow.ops.sparse_shapes import column, dense_dims, new_sparse, sparse_parts
-from hpcflow.ops.type_sets import INDEX, NUMBER, REAL
+from hpcflow.ops.type_sets import INDEX, ORDERED, SUMMED
 
 __all__ = [
     "sparse_add",
@@ -59,14 +59,14 @@ def _extremum_shape(op: Operation) -> list[Dims]:
 
 
 register_op("SparseAdd", f"{_TWO}; thresh: Treal",
-            "sum_indices: int64; sum_values: T; sum_shape: int64", f"T: {NUMBER}; Treal: {REAL}",
+            "sum_indices: int64; sum_values: T; sum_shape: int64", f"T: {SUMMED}; Treal: {ORDERED}",
             shape=_add_shape)
 register_op("SparseAddGrad",
             "backprop_val_grad: T; a_indices: int64; b_indices: int64; sum_indices: int64",
-            "a_val_grad: T; b_val_grad: T", f"T: {NUMBER}", shape=_add_grad_shape)
-register_op("SparseSparseMaximum", _TWO, "output_indices: int64; output_values: T", f"T: {REAL}",
+            "a_val_grad: T; b_val_grad: T", f"T: {SUMMED}", shape=_add_grad_shape)
+register_op("SparseSparseMaximum", _TWO, "output_indices: int64; output_values: T", f"T: {ORDERED}",
             shape=_extremum_shape)
-register_op("SparseSparseMinimum", _TWO, "output_indices: int64; output_values: T", f"T: {NUMBER}",
+register_op("SparseSparseMinimum", _TWO, "output_indices: int64; output_values: T", f"T: {SUMMED}",
             shape=_extremum_shape)
 
 
@@ -148,7 +148,7 @@ def _dense_add_shape(op: Operation) -> list[Dims]:
 
 register_op("SparseTensorDenseAdd",
             "a_indices: Tindices; a_values: T; a_shape: Tindices; b: T", "output: T",
-            f"T: {NUMBER}; Tindices: {INDEX}", shape=_dense_add_shape)
+            f"T: {SUMMED}; Tindices: {INDEX}", shape=_dense_add_shape)
 
 
 @RegisterGradient("SparseTensorDenseAdd")
@@ -162,7 +162,7 @@ def _cwise_shape(op: Operation) -> list[Dims]:
 
 
 for _op_type in ("SparseDenseCwiseAdd", "SparseDenseCwiseMul", "SparseDenseCwiseDiv"):
-    register_op(_op_type, f"{_ONE.format('sp_')}; dense: T", "output: T", f"T: {NUMBER}",
+    register_op(_op_type, f"{_ONE.format('sp_')}; dense: T", "output: T", f"T: {SUMMED}",
                 shape=_cwise_shape)
 
 
@@ -273,7 +273,7 @@ def _softmax_shape(op: Operation) -> list[Dims]:
     return [(count,)]
 
 
-register_op("SparseSoftmax", _ONE.format("sp_"), "output: T", "T: {float, double}",
+register_op("SparseSoftmax", _ONE.format("sp_"), "output: T", "T: {half, float, double}",
             shape=_softmax_shape)
 
 
@@ -331,16 +331,16 @@ def _reduce_sum_sparse_shape(op: Operation) -> list[Dims]:
 
 
 register_op("SparseReduceSum", f"{_ONE.format('input_')}; reduction_axes: int32", "output: T",
-            f"keep_dims: bool = false; T: {NUMBER}", shape=_reduce_sum_shape)
+            f"keep_dims: bool = false; T: {SUMMED}", shape=_reduce_sum_shape)
 register_op("SparseReduceSumSparse", f"{_ONE.format('input_')}; reduction_axes: int32",
             "output_indices: int64; output_values: T; output_shape: int64",
-            f"keep_dims: bool = false; T: {NUMBER}", shape=_reduce_sum_sparse_shape)
+            f"keep_dims: bool = false; T: {SUMMED}", shape=_reduce_sum_sparse_shape)
 # The maxima came after 1.0.
 register_op("SparseReduceMax", f"{_ONE.format('input_')}; reduction_axes: int32", "output: T",
-            f"keep_dims: bool = false; T: {REAL}", shape=_reduce_sum_shape)
+            f"keep_dims: bool = false; T: {ORDERED}", shape=_reduce_sum_shape)
 register_op("SparseReduceMaxSparse", f"{_ONE.format('input_')}; reduction_axes: int32",
             "output_indices: int64; output_values: T; output_shape: int64",
-            f"keep_dims: bool = false; T: {REAL}", shape=_reduce_sum_sparse_shape)
+            f"keep_dims: bool = false; T: {ORDERED}", shape=_reduce_sum_sparse_shape)
 not_differentiable("SparseReduceSumSparse", "SparseReduceMax", "SparseReduceMaxSparse")
 
 

@@ -17,7 +17,7 @@ from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, show
 from hpcflow.graph.shape_inference import scalar as scalar_shape
-from hpcflow.ops.type_sets import REAL
+from hpcflow.ops.type_sets import ORDERED
 
 __all__: list[str] = []  # they are in hpcflow.summary, not in hpcflow
 
@@ -59,11 +59,11 @@ def _merged(op: Operation) -> list[Dims]:
     return [()]
 
 
-register_op("ScalarSummary", "tags: string; values: T", "summary: string", f"T: {REAL}",
+register_op("ScalarSummary", "tags: string; values: T", "summary: string", f"T: {ORDERED}",
             shape=_same_shapes)
 register_op("MergeSummary", "inputs: N * string", "summary: string", "N: int >= 1", shape=_merged)
 register_op("HistogramSummary", "tag: string; values: T", "summary: string",
-            f"T: {REAL} = float", shape=_tagged)
+            f"T: {ORDERED} = float", shape=_tagged)
 register_op("ImageSummary", "tag: string; tensor: T", "summary: string",
             "max_images: int >= 1 = 3; T: {uint8, float, half} = float; "
             "bad_color: tensor = uint8 [255, 0, 0, 255]",

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank
-from hpcflow.ops.type_sets import NUMBER
+from hpcflow.ops.type_sets import SUMMED
 
 __all__: list[str] = []
 
@@ -111,7 +111,7 @@ def _check_rows(var: Dims, grad: Dims, indices: Dims) -> None:
 def _register(name: str, inputs: str, sparse: bool, resource: bool) -> None:
     names = inputs.split()
     op_type = f"{'Resource' if resource else ''}{'Sparse' if sparse else ''}Apply{name}"
-    attrs = [f"T: {NUMBER}"]
+    attrs = [f"T: {SUMMED}"]
     if sparse:
         attrs.append("Tindices: {int32, int64}")
     attrs.append("use_locking: bool = false")

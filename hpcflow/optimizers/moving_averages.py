@@ -75,7 +75,8 @@ class ExponentialMovingAverage:
             return group(*updates, name=scope)
 
     def _check(self, var: Any) -> None:
-        if var.dtype.base_dtype not in (dtypes.float16, dtypes.float32, dtypes.float64):
+        if var.dtype.base_dtype not in (dtypes.float16, dtypes.bfloat16, dtypes.float32,
+                                         dtypes.float64):
             raise TypeError(f"The variables must be half, float, or double: {var.name}")
         if var in self._averages:
             raise ValueError(f"Moving average already computed for: {var.name}")

@@ -210,7 +210,7 @@ class Optimizer:
 
     def _valid_dtypes(self) -> set[DType]:
         """The element types of losses, gradients and variables."""
-        return {dtypes.float16, dtypes.float32, dtypes.float64}
+        return {dtypes.float16, dtypes.bfloat16, dtypes.float32, dtypes.float64}
 
     def _check_dtypes(self, tensors: list) -> None:
         valid = self._valid_dtypes()

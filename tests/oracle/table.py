@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 from arrays import named, strings
-from case import FORMS, Case
+from case import FORMS, Case, Type, Variable
 
 # Of ops with more cases than this the pinned sample has every second one.
 OFTEN = 40
@@ -85,6 +85,16 @@ class Table:
         if self.every and options.get("gradient") == 1:
             options["gradient"] = 2
         self.cases += [Case(op, inputs, attrs or {}, form=form, **options) for form in forms]
+        # bfloat16 is served as float16 is: often by the kernel of float32.
+        if self._takes_bfloat16(op) and options.get("reference") is None:
+            narrow, kinds = _in_bfloat16(inputs), _in_bfloat16(attrs or {})
+            if narrow is not inputs or kinds != (attrs or {}):
+                self.cases.append(Case(op, narrow, kinds, form=forms[0], **options))
+
+    def _takes_bfloat16(self, op: str) -> bool:
+        """True if `op` takes bfloat16 wherever it takes float16."""
+        lists = [a for a in self.ops[op]["allowed"].values() if "float16" in a]
+        return bool(lists) and all("bfloat16" in a for a in lists)
 
     def _ordered(self, op: str, inputs: dict[str, Any]) -> dict[str, Any]:
         """`inputs` in the order of the signature: the reference may call them by other names."""
@@ -167,6 +177,24 @@ class Table:
             info = np.iinfo(kind)
             return np.array([0, 1, 2, 3, info.max, info.min, info.max - 1, info.min + 1], kind)
         return np.array(SPECIAL).astype(kind)
+
+
+def _in_bfloat16(value: Any) -> Any:
+    """`value` with bfloat16 for float16 in arrays and types; itself if there is none."""
+    if isinstance(value, dict):
+        found = {k: _in_bfloat16(v) for k, v in value.items()}
+        return value if all(found[k] is value[k] for k in value) else found
+    if isinstance(value, list):
+        items = [_in_bfloat16(v) for v in value]
+        return value if all(a is b for a, b in zip(items, value)) else items
+    if isinstance(value, Variable):
+        array = _in_bfloat16(value.value)
+        return value if array is value.value else value._replace(value=array)
+    if isinstance(value, Type):
+        return Type("bfloat16") if value.name == "float16" else value
+    if getattr(value, "dtype", None) == np.float16:
+        return value.astype(named("bfloat16"))
+    return value
 
 
 def ints(*values: int, dtype: str = "int32") -> np.ndarray:
