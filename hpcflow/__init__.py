@@ -113,6 +113,7 @@ _LAZY_MODULES = {
     "nn": "hpcflow.nn",
     "image": "hpcflow.image",
     "sets": "hpcflow.ops.sets",
+    "signal": "hpcflow.signal",
     "spectral": "hpcflow.spectral",
     "graph_util": "hpcflow.graph_util",
     "losses": "hpcflow.losses",

@@ -79,6 +79,8 @@ NAMES: dict[str, dict[str, str]] = {
             "in_top_k", "l2_normalize", "log_softmax", "softmax", "softplus", "softsign", "top_k",
             "zero_fraction")},
         **{name: f"raw:{op_type}" for name, op_type in {
+            "bessel_i0": "BesselI0", "bessel_i0e": "BesselI0e", "bessel_i1": "BesselI1",
+            "bessel_i1e": "BesselI1e", "erfinv": "Erfinv", "ndtri": "Ndtri",
             "divide_no_nan": "DivNoNan", "multiply_no_nan": "MulNoNan", "nextafter": "NextAfter",
             "xdivy": "Xdivy", "xlogy": "Xlogy",
         }.items()},

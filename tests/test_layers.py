@@ -26,7 +26,8 @@ LEVEL_0 = {
 }  # fmt: skip
 CORE = {"graph", "ops"}
 GRADIENTS = {"autodiff", "nn", "framework"}
-USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "spectral", "image", "data"}
+USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "spectral", "image", "data",
+         "signal"}
 BELOW_RUNTIME = {"comm", "storage", "resources", "kernels", "compiler"}
 TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "user_ops",
        "placement", "python", "core", "saved_model", "extending", "compat", "contrib",
@@ -43,6 +44,7 @@ ALLOWED: dict[str, set[str]] = {
     "kernels": {"resources", "storage"},
     **dict.fromkeys(GRADIENTS, CORE),
     **dict.fromkeys(USERS, CORE | GRADIENTS),
+    "signal": CORE | GRADIENTS | {"spectral"},
     "compiler": CORE | {"kernels.registry", "kernels.input_shapes"},
     "simulator": CORE | {"compiler"},
     "runtime": CORE | GRADIENTS | USERS | BELOW_RUNTIME,

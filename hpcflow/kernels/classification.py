@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow.kernels import array_loops, score_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.kernels.widening import NATIVE
 
 # Rows up to this long are searched faster column by column, after a transposing copy.
 _NARROW = 32
@@ -114,7 +115,7 @@ def _in_blocks(xp: Any, compute: Callable[..., None], dtype: np.dtype, kind: str
     return run
 
 
-@kernel("Softmax", fresh=True)
+@kernel("Softmax", fresh=True, types={"T": NATIVE})
 def _softmax(node: KernelNode) -> Any:
     xp, dtype = node.xp, _working_dtype(node)
     rows = _Rows(xp, dtype)
@@ -127,7 +128,7 @@ def _softmax(node: KernelNode) -> Any:
     return _maybe_wide(node, _as_rows(_in_blocks(xp, compute, dtype, score_loops.SOFTMAX)))
 
 
-@kernel("LogSoftmax", fresh=True)
+@kernel("LogSoftmax", fresh=True, types={"T": NATIVE})
 def _log_softmax(node: KernelNode) -> Any:
     xp, dtype = node.xp, _working_dtype(node)
     rows = _Rows(xp, dtype)
@@ -140,7 +141,7 @@ def _log_softmax(node: KernelNode) -> Any:
     return _maybe_wide(node, _as_rows(_in_blocks(xp, compute, dtype, score_loops.LOG_SOFTMAX)))
 
 
-@kernel("SoftmaxCrossEntropyWithLogits", fresh=True)
+@kernel("SoftmaxCrossEntropyWithLogits", fresh=True, types={"T": NATIVE})
 def _cross_entropy(node: KernelNode) -> Any:
     """loss = log Σ exp(x) · Σ labels - Σ labels · x, and its gradient softmax - labels."""
     xp, dtype = node.xp, _working_dtype(node)
@@ -167,7 +168,7 @@ def _cross_entropy(node: KernelNode) -> Any:
     return _maybe_wide(node, run, 2)
 
 
-@kernel("SparseSoftmaxCrossEntropyWithLogits", fresh=True)
+@kernel("SparseSoftmaxCrossEntropyWithLogits", fresh=True, types={"T": NATIVE})
 def _sparse_cross_entropy(node: KernelNode) -> Any:
     """As the dense form for labels with a single one, given by its class number."""
     xp, dtype = node.xp, _working_dtype(node)

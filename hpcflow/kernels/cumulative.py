@@ -10,11 +10,13 @@ import numpy as np
 
 from hpcflow.kernels.parallel import LARGE_BYTES
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.widening import NATIVE
 
 _UFUNCS = {"Cumsum": np.add, "Cumprod": np.multiply, "CumulativeLogsumexp": np.logaddexp}
 
 
-@kernel("Cumsum", "Cumprod", "CumulativeLogsumexp", fresh=True, host_inputs=(1,))
+@kernel("Cumsum", "Cumprod", "CumulativeLogsumexp", fresh=True, host_inputs=(1,),
+        types={"T": NATIVE})
 def _cumulative(node: KernelNode) -> Any:
     xp = node.xp
     accumulate, start = {

@@ -10,6 +10,7 @@ import numpy as np
 from hpcflow import blas
 from hpcflow.errors import FailedPreconditionError
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.kernels.widening import NATIVE
 
 # NumPy has fast products of these types only.
 _BLAS = ("float32", "float64", "complex64", "complex128")
@@ -21,7 +22,7 @@ def _mismatch(a: Any, b: Any, flip_a: bool, flip_b: bool) -> Exception:
                    f"{shown(a)} x {shown(b)}{flips}")
 
 
-@kernel("MatMul", fresh=True, accepts_out=True, types={"T": [*_BLAS, "int32"]})
+@kernel("MatMul", fresh=True, accepts_out=True, types={"T": [*_BLAS, "int16", "int32", "int64"]})
 def _matmul(node: KernelNode) -> Any:
     """Transposed factors are views: BLAS takes them as they are."""
     flip_a, flip_b = node.attr("transpose_a"), node.attr("transpose_b")
@@ -70,7 +71,7 @@ def _adjoint(x: Any, is_complex: bool) -> Any:
     return (x.conj() if is_complex else x).swapaxes(-1, -2)
 
 
-@kernel("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", fresh=True)
+@kernel("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", fresh=True, types={"T": NATIVE})
 def _batch_matmul(node: KernelNode) -> Any:
     """The first of the types has equal batch dimensions, the others broadcast them."""
     adj_x, adj_y = node.attr("adj_x"), node.attr("adj_y")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.kernels.widening import NATIVE
 from hpcflow.kernels.windows import check_rank, pad, window_of, windows_view
 from hpcflow.windows import taps
 
@@ -40,7 +41,7 @@ def _sums(x: Any, w: Any, over: Any) -> Any:
         yield index, here, there, x[here] + w[index]
 
 
-@kernel("Dilation2D", fresh=True)
+@kernel("Dilation2D", fresh=True, types={"T": NATIVE})
 def _dilation(node: KernelNode) -> Callable:
     """The largest sum of input and filter in each window; padding never counts."""
     xp, geometry, lowest = node.xp, _geometry(node), _lowest(node.np_dtype())
@@ -79,7 +80,7 @@ def _checked(node: KernelNode) -> Callable:
     return winners
 
 
-@kernel("Dilation2DBackpropInput", fresh=True)
+@kernel("Dilation2DBackpropInput", fresh=True, types={"T": NATIVE})
 def _by_input(node: KernelNode) -> Callable:
     xp, winners = node.xp, _checked(node)
 
@@ -95,7 +96,7 @@ def _by_input(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("Dilation2DBackpropFilter", fresh=True)
+@kernel("Dilation2DBackpropFilter", fresh=True, types={"T": NATIVE})
 def _by_filter(node: KernelNode) -> Callable:
     xp, winners = node.xp, _checked(node)
 

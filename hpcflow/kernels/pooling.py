@@ -18,7 +18,8 @@ from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import check_rank
 from hpcflow.windows import Span, moves, spans, taps
 
-_REAL = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16")
+_REAL = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "uint16",
+         "uint32", "uint64")
 _FLOATS = {"T": ("float16", "float32", "float64")}
 _EVERY = slice(None)
 

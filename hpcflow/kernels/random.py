@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from hpcflow import config
@@ -66,24 +67,31 @@ def _scalar_draw(draw: Callable) -> Callable:
     return lambda shape, out=None: draw(())[()] if out is None else draw((), out)
 
 
+# The digits of the narrow types.
+_NARROW = {np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8}
+
+
 def _uniform(rng: np.random.Generator, dtype: np.dtype) -> Callable:
     """Numbers in [0, 1)."""
-    if dtype == np.float16:
-        return lambda dims, out=None: _store(_half_uniform(rng, dims), out)
+    if dtype in _NARROW:
+        return lambda dims, out=None: _store(_narrow_uniform(rng, dims, dtype), out)
     random = rng.random
     return lambda dims, out=None: random(dims, dtype, out)
 
 
-def _half_uniform(rng: np.random.Generator, dims: tuple[int, ...]) -> np.ndarray:
-    """Multiples of 2**-11, which float16 holds exactly: rounding finer numbers could give 1."""
-    steps = np.asarray(rng.integers(0, 1 << 11, dims, np.int16))
-    return steps.astype(np.float16) * np.float16(2.0**-11)
+def _narrow_uniform(rng: np.random.Generator, dims: tuple[int, ...],
+                    dtype: np.dtype) -> np.ndarray:
+    """Multiples of 2**-11 (or 2**-8), which `dtype` holds exactly: rounding finer numbers could
+    give 1."""
+    bits = _NARROW[dtype]
+    steps = np.asarray(rng.integers(0, 1 << bits, dims, np.int16))
+    return steps.astype(dtype) * dtype.type(2.0**-bits)
 
 
 def _standard_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
     draw: Callable = rng.standard_normal
-    if dtype == np.float16:
-        return lambda dims, out=None: _store(draw(dims, np.float32).astype(np.float16), out)
+    if dtype in _NARROW:
+        return lambda dims, out=None: _store(draw(dims, np.float32).astype(dtype), out)
     return lambda dims, out=None: draw(dims, dtype, out)
 
 
@@ -93,7 +101,7 @@ _BLOCK = 1 << 16  # numbers that are looked at together
 
 def _truncated_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
     """Normal numbers, drawn again while they are more than two standard deviations away."""
-    drawn = np.float32 if dtype == np.float16 else dtype
+    drawn = np.float32 if dtype in _NARROW else dtype
 
     def draw(dims: tuple[int, ...], out: Any = None) -> Any:
         values = np.asarray(rng.standard_normal(dims, drawn))
@@ -167,7 +175,7 @@ def _uniform_integers(node: KernelNode) -> Callable:
 @_register_host("RandomGamma")
 def _gamma(node: KernelNode) -> Callable:
     rng, dtype = _generator(node), node.np_dtype()
-    drawn = np.dtype(np.float32) if dtype == np.float16 else dtype
+    drawn = np.dtype(np.float32) if dtype in _NARROW else dtype
 
     def draw(shape: Any, alpha: Any) -> Any:
         alpha = np.asarray(alpha)

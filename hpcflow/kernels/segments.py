@@ -14,6 +14,9 @@ from hpcflow.kernels.indices import check_rows, combine_rows
 from hpcflow.kernels.reductions import highest, lowest
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.text import string_array
+from hpcflow.kernels.widening import NATIVE
+
+_NATIVE = {"T": NATIVE}
 
 # ---------------------------------------------------------------- sorted ids
 
@@ -95,7 +98,7 @@ def _row_counts(ids: Any, like: Any, dtype: Any) -> Any:
 
 def _segment_means(data: Any, ids: Any) -> Any:
     sums = _segment_sums(data, ids)
-    if data.dtype.kind == "f":
+    if data.dtype.kind not in "iu":
         return np.true_divide(sums, _row_counts(ids, sums, data.dtype), out=sums)
     counts = _row_counts(ids, sums, data.dtype)
     return ((sums - np.fmod(sums, counts)) // counts).astype(data.dtype, copy=False)
@@ -106,7 +109,7 @@ for _op_type, _run in (
         ("SegmentProd", _segments("multiply", lambda _: 1, 1)),
         ("SegmentMin", _segments("minimum", highest, 0)),
         ("SegmentMax", _segments("maximum", lowest, 0))):
-    kernel(_op_type, device="CPU", fresh=True)(lambda node, run=_run: run)
+    kernel(_op_type, device="CPU", fresh=True, types=_NATIVE)(lambda node, run=_run: run)
 
 # ---------------------------------------------------------------- any ids
 
@@ -147,12 +150,12 @@ def _unsorted(node: KernelNode, name: str, initial: Any) -> Callable:
     return run
 
 
-@kernel("UnsortedSegmentSum", fresh=True, host_inputs=(2,))
+@kernel("UnsortedSegmentSum", fresh=True, host_inputs=(2,), types=_NATIVE)
 def _unsorted_segment_sum(node: KernelNode) -> Any:
     return _unsorted(node, "add", 0)
 
 
-@kernel("UnsortedSegmentProd", fresh=True, host_inputs=(2,))
+@kernel("UnsortedSegmentProd", fresh=True, host_inputs=(2,), types=_NATIVE)
 def _unsorted_segment_prod(node: KernelNode) -> Any:
     return _unsorted(node, "multiply", 1)
 
@@ -223,7 +226,8 @@ def _segment_root_means(data: Any, ids: Any) -> Any:
 for _op_type, _run in (("SparseSegmentSum", _segment_sums),
                        ("SparseSegmentMean", _segment_means),
                        ("SparseSegmentSqrtN", _segment_root_means)):
-    kernel(_op_type, device="CPU", fresh=True)(lambda node, run=_run: _gathered(run))
+    kernel(_op_type, device="CPU", fresh=True, types=_NATIVE)(
+        lambda node, run=_run: _gathered(run))
 
 
 def _scaled_rows(kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> Any:
@@ -269,7 +273,7 @@ def _spread_to_unique(kind: str) -> Callable:
 
 
 for _kind in ("Sum", "Mean", "SqrtN"):
-    kernel(f"SparseSegment{_kind}Grad", device="CPU", fresh=True)(
+    kernel(f"SparseSegment{_kind}Grad", device="CPU", fresh=True, types=_NATIVE)(
         lambda node, kind=_kind: _spread(kind))
-    kernel(f"SparseSegment{_kind}GradV2", device="CPU", fresh=True)(
+    kernel(f"SparseSegment{_kind}GradV2", device="CPU", fresh=True, types=_NATIVE)(
         lambda node, kind=_kind: _spread_to_unique(kind))

@@ -8,7 +8,13 @@ from typing import Any
 import numpy as np
 
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.kernels import error_functions, gamma_functions
+from hpcflow.kernels import (
+    bessel_functions,
+    error_functions,
+    gamma_derivatives,
+    gamma_functions,
+    inverse_errors,
+)
 from hpcflow.kernels.function_loops import with_loop
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
@@ -47,7 +53,11 @@ for _op_type, _function in (
         ("Lgamma", gamma_functions.lgamma), ("Digamma", gamma_functions.digamma),
         ("Igamma", gamma_functions.igamma), ("Igammac", gamma_functions.igammac),
         ("Zeta", gamma_functions.zeta), ("Polygamma", gamma_functions.polygamma),
-        ("Betainc", gamma_functions.betainc)):
+        ("Betainc", gamma_functions.betainc), ("IgammaGradA", gamma_derivatives.igamma_by_a),
+        ("RandomGammaGrad", gamma_derivatives.sample_by_alpha),
+        ("BesselI0", bessel_functions.i0), ("BesselI0e", bessel_functions.i0e),
+        ("BesselI1", bessel_functions.i1), ("BesselI1e", bessel_functions.i1e),
+        ("Erfinv", inverse_errors.erfinv), ("Ndtri", inverse_errors.ndtri)):
     kernel(_op_type, device="CPU", fresh=True, accepts_out=True, elementwise=True)(
         _in_double(_function))
 
@@ -63,5 +73,7 @@ def _on_gpu(name: str) -> Callable[[KernelNode], Any]:
 
 for _op_type, _name in (("Erf", "erf"), ("Erfc", "erfc"), ("Lgamma", "gammaln"),
                         ("Digamma", "digamma"), ("Igamma", "gammainc"), ("Igammac", "gammaincc"),
-                        ("Zeta", "zeta"), ("Betainc", "betainc")):
+                        ("Zeta", "zeta"), ("Betainc", "betainc"), ("BesselI0", "i0"),
+                        ("BesselI0e", "i0e"), ("BesselI1", "i1"), ("BesselI1e", "i1e"),
+                        ("Erfinv", "erfinv"), ("Ndtri", "ndtri")):
     kernel(_op_type, device="GPU", fresh=True)(_on_gpu(_name))

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 NARROW = (bfloat16, float16)
 
+#: For ``types=`` of kernels that would lose digits in bfloat16: what NumPy itself computes in.
+NATIVE = ("float16", "float32", "float64", "complex64", "complex128", "int8", "int16", "int32",
+          "int64", "uint8", "uint16", "uint32", "uint64", "bool", "qint8", "qint16", "qint32",
+          "quint8", "quint16")
+
 
 def wider(attrs: dict[str, Any]) -> dict[str, Any] | None:
     """`attrs` with float32 for every narrow type; None if there is none."""

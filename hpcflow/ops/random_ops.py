@@ -9,7 +9,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_default_graph, name_scope
-from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
@@ -128,8 +128,18 @@ register_op("RandomPoissonV2", "shape: S; rate: R", "output: dtype",
             f"{_SEEDS}; S: {_INDEX}; R: {_NUMBERS} = double; dtype: {_NUMBERS} = int64",
             stateful=True, shape=_gamma_shape)
 not_differentiable("RandomUniform", "RandomStandardNormal", "TruncatedNormal", "RandomUniformInt",
-                   "ParameterizedTruncatedNormal", "RandomShuffle", "RandomGamma", "Multinomial",
+                   "ParameterizedTruncatedNormal", "RandomShuffle", "Multinomial",
                    "RandomCrop", "RandomPoisson", "RandomPoissonV2")
+
+
+@RegisterGradient("RandomGamma")
+def _random_gamma_grad(op: Operation, grad: Any) -> tuple:
+    """By alpha, at the same place of the distribution (Figurnov et al., 2018)."""
+    shape, alpha = op.inputs
+    drawn = raw_ops.Size(shape)
+    slope = raw_ops.RandomGammaGrad(alpha, op.outputs[0])
+    axes = raw_ops.Range(np.int32(0), drawn, np.int32(1))
+    return None, raw_ops.Sum(raw_ops.Mul(grad, slope), axes)
 
 # ---------------------------------------------------------------- distributions
 

@@ -18,7 +18,7 @@ from hpcflow.graph.shape_inference import (
     with_rank_at_least,
 )
 from hpcflow.ops.static_shape import normalize_axis
-from hpcflow.ops.type_sets import REAL
+from hpcflow.ops.type_sets import ORDERED
 
 __all__ = ["argsort", "sort"]
 
@@ -106,7 +106,7 @@ def _without_last(op: Operation) -> list[Dims]:
     return [dims[:-1]]
 
 
-register_op("NthElement", "input: T; n: int32", "values: T", f"reverse: bool = false; T: {REAL}",
+register_op("NthElement", "input: T; n: int32", "values: T", f"reverse: bool = false; T: {ORDERED}",
             shape=_without_last)
 
 

@@ -1,18 +1,20 @@
-"""Special functions of several arguments: Igamma, Zeta, Polygamma, Betainc, and lbeta."""
+"""Special functions: Igamma, Zeta, Polygamma, Betainc, lbeta, Bessel's, inverses of errors."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
-from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import merge_dims
+from hpcflow.graph.shape_inference import merge_dims, unchanged
 from hpcflow.ops.broadcasting import broadcast_shape, unbroadcast
+from hpcflow.ops.type_sets import ANY_FLOAT, FLOAT
 
 __all__ = ["betainc", "igamma", "igammac", "lbeta", "polygamma", "zeta"]
 
@@ -34,6 +36,15 @@ def _betainc_shape(op: Operation) -> list[Dims]:
 
 register_op("Betainc", "a: T; b: T; x: T", "z: T", _FLOAT, shape=_betainc_shape)
 
+register_op("IgammaGradA", "a: T; x: T", "z: T", _FLOAT, shape=broadcast_shape)
+register_op("RandomGammaGrad", "alpha: T; sample: T", "output: T", f"T: {FLOAT}",
+            shape=broadcast_shape)
+for _op_type in ("BesselI0", "BesselI0e", "BesselI1", "BesselI1e"):
+    register_op(_op_type, "x: T", "y: T", f"T: {ANY_FLOAT}", shape=unchanged)
+for _op_type in ("Erfinv", "Ndtri"):
+    register_op(_op_type, "x: T", "y: T", f"T: {ANY_FLOAT}", shape=unchanged)
+not_differentiable("IgammaGradA", "RandomGammaGrad")
+
 # ---------------------------------------------------------------- gradients
 
 
@@ -46,16 +57,18 @@ def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
 
 @RegisterGradient("Igamma")
 def _igamma_grad(op: Operation, grad: Any) -> tuple:
-    """By x; no gradient flows to a."""
     a, x = op.inputs
-    return None, unbroadcast(x, a, raw_ops.Mul(grad, _gamma_density(a, x)), None)[0]
+    return unbroadcast(a, x, raw_ops.Mul(grad, raw_ops.IgammaGradA(a, x)),
+                       raw_ops.Mul(grad, _gamma_density(a, x)))
 
 
 @RegisterGradient("Igammac")
 def _igammac_grad(op: Operation, grad: Any) -> tuple:
+    """The two functions add up to one."""
     a, x = op.inputs
-    grad_x = raw_ops.Neg(raw_ops.Mul(grad, _gamma_density(a, x)))
-    return None, unbroadcast(x, a, grad_x, None)[0]
+    grad = raw_ops.Neg(grad)
+    return unbroadcast(a, x, raw_ops.Mul(grad, raw_ops.IgammaGradA(a, x)),
+                       raw_ops.Mul(grad, _gamma_density(a, x)))
 
 
 @RegisterGradient("Zeta")
@@ -74,6 +87,58 @@ def _polygamma_grad(op: Operation, grad: Any) -> tuple:
     one = n.dtype.base_dtype.np.type(1)
     slope = raw_ops.Polygamma(raw_ops.Add(n, one), x)
     return None, unbroadcast(x, n, raw_ops.Mul(grad, slope), None)[0]
+
+
+def _number(x: Tensor, value: float) -> Any:
+    return np.asarray(value, x.dtype.base_dtype.np)
+
+
+@RegisterGradient("BesselI0")
+def _bessel_i0_grad(op: Operation, grad: Any) -> Tensor:
+    return raw_ops.Mul(grad, raw_ops.BesselI1(op.inputs[0]))
+
+
+@RegisterGradient("BesselI0e")
+def _bessel_i0e_grad(op: Operation, grad: Any) -> Tensor:
+    x, y = op.inputs[0], op.outputs[0]
+    damped = raw_ops.Mul(raw_ops.Sign(x), y)
+    return raw_ops.Mul(grad, raw_ops.Sub(raw_ops.BesselI1e(x), damped))
+
+
+@RegisterGradient("BesselI1")
+def _bessel_i1_grad(op: Operation, grad: Any) -> Tensor:
+    """I0(x) - I1(x) / x, a half at 0."""
+    x, y = op.inputs[0], op.outputs[0]
+    slope = raw_ops.Sub(raw_ops.BesselI0(x), raw_ops.DivNoNan(y, x))
+    return raw_ops.Mul(grad, _half_at_zero(x, slope))
+
+
+@RegisterGradient("BesselI1e")
+def _bessel_i1e_grad(op: Operation, grad: Any) -> Tensor:
+    x, y = op.inputs[0], op.outputs[0]
+    damped = raw_ops.Add(raw_ops.Mul(raw_ops.Sign(x), y), raw_ops.DivNoNan(y, x))
+    return raw_ops.Mul(grad, _half_at_zero(x, raw_ops.Sub(raw_ops.BesselI0e(x), damped)))
+
+
+def _half_at_zero(x: Tensor, slope: Tensor) -> Tensor:
+    half = raw_ops.Add(raw_ops.ZerosLike(x), _number(x, 0.5))
+    return raw_ops.Select(raw_ops.Equal(x, raw_ops.ZerosLike(x)), half, slope)
+
+
+@RegisterGradient("Erfinv")
+def _erfinv_grad(op: Operation, grad: Any) -> Tensor:
+    """sqrt(π) / 2 exp(y²)."""
+    y = op.outputs[0]
+    bell = raw_ops.Mul(raw_ops.Exp(raw_ops.Square(y)), _number(y, 0.5 * math.sqrt(math.pi)))
+    return raw_ops.Mul(grad, bell)
+
+
+@RegisterGradient("Ndtri")
+def _ndtri_grad(op: Operation, grad: Any) -> Tensor:
+    """sqrt(2π) exp(y² / 2)."""
+    y = op.outputs[0]
+    bell = raw_ops.Exp(raw_ops.Mul(raw_ops.Square(y), _number(y, 0.5)))
+    return raw_ops.Mul(grad, raw_ops.Mul(bell, _number(y, math.sqrt(2 * math.pi))))
 
 
 @RegisterGradient("Betainc")

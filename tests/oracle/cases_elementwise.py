@@ -13,6 +13,8 @@ UNARY = {
     "Asin": "unit", "Acos": "unit", "Atan": "normal", "Tanh": "normal", "Sigmoid": "normal",
     "Lgamma": "positive", "Digamma": "positive", "Erf": "normal", "Erfc": "normal",
     "Ceil": "normal", "Floor": "normal", "Rint": "normal", "Round": "normal",
+    "BesselI0": "normal", "BesselI0e": "normal", "BesselI1": "normal", "BesselI1e": "normal",
+    "Erfinv": "unit", "Ndtri": "part",
     "IsFinite": "normal", "IsInf": "normal", "IsNan": "normal",
 }  # fmt: skip
 FEATURES = ("Relu", "Relu6", "Elu", "Softplus", "Softsign")
@@ -24,7 +26,8 @@ BINARY = {
     "GreaterEqual": "normal", "Equal": "normal", "NotEqual": "normal",
 }  # fmt: skip
 # Of the reference's own float32 polynomials, and ours by other formulas.
-LOOSE = {"Lgamma": 64, "Digamma": 64, "Tan": 64, "Expm1": 32, "Log1p": 32}
+LOOSE = {"Lgamma": 64, "Digamma": 64, "Tan": 64, "Expm1": 32, "Log1p": 32, "Erfinv": 128,
+         "Ndtri": 128, "BesselI0": 64, "BesselI1": 64, "BesselI0e": 64, "BesselI1e": 64}
 
 
 @family
@@ -93,6 +96,13 @@ def powers(table: Table) -> None:
             table.add(op, {"a": np.array([0, 1, -1, 2, 100, 1e-3], dtype)[:, None],
                            "x": np.array([0, 1, -1, 3, 99, 1e3], dtype)}, tolerance=256,
                       label="edges")
+    for dtype in table.dtypes("IgammaGradA"):
+        table.add("IgammaGradA", {"a": table.positive(dtype, (2, 1, 4), 0.1, 20.0),
+                                  "x": table.positive(dtype, (5, 1), 0.1, 30.0)}, tolerance=4096)
+    for dtype in table.dtypes("RandomGammaGrad", FLOATS[1:]):
+        table.add("RandomGammaGrad", {"alpha": table.positive(dtype, (4, 1), 0.3, 20.0),
+                                      "sample": table.positive(dtype, (5,), 0.3, 15.0)},
+                  tolerance=4096)
     for dtype in table.dtypes("Zeta"):
         table.add("Zeta", {"x": table.positive(dtype, (2, 3), 1.2, 5), "q": table.positive(
             dtype, (3,))}, gradient=1, tolerance=256)

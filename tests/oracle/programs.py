@@ -17,6 +17,7 @@ import naming
 import numpy as np
 import scenarios
 import scenarios_more  # noqa: F401 - more of them
+import scenarios_namespaces  # noqa: F401 - and more
 import scenarios_quantized  # noqa: F401 - adds its own
 from arrays import load, save
 from compare import error_in_eps

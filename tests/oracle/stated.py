@@ -6,7 +6,6 @@ import re
 
 # Op type (a pattern), what the difference reads like (a pattern), why it stands.
 STATED = (
-    ("Igammac?", r"(gradient|second): given for", "the gradient by `a` came after 1.0"),
     ("Resource(Gather(Nd)?|Scatter.*|CountUpTo|StridedSliceAssign)|VariableShape",
      "FailedPrecondition.*NotFoundError",
      "the reference finds no variable where ours finds one without a value"),

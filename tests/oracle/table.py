@@ -150,6 +150,10 @@ class Table:
             values = values + 1j * self.rng.uniform(-0.95, 0.95, tuple(shape))
         return np.asarray(values).astype(named(dtype))
 
+    def part(self, dtype: str, shape: Iterable[int] = ()) -> np.ndarray:
+        """Values within (0, 1), as of probabilities."""
+        return self.rng.uniform(0.01, 0.99, tuple(shape)).astype(named(dtype))
+
     def nonzero(self, dtype: str, shape: Iterable[int] = ()) -> np.ndarray:
         """Values of both signs that keep away from zero."""
         values = self.positive(dtype, shape)

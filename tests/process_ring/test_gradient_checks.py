@@ -42,7 +42,9 @@ UNARY = {
     "Sqrt": positive, "Rsqrt": positive, "Exp": normal, "Expm1": normal, "Log": positive,
     "Log1p": positive, "Tanh": normal, "Sigmoid": normal, "Sin": normal, "Cos": normal,
     "Tan": unit, "Asin": unit, "Acos": unit, "Atan": normal, "Lgamma": positive,
-    "Digamma": positive, "Erf": normal, "Erfc": normal,
+    "Digamma": positive, "Erf": normal, "Erfc": normal, "Erfinv": unit,
+    "Ndtri": lambda *s: (1 + unit(*s)) / 2,
+    "BesselI0": normal, "BesselI0e": apart, "BesselI1": normal, "BesselI1e": apart,
     "Relu": apart, "Relu6": lambda *s: 3 * apart(*s), "Elu": apart, "Softplus": normal,
     "Softsign": apart, "Softmax": normal, "LogSoftmax": normal, "L2Loss": normal,
 }  # fmt: skip
@@ -281,8 +283,9 @@ def test_sparse_segments(build):
 
 def test_special_functions():
     a, x = positive(4), positive(4)
-    for build in (hf.igamma, hf.igammac):  # by x alone
+    for build in (hf.igamma, hf.igammac):
         check_gradient(lambda v, b=build: b(a, v), x, tolerance=1e-5)
+        check_gradient(lambda v, b=build: b(v, x), a, tolerance=1e-5, second=False)
     check_gradient(lambda q: hf.zeta(np.float64(2.5), q), positive(3))
     check_gradient(lambda x: hf.betainc(np.float64(2.5), np.float64(1.5), x),
                    RNG.uniform(0.1, 0.9, size=3))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 import hpcflow as hf
+from hpcflow.dtypes import DType, float32
 from hpcflow.graph.importer import LOWERED
 from hpcflow.graph.opdef import registered_ops
 from hpcflow.kernels.registry import ANY_ARRAY_DEVICE, registered_kernels
+from hpcflow.kernels.widening import NARROW
 
 QUANTIZED = {"qint8", "quint8", "qint32", "qint16", "quint16"}
 COMPLEX = {"complex64", "complex128"}
@@ -27,6 +29,11 @@ STATED = (
 )
 
 
+def _computed_as(dtype: DType) -> tuple[DType, ...]:
+    """The dtypes whose kernels serve `dtype`."""
+    return (dtype, float32) if dtype in NARROW else (dtype,)
+
+
 def unserved() -> dict[str, set[str]]:
     """Op type -> allowed dtypes without a kernel for the CPU."""
     with hf.Session():
@@ -40,7 +47,7 @@ def unserved() -> dict[str, set[str]]:
             if attr.type != "type" or not attr.allowed or op_type in LOWERED or not kernels:
                 continue
             missing = {d.name for d in attr.allowed if not any(
-                d in k.types.get(attr.name, (d,)) for k in kernels)}
+                t in k.types.get(attr.name, (t,)) for k in kernels for t in _computed_as(d))}
             if missing:
                 found.setdefault(op_type, set()).update(missing)
     return found

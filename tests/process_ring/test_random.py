@@ -291,3 +291,23 @@ def test_classes_of_32_bits():
 @pytest.mark.parametrize("dtype", [hf.float16, hf.float32, hf.float64])
 def test_gamma_numbers_are_positive(dtype):
     assert (run(hf.random_gamma([1000], 0.001, dtype=dtype)) > 0).all()
+
+
+def test_gradient_of_gamma_samples_by_their_shape():
+    """Of the quantile function: samples of one probability, at shapes around."""
+    alpha = np.array([0.5, 2.0, 9.0])
+    x = np.array([0.4, 1.7, 12.0])
+    step = 1e-6
+    with hf.Session() as session:
+        slope = session.run(hf.raw_ops.RandomGammaGrad(alpha, x))
+        below, there, above = session.run([
+            hf.igamma(alpha - step, x - step * slope), hf.igamma(alpha, x),
+            hf.igamma(alpha + step, x + step * slope)])
+        shape = hf.constant(alpha)
+        drawn = hf.random_gamma([4], shape, dtype=hf.float64, seed=3)
+        (gradient,) = hf.gradients(drawn, shape)
+        samples, by_alpha = session.run([drawn, gradient])
+        expected = session.run(hf.raw_ops.RandomGammaGrad(np.broadcast_to(alpha, (4, 3)), samples))
+    np.testing.assert_allclose(above, there, atol=1e-10)
+    np.testing.assert_allclose(below, there, atol=1e-10)
+    np.testing.assert_allclose(by_alpha, expected.sum(0), rtol=1e-6)

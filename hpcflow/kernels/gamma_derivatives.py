@@ -1,0 +1,91 @@
+"""Derivatives of the incomplete gamma function by its first argument, over arrays of doubles.
+
+They are those of the power series and of the continued fraction, term by term.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.gamma_functions import digamma, lgamma
+
+_MAX_TERMS = 5000
+_EPSILON = np.finfo(np.float64).eps
+_LARGE = 1e150
+
+
+def igamma_by_a(a: Any, x: Any) -> Any:
+    """The derivative of P(a, x) by a; 0 at x = 0, NaN unless a > 0 and x >= 0."""
+    a, x = np.broadcast_arrays(np.asarray(a, np.float64), np.asarray(x, np.float64))
+    with np.errstate(all="ignore"):
+        bad = ~((a > 0) & (x >= 0))
+        inside = ~bad & (x > 0) & np.isfinite(x)
+        by_series = inside & (x < a + 1)
+        by_fraction = inside & ~by_series
+        out = np.zeros(a.shape)
+        out[by_series] = _series(a[by_series], x[by_series])
+        out[by_fraction] = _fraction(a[by_fraction], x[by_fraction])
+        return np.where(bad, np.nan, out)
+
+
+def sample_by_alpha(alpha: Any, sample: Any) -> Any:
+    """The derivative of a gamma variable by its shape, at the same place of the distribution."""
+    alpha, x = np.asarray(alpha, np.float64), np.asarray(sample, np.float64)
+    with np.errstate(all="ignore"):
+        density = np.exp((alpha - 1) * np.log(x) - x - lgamma(alpha))
+        return np.where(x == 0, 0.0, -igamma_by_a(alpha, x) / density)
+
+
+def _series(a: Any, x: Any) -> Any:
+    """Of ``x^a exp(-x) / Γ(a + 1) Σ x^n / ((a + 1) ... (a + n))``."""
+    term, total = np.ones_like(x), np.ones_like(x)
+    slope, sum_of_slopes = np.zeros_like(x), np.zeros_like(x)
+    for n in range(1, _MAX_TERMS):
+        ratio = x / (a + n)
+        slope = slope * ratio - term * ratio / (a + n)
+        term = term * ratio
+        total = total + term
+        sum_of_slopes = sum_of_slopes + slope
+        small = np.abs(slope) <= np.abs(sum_of_slopes) * (_EPSILON / 4)
+        if small.all() and (term <= total * (_EPSILON / 4)).all():
+            break
+    factor = np.exp(a * np.log(x) - x - lgamma(a + 1))
+    return factor * (total * (np.log(x) - digamma(a + 1)) + sum_of_slopes)
+
+
+def _fraction(a: Any, x: Any) -> Any:
+    """Of 1 - Q(a, x), by the convergents of the continued fraction and their derivatives."""
+    one, zero = np.ones_like(x), np.zeros_like(x)
+    b = x + 1 - a
+    numerator, before = one, zero  # h_n and h_(n-1): numerators
+    denominator, under = b, one  # k_n and k_(n-1): denominators
+    d_numerator, d_before = zero, zero
+    d_denominator, d_under = -one, zero
+    value, slope = one / b, one / (b * b)
+    for n in range(1, _MAX_TERMS):
+        c, b = -n * (n - a), b + 2
+        numerator, before, d_numerator, d_before = _next(
+            b, c, n, numerator, before, d_numerator, d_before)
+        denominator, under, d_denominator, d_under = _next(
+            b, c, n, denominator, under, d_denominator, d_under)
+        old, value = slope, numerator / denominator
+        slope = (d_numerator - value * d_denominator) / denominator
+        scale = np.where(np.abs(denominator) > _LARGE, 1 / _LARGE, 1.0)
+        numerator, before, d_numerator, d_before = (
+            v * scale for v in (numerator, before, d_numerator, d_before))
+        denominator, under, d_denominator, d_under = (
+            v * scale for v in (denominator, under, d_denominator, d_under))
+        if (np.abs(slope - old) <= np.abs(slope) * _EPSILON).all():
+            break
+    factor = np.exp(a * np.log(x) - x - lgamma(a))
+    return -factor * (value * (np.log(x) - digamma(a)) + slope)
+
+
+def _next(b: Any, c: Any, n: int, last: Any, before: Any, d_last: Any,
+          d_before: Any) -> tuple[Any, Any, Any, Any]:
+    """The recurrence ``b last + c before`` and its derivative, where b' = -1 and c' = n."""
+    value = b * last + c * before
+    slope = b * d_last - last + c * d_before + n * before
+    return value, last, slope, d_last
