@@ -198,7 +198,7 @@ def _use_sparse(a: Tensor, b: Tensor, a_is_sparse: bool, b_is_sparse: bool) -> b
     kinds = (a.dtype.base_dtype, b.dtype.base_dtype)
     if not all(k in types for k in kinds):
         return False
-    return a_is_sparse or b_is_sparse or dtypes.bfloat16 in kinds
+    return a_is_sparse or b_is_sparse or kinds[0] != kinds[1]
 
 
 def sparse_matmul(a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False,

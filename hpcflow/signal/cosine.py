@@ -41,7 +41,7 @@ def dct(input: Any, type: int = 2, n: int | None = None, axis: int = -1,
     """
     _check(type, n, axis, norm)
     with name_scope(name, "dct", [input]):
-        x = convert_to_tensor(input, dtype=_dtype_of(input), name="input")
+        x: Any = convert_to_tensor(input, dtype=_dtype_of(input), name="input")
         if n is not None:
             x = _resized(x, n)
         size = x.get_shape().as_list()[-1]
@@ -79,7 +79,7 @@ def _dtype_of(value: Any) -> Any:
     return None if isinstance(value, Tensor) or getattr(value, "dtype", None) else dtypes.float32
 
 
-def _resized(x: Tensor, n: int) -> Tensor:
+def _resized(x: Any, n: int) -> Tensor:
     size = x.get_shape().as_list()[-1]
     if size is None:
         raise ValueError("the last dimension of the input must be known")
@@ -90,47 +90,50 @@ def _resized(x: Tensor, n: int) -> Tensor:
     return raw_ops.Pad(x, pads)
 
 
-def _reversed(x: Tensor) -> Tensor:
+def _reversed(x: Any) -> Tensor:
     return raw_ops.ReverseV2(x, np.array([-1], np.int32))
 
 
-def _first(x: Tensor, size: int, norm: str | None) -> Tensor:
+def _first(x: Any, size: int, norm: str | None) -> Tensor:
     """The spectrum of the signal and its mirror image, which is real."""
     both = raw_ops.ConcatV2([x, _reversed(x[..., 1:-1])], np.int32(-1))
     return raw_ops.Real(rfft(both), Tout=x.dtype.base_dtype)
 
 
-def _second(x: Tensor, size: int, norm: str | None) -> Tensor:
+def _second(x: Any, size: int, norm: str | None) -> Tensor:
     turns = _turns(x, size, -math.pi / (2 * size), 2)
-    spectrum = rfft(x, [2 * size])[..., :size]
+    spectrum: Any = rfft(x, [2 * size])
+    spectrum = spectrum[..., :size]
     result = raw_ops.Real(raw_ops.Mul(spectrum, turns), Tout=x.dtype.base_dtype)
     return result if norm is None else raw_ops.Mul(result, _orthonormal(x, size))
 
 
-def _third(x: Tensor, size: int, norm: str | None) -> Tensor:
+def _third(x: Any, size: int, norm: str | None) -> Tensor:
     if norm is not None:
         scale = np.full(size, math.sqrt(1 / (2 * size)))
         scale[0] = math.sqrt(1 / size)
         x = raw_ops.Mul(x, scale.astype(x.dtype.base_dtype.np))
     turns = _turns(x, size, math.pi / (2 * size), 2 * size)
     spectrum = raw_ops.Mul(_complex(x), turns)
-    return irfft(spectrum, [2 * size])[..., :size]
+    result: Any = irfft(spectrum, [2 * size])
+    return result[..., :size]
 
 
-def _fourth(x: Tensor, size: int, norm: str | None) -> Tensor:
+def _fourth(x: Any, size: int, norm: str | None) -> Tensor:
     """Every second number of a transform of twice the length."""
-    result = _second(_resized(x, 2 * size), 2 * size, None)[..., 1::2]
+    both: Any = _second(_resized(x, 2 * size), 2 * size, None)
+    result = both[..., 1::2]
     if norm is None:
         return result
     return raw_ops.Mul(result, np.asarray(math.sqrt(0.5 / size), x.dtype.base_dtype.np))
 
 
-def _turns(x: Tensor, size: int, angle: float, scale: float) -> np.ndarray:
+def _turns(x: Any, size: int, angle: float, scale: float) -> np.ndarray:
     kind = np.complex128 if x.dtype.base_dtype == dtypes.float64 else np.complex64
     return (scale * np.exp(1j * angle * np.arange(size))).astype(kind)
 
 
-def _orthonormal(x: Tensor, size: int) -> np.ndarray:
+def _orthonormal(x: Any, size: int) -> np.ndarray:
     scale = np.full(size, math.sqrt(1 / (2 * size)))
     scale[0] = math.sqrt(1 / (4 * size))
     return scale.astype(x.dtype.base_dtype.np)
@@ -162,7 +165,7 @@ def mdct(signals: Any, frame_length: Any, window_fn: Callable | None = vorbis_wi
     with name_scope(name, "mdct", [signals]):
         signals = convert_to_tensor(signals, name="signals")
         length = _multiple_of_four(frame_length)
-        frames = frame(signals, length, length // 2, pad_end)
+        frames: Any = frame(signals, length, length // 2, pad_end)
         if window_fn is not None:
             frames = raw_ops.Mul(frames, window_fn(length, dtype=frames.dtype))
         q = length // 4
@@ -188,7 +191,7 @@ def inverse_mdct(mdcts: Any, window_fn: Callable | None = vorbis_window,
         half = mdcts.get_shape().as_list()[-1]
         if half is None:
             raise ValueError("the last dimension of mdcts must be known")
-        folded = idct(mdcts, type=4, norm=norm)
+        folded: Any = idct(mdcts, type=4, norm=norm)
         if norm is None:
             scale = np.asarray(0.5 / half, mdcts.dtype.base_dtype.np)
             folded = raw_ops.Mul(folded, scale)
