@@ -1,4 +1,4 @@
-"""only_reader: products that one node alone reads, and taking them out of the graph."""
+"""only_reader: values that one node alone reads, and taking what makes them out of the graph."""
 
 from __future__ import annotations
 
@@ -17,7 +17,12 @@ def readers_of(graph: StepGraph) -> Readers:
 
 
 def product_for(reader: Node, port: Port, readers: Readers) -> list[Node] | None:
-    """The nodes from `port`, an input of `reader`, back to the MatMul whose value it is.
+    """As :func:`chain_to` for a MatMul."""
+    return chain_to("MatMul", reader, port, readers)
+
+
+def chain_to(op_type: str, reader: Node, port: Port, readers: Readers) -> list[Node] | None:
+    """The nodes from `port`, an input of `reader`, back to the op of a type whose value it is.
 
     None if it is not the value of one on the device of `reader`, or something else reads it too.
     """
@@ -27,7 +32,7 @@ def product_for(reader: Node, port: Port, readers: Readers) -> list[Node] | None
         if node.device != reader.device:
             return None
         chain.append(node)
-        if node.type == "MatMul":
+        if node.type == op_type:
             return chain
         if node.type != "Identity":
             return None

@@ -31,6 +31,7 @@ from hpcflow.compiler.recompute import recompute
 from hpcflow.compiler.regions import assign_regions
 from hpcflow.compiler.schedule import schedule
 from hpcflow.compiler.simplify import simplify
+from hpcflow.compiler.sum_convolutions import sum_convolutions
 from hpcflow.compiler.sum_products import sum_products
 from hpcflow.compiler.unused import drop_unread
 from hpcflow.graph.operation import Operation, Tensor
@@ -110,6 +111,7 @@ def _fuse(graph: StepGraph, context: PassContext) -> None:
     batched = batch_products(graph)
     fuse_layers(graph)
     fuse_gradients(graph)
+    sum_convolutions(graph)
     sum_products(graph)
     if batched:  # both may have put the same factors beside each other
         eliminate_common_subexpressions(graph)

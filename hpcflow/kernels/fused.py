@@ -36,6 +36,26 @@ def conv_bias(node: KernelNode) -> Callable:
     return run
 
 
+@kernel("_Conv2DBackpropInputSum", device="CPU", fresh=True, takes_over=0)
+def gradient_sum(node: KernelNode) -> Callable:
+    """A sum plus the gradient of a convolution by its input; in place where nobody needs the sum
+    without it."""
+    compute = convolution.backprop_input(node)
+
+    def run(total: Any, sizes: Any, w: Any, dy: Any, own: bool = False) -> Any:
+        dx = compute(sizes, w, dy)
+        check_sum(total, dx.shape)
+        return np.add(total, dx, out=total if own and total.flags.writeable else dx)
+
+    return run
+
+
+def check_sum(total: Any, dims: tuple) -> None:
+    """InvalidArgumentError unless a gradient of shape `dims` can be added to `total`."""
+    if total.shape != dims:
+        raise invalid(f"inputs must have one shape, got {shown(total)} and {shown(dims)}")
+
+
 @kernel("_MaxPool", device="CPU", fresh=True)
 def max_pool(node: KernelNode) -> Callable:
     """The largest of each window, without saying where it is."""

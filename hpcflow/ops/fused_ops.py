@@ -17,6 +17,11 @@ register_op("_MatMulBias", "a: T; b: T; bias: T", "output: T",
             "T: {float}; relu: bool; transpose_a: bool; transpose_b: bool", shape=unknown)
 # A matrix whose rows are the columns of x, its elements in that order.
 register_op("_Transposed", "x: T", "y: T", "T: {float}", shape=unknown)
+# total + Conv2DBackpropInput(input_sizes, filter, out_backprop)
+register_op("_Conv2DBackpropInputSum", "total: T; input_sizes: int32; filter: T; out_backprop: T",
+            "output: T", f"T: {{float}}; strides: list(int); {PADDING_OR_EXPLICIT}; {FORMAT_2D}; "
+            "use_cudnn_on_gpu: bool = True; explicit_paddings: list(int) = []; "
+            "dilations: list(int) = []", shape=unchanged)
 # MaxPool that also says, in a form of its kernel's own, where the maxima are; empty if it does not.
 register_op("_MaxPool", "input: T", "output: T; places: uint8", f"T: {{float}}; {_POOL}",
             shape=unknown)
@@ -33,5 +38,6 @@ register_op("_LRNGrad", "input_grads: T; input_image: T; output_image: T", "outp
 register_op("_MatMulGradientDescent", "var: Ref(T); alpha: T; a: T; b: T", "out: Ref(T)",
             "T: {float}; transpose_a: bool; transpose_b: bool", shape=unchanged)
 
-not_differentiable("_ConvBias", "_MatMulBias", "_Transposed", "_MaxPool", "_MaxPoolGrad",
-                   "_ReluBiasGrad", "_LRNGrad", "_MatMulGradientDescent")
+not_differentiable("_ConvBias", "_MatMulBias", "_Transposed", "_Conv2DBackpropInputSum",
+                   "_MaxPool", "_MaxPoolGrad", "_ReluBiasGrad", "_LRNGrad",
+                   "_MatMulGradientDescent")

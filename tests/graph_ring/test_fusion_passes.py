@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -12,6 +14,7 @@ from hpcflow.compiler.fuse_gradients import fuse_gradients
 from hpcflow.compiler.fuse_layers import fuse_layers
 from hpcflow.compiler.fuse_updates import fuse_updates
 from hpcflow.compiler.prune import prune
+from hpcflow.compiler.sum_convolutions import sum_convolutions
 from hpcflow.compiler.unused import drop_unread
 
 CPU, OTHER = "/job:a/replica:0/task:0/device:CPU:0", "/job:a/replica:0/task:0/device:ODD:0"
@@ -32,6 +35,7 @@ def fused_nodes(*fetches, device=CPU):
     drop_unread(step)
     fuse_layers(step)
     fuse_gradients(step)
+    sum_convolutions(step)
     fuse_updates(step)
     checks.check(step, "fuse")
     return step.nodes
@@ -241,3 +245,45 @@ def test_what_waited_for_the_gradient_waits_for_its_factors(graph):
     checks.check(step, "fuse")
     waiting = next(n for n in step.nodes if n.name == "after")
     assert "Tanh" in [c.type for c in waiting.controls]
+
+
+def branches(depths=(8, 4, 6), window=1, stride=1, pooled=True, more=False):
+    """An image that convolutions and a pooling read, and the gradient by it."""
+    x = hf.placeholder(hf.float32, [2, 8, 8, 5])
+    strides = [1, stride, stride, 1]
+    ends = [hf.nn.conv2d(x, hf.Variable(hf.ones([window, window, 5, n])), strides, "SAME")
+            for n in depths]
+    if pooled:
+        ends.insert(1, hf.nn.max_pool(x, [1, 3, 3, 1], strides, "SAME"))
+    if more:
+        ends.append(hf.square(x))
+    return x, hf.gradients(hf.square(hf.concat(ends, 3)), [x])[0]
+
+
+@pytest.mark.parametrize(("depths", "pooled", "more"), [
+    ((8, 4, 6), True, False), ((3,), True, True), ((8, 4), False, False)])
+def test_gradients_of_pointwise_convolutions_are_added_on(depths, pooled, more):
+    _, gradient = branches(depths, pooled=pooled, more=more)
+    nodes = fused_nodes(gradient)
+    types = [n.type for n in nodes]
+    first = not (pooled or more)  # then one of them is what the others are added to
+    assert types.count("_Conv2DBackpropInputSum") == len(depths) - first
+    assert types.count("Conv2DBackpropInput") == first
+    assert types.count("AddN") == (pooled and more)
+    added = [n for n in nodes if n.type == "_Conv2DBackpropInputSum"]
+    for before, after in itertools.pairwise(added):
+        assert after.inputs[0] == (before, 0)
+
+
+@pytest.mark.parametrize(("window", "stride"), [(3, 1), (1, 2)])
+def test_other_gradients_of_convolutions_stay(window, stride):
+    _, gradient = branches(window=window, stride=stride)
+    assert "_Conv2DBackpropInputSum" not in fused(gradient)
+
+
+def test_a_gradient_of_a_convolution_that_others_read_stays(graph):
+    _, gradient = branches((3, 4), pooled=False)
+    parts = list(gradient.op.inputs)
+    types = fused(gradient, parts[0])
+    assert types.count("_Conv2DBackpropInputSum") == types.count("Conv2DBackpropInput") == 1
+    assert "_Conv2DBackpropInputSum" not in fused(gradient, *parts)

@@ -131,6 +131,40 @@ def test_gradients_of_layers_with_poolings(batch, padding, layout):
     run_both(build, [x])
 
 
+@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
+@pytest.mark.parametrize("batch", [0, 3])
+def test_sums_of_gradients_of_convolutions(batch, layout):
+    """Of branches, one of them a pooling, and of one whose input is also fetched."""
+    x = normal(batch, 9, 7, 20) if layout == "NHWC" else normal(batch, 20, 9, 7)
+    filters = [normal(1, 1, 20, n) for n in (24, 3, 16)]
+    window = [1, 3, 3, 1] if layout == "NHWC" else [1, 1, 3, 3]
+
+    def build():
+        fed = hf.placeholder(hf.float32, [None, *x.shape[1:]])
+        weights = list(map(hf.Variable, filters))
+        image, channels = hf.nn.relu(fed), 3 if layout == "NHWC" else 1
+        ends = [hf.nn.conv2d(image, w, [1] * 4, padding, data_format=layout)
+                for w, padding in zip(weights, ("SAME", "VALID", "SAME"), strict=True)]
+        ends.append(hf.nn.max_pool(image, window, [1] * 4, "SAME", layout))
+        sums = [hf.square(hf.concat(parts, channels)) for parts in (ends, ends[:2])]
+        wanted = [fed, image, weights[0]]
+        return [image, *(g for y in sums for g in hf.gradients(y, wanted))], [], [fed]
+
+    run_both(build, [x])
+
+
+def test_a_sum_that_does_not_fit():
+    """Told by the name of the gradient."""
+    with hf.Graph().as_default(), hf.Session() as session:
+        total, dy = hf.placeholder(hf.float32), hf.placeholder(hf.float32)
+        gradient = hf.nn.conv2d_backprop_input([1, 5, 5, 4], hf.ones([1, 1, 4, 2]), dy, [1] * 4,
+                                               "SAME", name="of_image")
+        with pytest.raises(errors.InvalidArgumentError,
+                           match=r"\[1,5,4\].*\[1,5,5,4\].*'of_image'"):
+            session.run(hf.add_n([total, gradient]),
+                        {total: np.ones((1, 5, 4)), dy: np.ones((1, 5, 5, 2))})
+
+
 def test_training_a_small_network():
     """Everything that is fused at once, over several steps."""
     x, labels = normal(4, 12, 12, 3), RNG.integers(10, size=4)

@@ -50,6 +50,7 @@ class _Geometry:
             dims, strides = (inner, outer, 1, *window), (outer, 1, 1, *steps)
         else:
             dims, strides = (outer, inner, *window), (1, outer, *steps)
+        self.w_dims, self.w_strides = dims, strides
         self.w = p.Description(lib, dims, strides)
         self.any_w = p.Description(lib, dims)
         self.bias = p.Description(lib, (channels,), (1,))
@@ -123,6 +124,27 @@ class _ByInput:
         self.run = p.Primitive(lib, desc, [(p.DIFF_DST, g.y), (p.WEIGHTS, w), (p.DIFF_SRC, g.x)])
 
     def __call__(self, dy: Any, w: Any, dx: Any) -> None:
+        self.run(dy.ctypes.data, ordered(self.order, w, self.bytes), dx.ctypes.data)
+
+
+class ByInputOnto:
+    """Adds the gradient by x of a pointwise convolution, from w and dy, to what is there: it is the
+    convolution of dy with the transposed filter."""
+
+    def __init__(self, g: _Geometry) -> None:
+        lib, (outer, inner, *window), (first, second, *steps) = g.lib, g.w_dims, g.w_strides
+        w = p.Description(lib, (inner, outer, *window), (second, first, *steps))
+        any_w = p.Description(lib, (inner, outer, *window))
+        desc = lib.create("convolution_forward_primitive_desc_create", lib.engine,
+                          p.FORWARD_TRAINING, _AUTO, g.y.handle, any_w.handle, None, g.x.handle,
+                          *g.window, lib.sum_attr)
+        chosen = p.Description.chosen(desc, lib, p.WEIGHTS_MD)
+        self.bytes = chosen.bytes
+        self.order = p.reorder(lib, w, chosen)
+        self.run = p.Primitive(lib, desc, [(p.SRC, g.y), (p.WEIGHTS, chosen), (p.DST, g.x)])
+
+    def __call__(self, dy: Any, w: Any, dx: Any) -> None:
+        """dx += the gradient."""
         self.run(dy.ctypes.data, ordered(self.order, w, self.bytes), dx.ctypes.data)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels import fused
-from hpcflow.kernels.convolution import channels_last, checked_spans
+from hpcflow.kernels.convolution import channels_last, checked_spans, described
 from hpcflow.kernels.fused import check_bias, factors, targeted_factors
 from hpcflow.kernels.onednn import convolution as c
 from hpcflow.kernels.onednn.library import load
@@ -42,6 +42,34 @@ def _conv_bias(node: KernelNode) -> Callable:
             return plain(x, w, bias)
         primitive(*map(np.ascontiguousarray, (x, w, bias)), y)
         return y
+
+    return run
+
+
+@kernel("_Conv2DBackpropInputSum", fresh=True, takes_over=0, **_OPTIONS)
+def _gradient_sum(node: KernelNode) -> Callable:
+    lib, plain = load(), fused.gradient_sum(node)
+    if lib is None:
+        return plain
+    window = window_of(node)
+    first = window.channels_first
+
+    def run(total: Any, sizes: Any, w: Any, dy: Any, own: bool = False) -> Any:
+        check_rank("filter", w, 4)
+        check_rank("out_backprop", dy, 4)
+        shape = described(sizes, "input_sizes", 4)
+        dims = channels_last(shape, first)
+        over = checked_spans(window, dims, w.shape, channels_last(dy.shape, first))
+        fused.check_sum(total, shape)
+        primitive = None
+        if total.size and dy.size:
+            primitive = c.primitive(c.ByInputOnto, lib, dims, w.shape, over, first, False)
+        if primitive is None:
+            return plain(total, sizes, w, dy, own)
+        in_place = own and total.flags.c_contiguous and total.flags.writeable
+        dx = total if in_place else np.array(total, order="C")
+        primitive(np.ascontiguousarray(dy), np.ascontiguousarray(w), dx)
+        return dx
 
     return run
 

@@ -47,6 +47,7 @@ _SIGNATURES: dict[str, list] = {
     "primitive_attr_set_post_ops": [_ATTR, c_void_p],
     "post_ops_create": [_OUT],
     "post_ops_append_eltwise": [c_void_p, _KIND, c_float, c_float],
+    "post_ops_append_sum": [c_void_p, c_float, c_int, c_int],
     "primitive_desc_destroy": [_PD],
     "primitive_create": [_OUT, _PD],
     "primitive_execute": [c_void_p, c_void_p, c_int, c_void_p],
@@ -88,7 +89,7 @@ class OneDNNError(RuntimeError):
 class Library:
     """The loaded library, with one engine, its threads (``team``; None if nothing is known of
     them), and the attributes of primitives without and with a relu after them (``attr``,
-    ``relu_attr``)."""
+    ``relu_attr``), and of those that add to what is there (``sum_attr``)."""
 
     def __init__(self, handle: Any, path: str, version: tuple[int, int, int]) -> None:
         self.path = path
@@ -113,14 +114,17 @@ class Library:
         self.call("set_primitive_cache_capacity", 0)
         self.engine = self.create("engine_create", _CPU, 0)
         self.attr = self._attributes()
-        self.relu_attr = self._attributes()
-        then = self.create("post_ops_create")
-        self.call("post_ops_append_eltwise", then, RELU, 0.0, 0.0)
-        self.call("primitive_attr_set_post_ops", self.relu_attr, then)
+        self.relu_attr = self._attributes("eltwise", RELU, 0.0, 0.0)
+        self.sum_attr = self._attributes("sum", 1.0, 0, 0)
 
-    def _attributes(self) -> c_void_p:
+    def _attributes(self, then: str = "", *numbers: float) -> c_void_p:
+        """Attributes of primitives, `then` the operation that follows them."""
         attributes = self.create("primitive_attr_create")
         self.call("primitive_attr_set_scratchpad_mode", attributes, _SCRATCHPAD_OF_USER)
+        if then:
+            operations = self.create("post_ops_create")
+            self.call(f"post_ops_append_{then}", operations, *numbers)
+            self.call("primitive_attr_set_post_ops", attributes, operations)
         return attributes
 
     def call(self, name: str, *args: Any) -> None:
