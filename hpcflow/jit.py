@@ -143,13 +143,15 @@ class RowCopies:
     """``target[i] = source[rows[i]]`` for every i: called with (target, source, rows), the first
     two contiguous matrices of whole words of eight bytes, the third a vector of `row_dtype`."""
 
-    # No other part of the machine can know which rows come next.
+    # No other part of the machine can know which rows come next; the lines that are written it
+    # would fetch only when their turn has come, too.
     source = """def loop(target, source, rows):
-    start, row_bytes = source.ctypes.data, 8 * source.shape[1]
+    start, to, row_bytes = source.ctypes.data, target.ctypes.data, 8 * source.shape[1]
     for i in range(rows.size):
         coming = start + row_bytes * np.int64(rows[min(i + 8, rows.size - 1)])
         for line in range(0, row_bytes, 64):
             prefetch(coming + line)
+            prefetch(to + row_bytes * (i + 8) + line)
         row = np.int64(rows[i])
         for j in range(target.shape[1]):
             target[i, j] = source[row, j]

@@ -48,7 +48,7 @@ def run(found: jit.Compiled, rows: int, step: int, uses: str, arguments: Sequenc
     Args:
         found: a loop that is compiled and returns nothing.
         rows: how many there are.
-        step: the rows of a block.
+        step: the rows of a block; where START is used, of just these blocks.
         uses: a character for each of the arguments; see above.
         arguments: of the loop. In the place of START and STOP is any number.
     """
@@ -64,7 +64,8 @@ def run(found: jit.Compiled, rows: int, step: int, uses: str, arguments: Sequenc
             finally:
                 pool.give_back()
             return
-    step *= max(1, rows // step // (4 * pool.size))  # fewer blocks, where each costs more
+    if START not in uses:
+        step *= max(1, rows // step // (4 * pool.size))  # fewer blocks, where each costs more
     pool.run(lambda k: _run_block(found.function, k * step, min(k * step + step, rows), uses,
                                   arguments), -(-rows // step))
 
