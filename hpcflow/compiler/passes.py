@@ -28,24 +28,27 @@ from hpcflow.compiler.prune import prune
 from hpcflow.compiler.python_calls import separate_calls
 from hpcflow.compiler.reads import split_reads
 from hpcflow.compiler.recompute import recompute
+from hpcflow.compiler.refine_shapes import refine_shapes
 from hpcflow.compiler.regions import assign_regions
 from hpcflow.compiler.schedule import schedule
 from hpcflow.compiler.simplify import simplify
 from hpcflow.compiler.sum_convolutions import sum_convolutions
 from hpcflow.compiler.sum_products import sum_products
 from hpcflow.compiler.unused import drop_unread
-from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.operation import Dims, Operation, Tensor
 
 
 class PassContext(NamedTuple):
     """What passes may use: the placer, the session's memory of placements, CPU kernels; whether
-    forward values are computed again ("", "hinted" or "all"); which edges are compressed."""
+    forward values are computed again ("", "hinted" or "all"); which edges are compressed; the
+    shapes of the feeds, if the step is for just these."""
 
     placer: Placer
     remembered: dict[str, str]
     instantiate: Callable[[Node, list], Any]
     recompute: str = ""
     compress: tuple[Rule, ...] = ()
+    fed: tuple[Dims, ...] | None = None
 
 
 def _functions(graph: StepGraph, context: PassContext) -> None:
@@ -54,6 +57,11 @@ def _functions(graph: StepGraph, context: PassContext) -> None:
 
 def _later_reads(graph: StepGraph, context: PassContext) -> None:
     read_later(graph)
+
+
+def _shapes(graph: StepGraph, context: PassContext) -> None:
+    if context.fed is not None:
+        refine_shapes(graph, context.fed, context.instantiate)
 
 
 def _fold(graph: StepGraph, context: PassContext) -> None:
@@ -126,6 +134,7 @@ def _regions(graph: StepGraph, context: PassContext) -> None:
 PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("functions", _functions, False),
     ("later reads", _later_reads, False),
+    ("shapes", _shapes, True),
     ("fold", _fold, True),
     ("dead branches", _dead_branches, True),
     ("simplify", _simplify, True),

@@ -19,7 +19,7 @@ from hpcflow.compiler.place import DeviceInfo, Placer
 from hpcflow.compiler.placement_file import Placement
 from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
 from hpcflow.graph.function_library import FunctionLibrary
-from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.deadline import DirectRun
 from hpcflow.runtime.executor import Step, check_results
@@ -68,9 +68,10 @@ def _recomputation(proto: Any) -> str:
 
 def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Task,
                devices: list[DeviceInfo], context: KernelContext, remembered: dict[str, str],
-               options: StepOptions, incremental: bool = False) -> dict[str, list[Node]]:
+               options: StepOptions, incremental: bool = False,
+               fed: tuple[Dims, ...] | None = None) -> dict[str, list[Node]]:
     """Compile fetches and feeds to task -> nodes, for a master at `task`; `incremental` if the
-    feeds of a step arrive one by one."""
+    feeds of a step arrive one by one; `fed` if it is for feeds of these shapes alone."""
     placer = Placer(devices, task.name, options.soft_placement, options.log_placement,
                     options.pinned)
 
@@ -80,7 +81,7 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
         return instantiate(node, kernel, task.cpu, context, values)
 
     rules = (*options.compress, *(fetches[0].graph._compression if fetches else ()))
-    passes = PassContext(placer, remembered, cpu_kernel, options.recompute, rules)
+    passes = PassContext(placer, remembered, cpu_kernel, options.recompute, rules, fed)
     return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
 
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import itertools
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from hpcflow import kernels
+from hpcflow import config, kernels
 from hpcflow.compiler.executable import Executable
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import Graph, default_session, get_default_graph
-from hpcflow.graph.operation import Tensor
+from hpcflow.graph.operation import Dims, Tensor
+from hpcflow.runtime.by_shapes import ByShapes
 from hpcflow.runtime.compiled import (
     LocalStep,
     StepOptions,
@@ -306,8 +308,21 @@ class LocalEngine:
                 session_id: str, incremental: bool = False, traced: bool = False) -> LocalStep:
         """Compile a step; `incremental` if its feeds arrive one by one, `traced` if it keeps a
         record of what ran."""
+        start = time.perf_counter()
+        step = self._compile(elements, feeds, remembered, incremental, traced)
+        seconds = time.perf_counter() - start
+        if not (incremental or traced or config.flags.deterministic) and (
+                self.options.optimize and compiled_form() and ByShapes.serves(feeds)):
+            step.run = ByShapes(
+                step.run, feeds, seconds,
+                lambda fed: self._compile(elements, feeds, remembered, fed=fed).run)
+        return step
+
+    def _compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],
+                 incremental: bool = False, traced: bool = False,
+                 fed: tuple[Dims, ...] | None = None) -> LocalStep:
         parts = make_parts(elements, feeds, self.task, self.task.device_infos(), self._context,
-                           remembered, self.options, incremental)
+                           remembered, self.options, incremental, fed)
         graphs = partition_graphs(parts) if traced else []
         executable = Executable(parts.get(self.task.name, []), self.task.name, self.task.by_name,
                                 self._context.for_step({}, "", None, library_of(elements, feeds)),
