@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from hpcflow import blas
 from hpcflow.compiler.frames import nodes_in_loops
 from hpcflow.compiler.ir import Node, StepGraph, device_type
@@ -22,12 +24,55 @@ _MANY_ROWS = 64
 
 def fuse_layers(graph: StepGraph) -> None:
     """Join convolutions with what follows them, and ops with their gradients."""
+    _recognize_biases(graph)
     _fuse_with_bias(graph)
     for node in graph.nodes:
         if node.type == "MaxPoolGrad":
             _share_places(node)
         elif node.type == "LRNGrad":
             _recognize_response(node)
+
+
+def _recognize_biases(graph: StepGraph) -> None:
+    """Make additions of vectors to convolutions and products BiasAdd, and the gradients of such
+    vectors, which are sums of what a relu lets through, BiasAddGrad."""
+    in_loops = nodes_in_loops(graph)
+    for node in graph.nodes:
+        if node in in_loops:
+            continue
+        if node.type in ("Add", "AddV2"):
+            layer = next((i for i, (s, _) in enumerate(node.inputs) if _is_layer(s)), None)
+            if layer is not None and _adds_vector(node, layer):
+                inputs = [node.inputs[layer], node.inputs[1 - layer]]
+                _become(node, "BiasAdd", {"T": node.attrs["T"], "data_format": b"NHWC"})
+                node.inputs = inputs
+        elif node.type == "Sum" and node.inputs[0][0].type == "ReluGrad" and _sums_channels(node):
+            _become(node, "BiasAddGrad", {"T": node.attrs["T"], "data_format": b"NHWC"})
+            node.inputs = node.inputs[:1]
+
+
+def _is_layer(node: Node) -> bool:
+    if node.type == "Conv2D":
+        return node.attrs.get("data_format", b"NHWC") == b"NHWC"
+    return _is_product(node)
+
+
+def _adds_vector(node: Node, layer: int) -> bool:
+    """True if what is added to input `layer` has one element for each of the last dimension."""
+    dims, other = (source.dims[index] for source, index in (node.inputs[layer],
+                                                            node.inputs[1 - layer]))
+    return bool(dims and other and len(other) == 1 and other[0] is not None
+                and dims[-1] == other[0])
+
+
+def _sums_channels(node: Node) -> bool:
+    """True if the last dimension is left by a sum over all the others."""
+    (source, index), (axes, _) = node.inputs
+    dims = source.dims[index]
+    if dims is None or len(dims) < 2 or not axes.is_const or node.attrs.get("keep_dims"):
+        return False
+    found = sorted(int(a) % len(dims) for a in np.ravel(axes.attrs["value"]))
+    return found == list(range(len(dims) - 1))
 
 
 def _fuse_with_bias(graph: StepGraph) -> None:
@@ -59,7 +104,7 @@ def _may_fuse(first: Node, bias: Node) -> bool:
 def _is_convolution(node: Node, bias: Node) -> bool:
     """True for one in the layout of its bias."""
     return (node.type == "Conv2D"
-            and node.attrs.get("data_format") == bias.attrs.get("data_format"))
+            and node.attrs.get("data_format", b"NHWC") == bias.attrs.get("data_format", b"NHWC"))
 
 
 def _is_product(node: Node) -> bool:

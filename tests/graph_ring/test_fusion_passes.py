@@ -60,6 +60,24 @@ def test_a_layer_is_one_node():
     assert "_ConvBias" in types and not {"Conv2D", "BiasAdd", "Relu"} & set(types)
 
 
+@pytest.mark.parametrize("flip", [False, True])
+def test_an_added_vector_is_a_bias(flip):
+    x = hf.placeholder(hf.float32, [None, 8, 8, 3])
+    w, b = hf.Variable(hf.ones([3, 3, 3, 4])), hf.Variable(hf.ones([4]))
+    conv = hf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME")
+    types = fused(hf.nn.relu(b + conv if flip else conv + b))
+    assert "_ConvBias" in types and not {"Conv2D", "Add", "Relu"} & set(types)
+
+
+def test_other_additions_to_layers_stay():
+    x = hf.placeholder(hf.float32, [2, 4, 4, 3])
+    w = hf.Variable(hf.ones([3, 3, 3, 4]))
+    for layout, other in (("NCHW", [4]), ("NHWC", [1]), ("NHWC", [4, 4]), ("NHWC", [2, 4, 4, 4])):
+        image = hf.transpose(x, [0, 3, 1, 2]) if layout == "NCHW" else x
+        conv = hf.nn.conv2d(image, w, [1, 1, 1, 1], "SAME", data_format=layout)
+        assert {"Conv2D", "Add"} <= set(fused(conv + hf.Variable(hf.ones(other))))
+
+
 def test_without_relu():
     assert fused(layer(relu=False)[-1]).count("_ConvBias") == 1
 
@@ -160,6 +178,14 @@ def test_the_gradients_of_relu_and_bias_are_one_pass():
     assert types.count("_ReluBiasGrad") == 1 and not {"ReluGrad", "BiasAddGrad"} & set(types)
     joint = next(n for n in nodes if n.type == "_ReluBiasGrad")
     assert joint.dims == [(2, 64, 64, 8), (8,)]
+
+
+def test_the_gradient_of_an_added_vector_is_that_of_a_bias():
+    x = hf.placeholder(hf.float32, [None, 32, 32, 3])
+    w, b = hf.Variable(hf.ones([3, 3, 3, 16])), hf.Variable(hf.ones([16]))
+    y = hf.nn.relu(hf.nn.conv2d(x, w, [1, 1, 1, 1], "SAME") + b)
+    types = fused(*hf.gradients(y, [w, b]))
+    assert "_ReluBiasGrad" in types and not {"ReluGrad", "Sum"} & set(types)
 
 
 def test_gradients_of_small_layers_and_of_channels_first_stay():

@@ -38,11 +38,16 @@ def library(request, monkeypatch):
     monkeypatch.setattr(config.flags, "onednn", request.param)
 
 
+def plus(x, bias):
+    return x + bias
+
+
+@pytest.mark.parametrize("add", [hf.nn.bias_add, plus])
 @pytest.mark.parametrize("relu", [True, False])
 @pytest.mark.parametrize("flips", [(False, False), (False, True), (True, False), (True, True)])
 @pytest.mark.parametrize("sizes", [(0, 300, 260), (2, 300, 260), (90, 300, 260), (90, 2100, 40)],
                          ids=str)
-def test_dense_layers(sizes, flips, relu):
+def test_dense_layers(sizes, flips, relu, add):
     """Without rows, with so few that BLAS computes, and with bias and relu inside or after."""
     m, k, n = sizes
     x, w, b = normal(m, k), normal(k, n), normal(n)
@@ -51,7 +56,7 @@ def test_dense_layers(sizes, flips, relu):
     def build():
         dims = [k, None] if flips[0] else [None, k]
         fed, weights, bias = hf.placeholder(hf.float32, dims), hf.Variable(w), hf.Variable(b)
-        y = hf.nn.bias_add(hf.matmul(fed, weights, *flips), bias)
+        y = add(hf.matmul(fed, weights, *flips), bias)
         y = hf.nn.relu(y) if relu else y
         return [y, *hf.gradients(y, [fed, weights, bias])], [], [fed]
 
