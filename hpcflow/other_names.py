@@ -61,6 +61,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "hpcflow.image": {
         "extract_image_patches": "hpcflow:extract_image_patches",
+        "extract_patches": "hpcflow.image.resizing:extract_patches",
+        "random_crop": "hpcflow:random_crop",
         "per_image_whitening": "hpcflow.image:per_image_standardization",
         "resize": "hpcflow.image:resize_images",
         "resize_with_crop_or_pad": "hpcflow.image:resize_image_with_crop_or_pad",

@@ -4,6 +4,9 @@ from hpcflow.image.boxes import (
     draw_bounding_boxes,
     extract_glimpse,
     non_max_suppression,
+    non_max_suppression_overlaps,
+    non_max_suppression_padded,
+    non_max_suppression_with_scores,
     sample_distorted_bounding_box,
 )
 from hpcflow.image.colors import (
@@ -22,15 +25,26 @@ from hpcflow.image.colors import (
     random_saturation,
     rgb_to_grayscale,
     rgb_to_hsv,
+    rgb_to_yiq,
+    rgb_to_yuv,
     total_variation,
+    yiq_to_rgb,
+    yuv_to_rgb,
 )
+from hpcflow.image.edges import image_gradients, sobel_edges
 from hpcflow.image.files import (
+    adjust_jpeg_quality,
+    decode_and_crop_jpeg,
+    decode_bmp,
     decode_gif,
     decode_image,
     decode_jpeg,
     decode_png,
     encode_jpeg,
     encode_png,
+    extract_jpeg_shape,
+    is_jpeg,
+    random_jpeg_quality,
 )
 from hpcflow.image.geometry import (
     central_crop,
@@ -44,12 +58,14 @@ from hpcflow.image.geometry import (
     rot90,
     transpose_image,
 )
+from hpcflow.image.quality import psnr, ssim, ssim_multiscale
 from hpcflow.image.resizing import (
     ResizeMethod,
     crop_and_resize,
     resize_area,
     resize_bicubic,
     resize_bilinear,
+    resize_image_with_pad,
     resize_images,
     resize_nearest_neighbor,
 )

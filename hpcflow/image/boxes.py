@@ -10,15 +10,19 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.random_ops import get_seed
 
 
-def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None) -> Tensor:
+def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None,
+                        colors: Any = None) -> Tensor:
     """Return images with the outlines of boxes.
 
     Args:
         images: ``[batch, height, width, channels]``, float32 or float16, of 1, 3 or 4 channels.
         boxes: ``[batch, number, 4]`` float32: ``y1, x1, y2, x2`` as parts of the sides.
         name: name of the operation.
+        colors: ``[number, channels]`` float32, used in turn; a fixed list by default.
     """
-    return raw_ops.DrawBoundingBoxes(images=images, boxes=boxes, name=name)
+    if colors is None:
+        return raw_ops.DrawBoundingBoxes(images=images, boxes=boxes, name=name)
+    return raw_ops.DrawBoundingBoxesV2(images=images, boxes=boxes, colors=colors, name=name)
 
 
 def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any,
@@ -46,6 +50,54 @@ def non_max_suppression(boxes: Any, scores: Any, max_output_size: Any,
     return raw_ops.NonMaxSuppressionV3(
         boxes=boxes, scores=scores, max_output_size=max_output_size, iou_threshold=overlap,
         score_threshold=lowest, name=name)
+
+
+def non_max_suppression_with_scores(
+        boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
+        score_threshold: Any = float("-inf"), soft_nms_sigma: Any = 0.0,
+        name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Return the indices of :func:`non_max_suppression`, and the scores of their boxes.
+
+    With a `soft_nms_sigma` boxes that overlap better ones are not left out: their scores are
+    lowered, by a Gaussian of the overlap (Bodla et al., 2017).
+    """
+    indices, chosen, _ = raw_ops.NonMaxSuppressionV5(
+        boxes=boxes, scores=scores, max_output_size=max_output_size, iou_threshold=iou_threshold,
+        score_threshold=score_threshold, soft_nms_sigma=soft_nms_sigma,
+        pad_to_max_output_size=False, name=name)
+    return indices, chosen
+
+
+def non_max_suppression_padded(
+        boxes: Any, scores: Any, max_output_size: Any, iou_threshold: Any = 0.5,
+        score_threshold: Any = float("-inf"), pad_to_max_output_size: bool = False,
+        name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Return the indices of :func:`non_max_suppression`, and how many there are.
+
+    With `pad_to_max_output_size` zeros follow them up to `max_output_size`.
+    """
+    indices, count = raw_ops.NonMaxSuppressionV4(
+        boxes=boxes, scores=scores, max_output_size=max_output_size, iou_threshold=iou_threshold,
+        score_threshold=score_threshold, pad_to_max_output_size=pad_to_max_output_size, name=name)
+    return indices, count
+
+
+def non_max_suppression_overlaps(
+        overlaps: Any, scores: Any, max_output_size: Any, overlap_threshold: Any = 0.5,
+        score_threshold: Any = float("-inf"), name: str | None = None) -> Tensor:
+    """Return the indices of the best items that overlap little, by a matrix of the overlaps.
+
+    Args:
+        overlaps: ``[number, number]`` float32.
+        scores: ``[number]`` float32.
+        max_output_size: how many at most; a scalar int32.
+        overlap_threshold: leave out what overlaps a better one more than this.
+        score_threshold: leave out lower scores.
+        name: name of the operation.
+    """
+    return raw_ops.NonMaxSuppressionWithOverlaps(
+        overlaps=overlaps, scores=scores, max_output_size=max_output_size,
+        overlap_threshold=overlap_threshold, score_threshold=score_threshold, name=name)
 
 
 def sample_distorted_bounding_box(

@@ -199,6 +199,46 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
         return result
 
 
+def rgb_to_yiq(images: Any) -> Tensor:
+    """Return the luma and the two chroma signals of NTSC of RGB images ``[..., 3]``."""
+    return _mixed(images, _RGB_TO_YIQ)
+
+
+def yiq_to_rgb(images: Any) -> Tensor:
+    """Undo :func:`rgb_to_yiq`."""
+    return _mixed(images, _YIQ_TO_RGB)
+
+
+def rgb_to_yuv(images: Any) -> Tensor:
+    """Return the luma and the two chroma signals of PAL of RGB images ``[..., 3]``."""
+    return _mixed(images, _RGB_TO_YUV)
+
+
+def yuv_to_rgb(images: Any) -> Tensor:
+    """Undo :func:`rgb_to_yuv`."""
+    return _mixed(images, _YUV_TO_RGB)
+
+
+# What each input channel (a row) adds to each output channel.
+_RGB_TO_YIQ = ((0.299, 0.59590059, 0.2115), (0.587, -0.27455667, -0.52273617),
+               (0.114, -0.32134392, 0.31119955))
+_YIQ_TO_RGB = ((1, 1, 1), (0.95598634, -0.27201283, -1.10674021),
+               (0.6208248, -0.64720424, 1.70423049))
+_RGB_TO_YUV = ((0.299, -0.14714119, 0.61497538), (0.587, -0.28886916, -0.51496512),
+               (0.114, 0.43601035, -0.10001026))
+_YUV_TO_RGB = ((1, 1, 1), (0, -0.394642334, 2.03206185), (1.13988303, -0.58062185, 0))
+
+
+def _mixed(images: Any, weights: tuple) -> Tensor:
+    images = convert_to_tensor(images, name="images")
+    kind = images.dtype.base_dtype
+    flat = raw_ops.Reshape(images, np.array([-1, 3], np.int32))
+    mixed = raw_ops.MatMul(flat, np.array(weights, kind.np))
+    result = raw_ops.Reshape(mixed, raw_ops.Shape(images))
+    result.set_shape(images.get_shape())
+    return result
+
+
 # ---------------------------------------------------------------- statistics
 
 

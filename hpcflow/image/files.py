@@ -7,10 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.image.colors import convert_image_dtype
+from hpcflow.ops.random_ops import random_uniform
 
 
 def decode_jpeg(contents: Any, channels: int | None = None, ratio: int | None = None,
@@ -127,3 +132,70 @@ def encode_png(image: Any, compression: int | None = None, name: str | None = No
     """
     return raw_ops.EncodePng(image=image, compression=-1 if compression is None else compression,
                              name=name)
+
+
+def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
+    """Return whether the bytes `contents` begin like a JPEG file."""
+    with name_scope(name, "is_jpeg", [contents]):
+        return raw_ops.Equal(raw_ops.Substr(contents, np.int32(0), np.int32(3)), b"\xff\xd8\xff")
+
+
+def extract_jpeg_shape(contents: Any, output_type: Any = dtypes.int32,
+                       name: str | None = None) -> Tensor:
+    """Return ``[height, width, channels]`` of a JPEG file, of which only the head is read."""
+    return raw_ops.ExtractJpegShape(contents=contents, output_type=output_type, name=name)
+
+
+def decode_and_crop_jpeg(contents: Any, crop_window: Any, channels: int = 0, ratio: int = 1,
+                         fancy_upscaling: bool = True, try_recover_truncated: bool = False,
+                         acceptable_fraction: float = 1, dct_method: str = "",
+                         name: str | None = None) -> Tensor:
+    """Return a part of the image of a JPEG file; see :func:`decode_jpeg`.
+
+    Args:
+        contents: the bytes of the file, a scalar string.
+        crop_window: ``[y, x, height, width]``, int32, of the image after `ratio`.
+        channels, ratio, fancy_upscaling, try_recover_truncated, acceptable_fraction, dct_method:
+            as of :func:`decode_jpeg`.
+        name: name of the operation.
+    """
+    return raw_ops.DecodeAndCropJpeg(
+        contents=contents, crop_window=crop_window, channels=channels, ratio=ratio,
+        fancy_upscaling=fancy_upscaling, try_recover_truncated=try_recover_truncated,
+        acceptable_fraction=acceptable_fraction, dct_method=dct_method, name=name)
+
+
+def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
+    """Return the image of a BMP file: uint8 ``[height, width, channels]``."""
+    return raw_ops.DecodeBmp(contents=contents, channels=channels, name=name)
+
+
+def adjust_jpeg_quality(image: Any, jpeg_quality: Any, name: str | None = None) -> Tensor:
+    """Return an image as it is after it was written as JPEG and read again.
+
+    Args:
+        image: ``[height, width, channels]``, of 1 or 3 channels.
+        jpeg_quality: 0 to 100, a number or a tensor.
+        name: name of the scope.
+    """
+    with name_scope(name, "adjust_jpeg_quality", [image]):
+        image = convert_to_tensor(image, name="image")
+        channels = image.get_shape().as_list()[-1]
+        bytes_of = convert_image_dtype(image, dtypes.uint8, saturate=True)
+        quality = convert_to_tensor(jpeg_quality, dtypes.int32)
+        written = raw_ops.EncodeJpegVariableQuality(bytes_of, quality)
+        read = decode_jpeg(written, channels=channels)
+        return convert_image_dtype(read, image.dtype.base_dtype, saturate=True)
+
+
+def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int,
+                        seed: int | None = None) -> Tensor:
+    """Return :func:`adjust_jpeg_quality` by a random quality in
+    ``[min_jpeg_quality, max_jpeg_quality)``."""
+    if min_jpeg_quality < 0 or max_jpeg_quality < 0 or max(min_jpeg_quality,
+                                                           max_jpeg_quality) > 100:
+        raise ValueError("jpeg encoding range must be between 0 and 100.")
+    if min_jpeg_quality >= max_jpeg_quality:
+        raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`.")
+    quality = random_uniform([], min_jpeg_quality, max_jpeg_quality, dtypes.int32, seed)
+    return adjust_jpeg_quality(image, quality)

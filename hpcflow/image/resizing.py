@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, show
+from hpcflow.image.geometry import pad_to_bounding_box
 from hpcflow.other_names import also_called
 
 
@@ -145,6 +148,32 @@ def _scaled(functions: Any, own: Any, room: Any) -> Any:
     return functions.round(functions.min(room / own) * own)
 
 
+def resize_image_with_pad(image: Any, target_height: Any, target_width: Any,
+                          method: int = ResizeMethod.BILINEAR,
+                          align_corners: bool = False) -> Tensor:
+    """Return images resized in their own proportions, with zeros around them up to a size.
+
+    Args:
+        image: ``[height, width, channels]``, or a batch of such.
+        target_height, target_width: the size of the result.
+        method: see :func:`resize_images`.
+        align_corners: see :func:`resize_bilinear`.
+    """
+    with name_scope(None, "resize_image_with_pad", [image]):
+        tensor: Any = convert_to_tensor(image, name="image")
+        own: Any = raw_ops.Shape(tensor)
+        target = [_floats(convert_to_tensor(n)) for n in (target_height, target_width)]
+        sides = [_floats(n) for n in (own[-3], own[-2])]
+        ratio = raw_ops.Maximum(*(raw_ops.RealDiv(n, t) for n, t in zip(sides, target)))
+        resized = [raw_ops.RealDiv(n, ratio) for n in sides]
+        rest = [raw_ops.Floor(raw_ops.Mul(raw_ops.Sub(t, n), np.float32(0.5)))
+                for t, n in zip(target, resized)]
+        before = [raw_ops.Maximum(np.int32(0), raw_ops.Cast(n, DstT=dtypes.int32)) for n in rest]
+        size = raw_ops.Cast(raw_ops.Floor(raw_ops.Pack(resized)), DstT=dtypes.int32)
+        small = resize_images(tensor, size, method, align_corners)
+        return pad_to_bounding_box(small, *before, target_height, target_width)
+
+
 @also_called(box_indices="box_ind")
 def crop_and_resize(image: Any, boxes: Any, box_ind: Any, crop_size: Any, method: str = "bilinear",
                     extrapolation_value: float = 0, name: str | None = None) -> Tensor:
@@ -166,3 +195,10 @@ def crop_and_resize(image: Any, boxes: Any, box_ind: Any, crop_size: Any, method
     return raw_ops.CropAndResize(image=image, boxes=boxes, box_ind=box_ind, crop_size=crop_size,
                                  method=method, extrapolation_value=float(extrapolation_value),
                                  name=name)
+
+
+def extract_patches(images: Any, sizes: Sequence[int], strides: Sequence[int],
+                    rates: Sequence[int], padding: str, name: str | None = None) -> Tensor:
+    """Return the windows of images, each flattened; see :func:`hpcflow.extract_image_patches`."""
+    return raw_ops.ExtractImagePatches(images, ksizes=sizes, strides=strides, rates=rates,
+                                       padding=padding, name=name)

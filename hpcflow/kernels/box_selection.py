@@ -135,6 +135,27 @@ def _suppress_padded(node: KernelNode) -> Callable:
     return run
 
 
+@kernel("NonMaxSuppressionWithOverlaps", fresh=True, device="CPU")
+def _suppress_by_overlaps(node: KernelNode) -> Callable:
+    """The overlaps are given, of each item with each other."""
+
+    def run(overlaps: Any, scores: Any, limit: Any, overlap: Any, score: Any) -> Any:
+        if overlaps.ndim != 2 or overlaps.shape[0] != overlaps.shape[1]:
+            raise invalid(f"overlaps must be square, got shape {shown(overlaps)}")
+        if scores.shape != overlaps.shape[:1]:
+            raise invalid(f"scores must have shape [{overlaps.shape[0]}], got {shown(scores)}")
+        left = np.flatnonzero(scores > score)
+        left = left[np.argsort(-scores[left], kind="stable")]
+        chosen: list[int] = []
+        while left.size and len(chosen) < int(limit):
+            best, left = int(left[0]), left[1:]
+            chosen.append(best)
+            left = left[~(overlaps[left, best] > overlap)]
+        return np.array(chosen, np.int32)
+
+    return run
+
+
 # ---------------------------------------------------------------- classes and batches
 
 

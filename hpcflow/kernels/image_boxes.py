@@ -23,12 +23,12 @@ _PALETTE = np.array([
 # ---------------------------------------------------------------- drawing
 
 
-@kernel("DrawBoundingBoxes", fresh=True, host_inputs=(1,))
+@kernel("DrawBoundingBoxes", "DrawBoundingBoxesV2", fresh=True, host_inputs=(1, 2))
 def _draw(node: KernelNode) -> Callable:
     """Outlines one pixel wide; what lies outside of the image is not drawn."""
     xp = node.xp
 
-    def run(images: Any, boxes: Any) -> Any:
+    def run(images: Any, boxes: Any, colors: Any = _PALETTE) -> Any:
         if images.ndim != 4 or not 1 <= images.shape[3] <= 4 or images.shape[3] == 2:
             raise invalid("images must be 4-dimensional with 1 (grey), 3 (RGB) or 4 (RGBA) "
                           f"channels, got shape {shown(images)}")
@@ -36,9 +36,12 @@ def _draw(node: KernelNode) -> Callable:
             raise invalid(f"boxes must have shape [{images.shape[0]}, number, 4], got "
                           f"{shown(boxes)}")
         out, depth = images.copy(), images.shape[3]
+        if colors.ndim != 2 or colors.shape[0] and colors.shape[1] < depth:
+            raise invalid(f"colors must have shape [number, {depth}], got {shown(colors)}")
+        palette = colors if len(colors) else _PALETTE
         for image, outlines in zip(out, boxes):
             for number, box in enumerate(outlines):
-                color = _PALETTE[number % len(_PALETTE), :depth]
+                color = palette[number % len(palette), :depth]
                 _outline(image, box, xp.asarray(color if depth > 1 else np.ones(1, _F)))
         return out
 

@@ -195,6 +195,57 @@ def _decode_jpeg(node: KernelNode) -> Callable:
     return lambda contents: _decode(_contents(contents), channels, ratio=ratio, recover=recover)
 
 
+@kernel("DecodeAndCropJpeg", device="CPU", fresh=True)
+def _decode_part(node: KernelNode) -> Callable:
+    """The window is y, x, height, width of the image in the size that is read."""
+    decode = _decode_jpeg(node)
+
+    def run(contents: Any, window: Any) -> np.ndarray:
+        if np.shape(window) != (4,):
+            raise invalid(f"crop_window must have four elements, got shape {shown(window)}")
+        y, x, height, width = (int(n) for n in window)
+        image = decode(contents)
+        if min(y, x) < 0 or min(height, width) <= 0 or (
+                y + height > image.shape[0] or x + width > image.shape[1]):
+            raise invalid(f"Invalid JPEG data or crop window: {[y, x, height, width]} of an image "
+                          f"of {image.shape[0]} x {image.shape[1]}")
+        return np.ascontiguousarray(image[y:y + height, x:x + width])
+
+    return run
+
+
+@kernel("ExtractJpegShape", device="CPU", fresh=True)
+def _jpeg_shape(node: KernelNode) -> Callable:
+    dtype = node.np_dtype()
+
+    def run(contents: Any) -> np.ndarray:
+        data = _contents(contents)
+        width, height, mode = _opened(data, "JPEG", lambda image: (*image.size, image.mode))
+        return np.array([height, width, 1 if mode == "L" else 3], dtype)
+
+    return run
+
+
+@kernel("DecodeBmp", device="CPU", fresh=True)
+def _decode_bmp(node: KernelNode) -> Callable:
+    channels = node.attr("channels")
+    if channels not in (0, 1, 3, 4):
+        raise invalid(f"channels must be 0, 1, 3 or 4, got {channels}")
+
+    def run(contents: Any) -> np.ndarray:
+        data = _contents(contents)
+        if not data.startswith(b"BM"):
+            raise invalid("Incomplete bmp content or unknown format")
+        image = _opened(data, "BMP", lambda image: _as_array(
+            image.convert("RGB") if image.mode in ("P", "1") else image))
+        if channels not in (0, image.shape[-1]):
+            raise invalid(f"channels attribute {channels} does not match bits per pixel from "
+                          f"file {image.shape[-1]}")
+        return image
+
+    return run
+
+
 @kernel("DecodePng", device="CPU", fresh=True)
 def _decode_png(node: KernelNode) -> Callable:
     channels, wide = node.attr("channels"), node.np_dtype() == np.uint16
@@ -278,6 +329,17 @@ def _encode_jpeg(node: KernelNode) -> Callable:
         data = _written(image, "JPEG", **options)
         # The JFIF segment comes first: marker, length, name, version, then the density.
         return data[:13] + density + data[18:20] + (segment if xmp else b"") + data[20:]
+
+    return run
+
+
+@kernel("EncodeJpegVariableQuality", device="CPU", fresh=True)
+def _encode_jpeg_of_quality(node: KernelNode) -> Callable:
+    def run(image: Any, quality: Any) -> bytes:
+        if np.ndim(quality) or not 0 <= quality <= 100:
+            raise invalid(f"quality must be a scalar in [0,100], got {quality}")
+        _check_image(image, (1, 3))
+        return _written(image, "JPEG", quality=max(1, int(quality)), subsampling=2)
 
     return run
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
 from hpcflow.graph.shape_inference import constant_value, merge_dim, merge_dims, show, with_rank
@@ -21,6 +23,13 @@ def _glimpse_shape(op: Operation) -> list[Dims]:
     offsets = with_rank(op.input_dims(2), 2, "offsets")
     merge_dims(offsets[1:], (2,))
     return [(merge_dim(images[0], offsets[0]), *new_size(op, 1), images[3])]
+
+
+def _selected_by_overlaps_shape(op: Operation) -> list[Dims]:
+    items: Any = with_rank(op.input_dims(0), 2, "overlaps")
+    merge_dim(items[0], items[1])
+    merge_dims(with_rank(op.input_dims(1), 1, "scores"), items[:1])
+    return [(None,)]
 
 
 def _selected_shape(op: Operation) -> list[Dims]:
@@ -65,6 +74,12 @@ def _sampled_shape(op: Operation) -> list[Dims]:
 
 register_op("DrawBoundingBoxes", "images: T; boxes: float", "output: T",
             "T: {float, half} = float", shape=_drawn_shape)
+register_op("DrawBoundingBoxesV2", "images: T; boxes: float; colors: float", "output: T",
+            "T: {float, half} = float", shape=_drawn_shape)
+register_op("NonMaxSuppressionWithOverlaps",
+            "overlaps: float; scores: float; max_output_size: int32; overlap_threshold: float; "
+            "score_threshold: float", "selected_indices: int32", shape=_selected_by_overlaps_shape)
+not_differentiable("DrawBoundingBoxesV2", "NonMaxSuppressionWithOverlaps")
 # Not stateful by its definition, but random: its noise must not be computed once and for all.
 register_op("ExtractGlimpse", "input: float; size: int32; offsets: float", "glimpse: float",
             "centered: bool = true; normalized: bool = true; uniform_noise: bool = true",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
-from hpcflow.graph.shape_inference import show, with_rank
+from hpcflow.graph.shape_inference import constant_value, merge_dims, show, with_rank
 
 
 def _check_contents(op: Operation) -> None:
@@ -35,6 +35,18 @@ def _encoded_shape(op: Operation) -> list[Dims]:
     return [()]
 
 
+def _cropped_shape(op: Operation) -> list[Dims]:
+    merge_dims(with_rank(op.input_dims(1), 1, "crop_window"), (4,))
+    window = constant_value(op.inputs[1])
+    depth = _decoded_shape(op)[0][2]  # type: ignore[index]
+    return [(None, None, depth) if window is None else (int(window[2]), int(window[3]), depth)]
+
+
+def _size_shape(op: Operation) -> list[Dims]:
+    _check_contents(op)
+    return [(3,)]
+
+
 register_op("DecodeJpeg", "contents: string", "image: uint8",
             "channels: int = 0; ratio: int = 1; fancy_upscaling: bool = true; "
             "try_recover_truncated: bool = false; acceptable_fraction: float = 1; "
@@ -53,4 +65,16 @@ register_op("EncodeJpeg", "image: uint8", "contents: string",
             shape=_encoded_shape)
 register_op("EncodePng", "image: T", "contents: string",
             "compression: int = -1; T: {uint8, uint16} = uint8", shape=_encoded_shape)
+register_op("EncodeJpegVariableQuality", "images: uint8; quality: int32", "contents: string",
+            shape=_encoded_shape)
+register_op("DecodeAndCropJpeg", "contents: string; crop_window: int32", "image: uint8",
+            "channels: int = 0; ratio: int = 1; fancy_upscaling: bool = true; "
+            "try_recover_truncated: bool = false; acceptable_fraction: float = 1; "
+            "dct_method: string = ''", shape=_cropped_shape)
+register_op("DecodeBmp", "contents: string", "image: uint8", "channels: int = 0",
+            shape=_decoded_shape)
+register_op("ExtractJpegShape", "contents: string", "image_shape: output_type",
+            "output_type: {int32, int64} = int32", shape=_size_shape)
+not_differentiable("EncodeJpegVariableQuality", "DecodeAndCropJpeg", "DecodeBmp",
+                   "ExtractJpegShape")
 not_differentiable("DecodeJpeg", "DecodePng", "DecodeGif", "DecodeImage", "EncodeJpeg", "EncodePng")

@@ -86,3 +86,82 @@ def derivatives_of_gamma_samples(tf: Any, session: Any) -> list:
     x = tf.constant([0.2, 3.0, 3.5, 25.0], tf.float64)
     return session.run([*tf.gradients(tf.math.igamma(alpha, x), [alpha, x]),
                         *tf.gradients(tf.math.igammac(alpha, x), [alpha, x])])
+
+
+# ---------------------------------------------------------------- images
+
+
+def _images(*shape: int) -> np.ndarray:
+    return np.random.default_rng(8).uniform(size=shape)
+
+
+@scenario
+def colour_signals(tf: Any, session: Any) -> list:
+    x = tf.constant(_images(2, 4, 3, 3), tf.float32)
+    return session.run([f(x) for f in (tf.image.rgb_to_yiq, tf.image.yiq_to_rgb,
+                                       tf.image.rgb_to_yuv, tf.image.yuv_to_rgb)])
+
+
+@scenario
+def edges_of_images(tf: Any, session: Any) -> list:
+    x = tf.constant(_images(2, 6, 5, 3), tf.float32)
+    dy, dx = tf.image.image_gradients(x)
+    return session.run([tf.image.sobel_edges(x), dy, dx,
+                        tf.gradients(tf.image.sobel_edges(x) ** 2, x)[0]])
+
+
+@scenario
+def qualities_of_images(tf: Any, session: Any) -> list:
+    a, b = (tf.constant(_images(2, 3, 32, 30, 3)[:, i], tf.float64) for i in (0, 2))
+    near = a + 0.1 * b
+    whole = [tf.cast(230 * x, tf.uint8) for x in (a, near)]
+    unknown = tf.placeholder(tf.float32, [None, None, None, 3])
+    feed = {unknown: _images(2, 17, 15, 3)}
+    made = [tf.image.psnr(a, near, 1.0), tf.image.psnr(*whole, 255), tf.image.ssim(a, near, 1.0),
+            tf.image.ssim(*whole, 255, filter_size=7, filter_sigma=1.2, k1=0.02, k2=0.05),
+            tf.image.ssim_multiscale(a, near, 1.0, (0.3, 0.3, 0.4), filter_size=5),
+            tf.image.ssim(unknown, unknown * 0.5, 1.0)]
+    return session.run(made, feed)
+
+
+@scenario
+def sizes_of_images(tf: Any, session: Any) -> list:
+    x = tf.constant(_images(2, 9, 5, 3), tf.float32)
+    return session.run([tf.image.resize_image_with_pad(x, 6, 7),
+                        tf.image.resize_image_with_pad(x[0], 20, 8, method=1),
+                        tf.image.extract_patches(x, [1, 2, 2, 1], [1, 3, 2, 1], [1, 1, 1, 1],
+                                                 "SAME")])
+
+
+@scenario
+def boxes_of_images(tf: Any, session: Any) -> list:
+    corners = _images(12, 4)
+    corners[:, 2:] += corners[:, :2]
+    boxes = tf.constant(corners, tf.float32)
+    scores = tf.constant(_images(12), tf.float32)
+    overlaps = tf.constant(_images(12, 12), tf.float32)
+    image = tf.constant(_images(1, 9, 9, 3), tf.float32)
+    return session.run([
+        *tf.image.non_max_suppression_with_scores(boxes, scores, 5, 0.3, 0.1, 0.4),
+        *tf.image.non_max_suppression_padded(boxes, scores, 10, 0.2, 0.3, True),
+        tf.image.non_max_suppression_overlaps(overlaps, scores, 6, 0.6, 0.2),
+        tf.image.draw_bounding_boxes(image, boxes[None, :3], colors=[[1.0, 0.5, 0.2],
+                                                                     [0.0, 0.5, 1.0]])])
+
+
+@scenario
+def files_of_images(tf: Any, session: Any) -> list:
+    smooth = np.add.outer(np.arange(24), 3 * np.arange(20))[..., None] + np.arange(3) * 30
+    image = tf.constant(smooth, tf.uint8)
+    jpeg = tf.image.encode_jpeg(image, quality=95)
+    grey = tf.image.encode_jpeg(image[..., :1])
+    rows = b"".join(bytes([10 * i + j for j in range(6)]) + b"\0\0" for i in range(2))
+    head = (b"BM" + (54 + len(rows)).to_bytes(4, "little") + bytes(4) + (54).to_bytes(4, "little")
+            + (40).to_bytes(4, "little") + (2).to_bytes(4, "little") + (2).to_bytes(4, "little")
+            + (1).to_bytes(2, "little") + (24).to_bytes(2, "little") + bytes(4)
+            + len(rows).to_bytes(4, "little") + bytes(16))
+    return session.run([
+        tf.image.is_jpeg(jpeg), tf.image.is_jpeg(b"GIF89a"), tf.image.extract_jpeg_shape(jpeg),
+        tf.image.extract_jpeg_shape(grey, tf.int64), tf.image.decode_bmp(head + rows),
+        tf.shape(tf.image.decode_and_crop_jpeg(jpeg, [2, 3, 8, 5])),
+        tf.shape(tf.image.adjust_jpeg_quality(image, 50))])
