@@ -49,6 +49,7 @@ NAMES: dict[str, dict[str, str]] = {
             "make_ndarray": "graph.tensor_proto:make_ndarray",
             "no_gradient": "graph.opdef:NotDifferentiable",
         }.items()},
+        "matrix_square_root": "raw:MatrixSquareRoot",
         "merge_all_summaries": "hpcflow.summary:merge_all",
         "merge_summary": "hpcflow.summary:merge",
         "quantize": "hpcflow:quantize_v2",
@@ -69,6 +70,10 @@ NAMES: dict[str, dict[str, str]] = {
         "transpose": "hpcflow.image:transpose_image",
     },
     "hpcflow.linalg": {
+        **{name: f"hpcflow.ops.matrix_functions:{name}" for name in (
+            "expm", "lu", "lu_matrix_inverse", "lu_reconstruct", "lu_solve", "matrix_rank",
+            "matvec", "normalize", "pinv", "sqrtm")},
+        "l2_normalize": "hpcflow.nn:l2_normalize",
         "adjoint": "hpcflow.ops.linalg:adjoint", "logdet": "hpcflow.ops.linalg:logdet",
         "slogdet": "hpcflow.ops.linalg:slogdet",
         "cholesky": "hpcflow:cholesky", "det": "hpcflow:matrix_determinant",

@@ -80,7 +80,7 @@ def ssim_multiscale(img1: Any, img2: Any, max_val: Any,
                 images = [_halved(x) for x in images]
             with control_dependencies(_large_enough(images[0], filter_size)):
                 images = [raw_ops.Identity(x) for x in images]
-            whole, contrast = _similarity(*images, top, window, (k1, k2), False)
+            whole, contrast = _similarity(images[0], images[1], top, window, (k1, k2), False)
             last = scale == len(power_factors) - 1
             parts.append(raw_ops.Relu(whole if last else contrast))
         powers = raw_ops.Pow(raw_ops.Pack(parts, axis=-1), np.array(power_factors, np.float32))

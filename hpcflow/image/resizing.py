@@ -171,7 +171,7 @@ def resize_image_with_pad(image: Any, target_height: Any, target_width: Any,
         before = [raw_ops.Maximum(np.int32(0), raw_ops.Cast(n, DstT=dtypes.int32)) for n in rest]
         size = raw_ops.Cast(raw_ops.Floor(raw_ops.Pack(resized)), DstT=dtypes.int32)
         small = resize_images(tensor, size, method, align_corners)
-        return pad_to_bounding_box(small, *before, target_height, target_width)
+        return pad_to_bounding_box(small, before[0], before[1], target_height, target_width)
 
 
 @also_called(box_indices="box_ind")

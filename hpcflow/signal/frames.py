@@ -45,13 +45,23 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: Any = False,
         if pad_end:
             count = raw_ops.Neg(raw_ops.FloorDiv(raw_ops.Neg(size), step))
             signal = _padded(signal, axis, size, _end(count, length, step), pad_value)
+            # With the values that follow, all of them are whole.
         else:
             count = raw_ops.Add(raw_ops.FloorDiv(raw_ops.Sub(size, length), step), np.int32(1))
         count = raw_ops.Maximum(count, np.int32(0))
         starts = raw_ops.ExpandDims(raw_ops.Mul(_range(count), step), np.int32(1))
         places = raw_ops.Add(starts, raw_ops.ExpandDims(_range(length), np.int32(0)))
-        places.set_shape([constant_value(count), constant_value(length)])
+        places.set_shape([_known_count(signal, axis, length, step), constant_value(length)])
         return raw_ops.GatherV2(signal, places, np.int32(axis))
+
+
+def _known_count(signal: Tensor, axis: int, length: Tensor, step: Tensor) -> int | None:
+    """How many whole frames there are, where static shapes and constants tell."""
+    size = signal.get_shape().as_list()[axis]
+    each, every = constant_value(length), constant_value(step)
+    if size is None or each is None or every is None:
+        return None
+    return max(0, 1 + (size - int(each)) // int(every))
 
 
 def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Tensor:
@@ -81,8 +91,16 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
         rows = raw_ops.Transpose(signal, np.array(first, np.int32))
         end = raw_ops.Add(length, raw_ops.Mul(step, raw_ops.Sub(frames, np.int32(1))))
         summed = raw_ops.UnsortedSegmentSum(rows, places, end)
-        summed.set_shape([constant_value(end), *signal.get_shape().as_list()[:-2]])
+        summed.set_shape([_known_end(signal, step), *signal.get_shape().as_list()[:-2]])
         return raw_ops.Transpose(summed, np.array([*range(1, rank - 1), 0], np.int32))
+
+
+def _known_end(signal: Tensor, step: Tensor) -> int | None:
+    frames, length = signal.get_shape().as_list()[-2:]
+    known = constant_value(step)
+    if frames is None or length is None or known is None:
+        return None
+    return (frames - 1) * int(known) + length
 
 
 def _end(count: Tensor, length: Tensor, step: Tensor) -> Tensor:

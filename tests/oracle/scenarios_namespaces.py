@@ -165,3 +165,39 @@ def files_of_images(tf: Any, session: Any) -> list:
         tf.image.extract_jpeg_shape(grey, tf.int64), tf.image.decode_bmp(head + rows),
         tf.shape(tf.image.decode_and_crop_jpeg(jpeg, [2, 3, 8, 5])),
         tf.shape(tf.image.adjust_jpeg_quality(image, 50))])
+
+
+# ---------------------------------------------------------------- matrices
+
+
+@scenario
+def triangles_of_matrices(tf: Any, session: Any) -> list:
+    x = tf.constant(_numbers(2, 3, 4, 4), tf.float64)
+    both, order = tf.linalg.lu(x)
+    rhs = tf.constant(_numbers(2, 3, 4, 2), tf.float64)
+    return session.run([
+        both, order, tf.linalg.lu_solve(both, order, rhs), tf.linalg.lu_reconstruct(both, order),
+        tf.linalg.lu_matrix_inverse(both, order),
+        *tf.linalg.lu(tf.complex(x[0], x[1]), tf.int64)])
+
+
+@scenario
+def functions_of_matrices(tf: Any, session: Any) -> list:
+    x = tf.constant(_numbers(3, 4, 4) * np.array([0.2, 1, 9])[:, None, None], tf.float64)
+    positive = tf.matmul(x, x, transpose_b=True) + tf.eye(4, dtype=tf.float64)
+    return session.run([
+        tf.linalg.expm(x), tf.gradients(tf.linalg.expm(x[:2]), x)[0],
+        tf.linalg.expm(tf.constant(_numbers(2, 2), tf.float32)),
+        tf.linalg.sqrtm(positive), tf.gradients(tf.linalg.sqrtm(positive) ** 2, x)[0]])
+
+
+@scenario
+def singular_matrices(tf: Any, session: Any) -> list:
+    thin = _numbers(2, 5, 2)
+    x = tf.constant(np.matmul(thin, _numbers(2, 2, 4, seed=5)), tf.float64)
+    unit, size = tf.linalg.normalize(x, axis=1)
+    return session.run([
+        tf.linalg.pinv(x), tf.linalg.pinv(tf.constant(thin, tf.float32), 0.3),
+        tf.linalg.matrix_rank(x), tf.linalg.matrix_rank(x, 2.0), unit, size,
+        tf.linalg.matvec(x, tf.constant(_numbers(2, 4), tf.float64)),
+        tf.linalg.matvec(x, tf.constant(_numbers(2, 5), tf.float64), transpose_a=True)])

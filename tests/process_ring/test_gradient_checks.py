@@ -293,6 +293,14 @@ def test_special_functions():
     check_gradient(hf.lbeta, positive(2, 3))
 
 
+def test_triangles_and_square_roots():
+    a = normal(2, 3, 3) + 3 * np.eye(3)
+    check_gradient(lambda x: hf.raw_ops.Lu(x)[0], a, tolerance=1e-5, second=False)
+    positive_definite = a @ a.swapaxes(-1, -2)
+    check_gradient(hf.linalg.sqrtm, positive_definite, tolerance=1e-5, second=False)
+    check_gradient(hf.linalg.expm, normal(2, 2), tolerance=1e-5, second=False, forms=["static"])
+
+
 # ---------------------------------------------------------------- nn
 
 
