@@ -13,7 +13,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from hpcflow.comm.transport import ReceiveDone
+import numpy as np
+
+from hpcflow.comm.transport import ReceiveDone, SendDone
 
 
 class SimulatedLink:
@@ -21,7 +23,9 @@ class SimulatedLink:
     (bytes per second) later; one after the other from each source. All else is as of `inner`, and
     so are data while `bandwidth` is None.
 
-    It has to be polled besides `inner`.
+    A message is on its way from when both sides have posted it, whenever a rank comes to poll: a
+    message before it tells when it was sent. So the ranks are on one node, and set `bandwidth`
+    while nothing is under way. It has to be polled besides `inner`.
     """
 
     def __init__(self, inner: Any, latency: float = 0.0, bandwidth: float | None = None) -> None:
@@ -41,15 +45,23 @@ class SimulatedLink:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
+    def post_send(self, buffer: Any, dest: int, tag: int, done: SendDone | None = None) -> None:
+        """Send a buffer, and before it the time."""
+        if self.bandwidth is not None:
+            self._inner.post_send(np.array([time.monotonic()]), dest, tag)
+        self._inner.post_send(buffer, dest, tag, done)
+
     def post_recv(self, buffer: Any, source: int, tag: int, done: ReceiveDone) -> None:
         """Receive into a buffer; ``done(nbytes)`` comes late."""
         if self.bandwidth is not None:
-            done = partial(self._came, source, done)
+            sent = np.empty(1)
+            self._inner.post_recv(sent, source, tag, _nothing)
+            done = partial(self._came, source, time.monotonic(), sent, done)
         self._inner.post_recv(buffer, source, tag, done)
 
-    def _came(self, source: int, done: ReceiveDone, nbytes: int) -> None:
+    def _came(self, source: int, posted: float, sent: Any, done: ReceiveDone, nbytes: int) -> None:
         with self._lock:
-            start = max(time.monotonic(), self._busy_until.get(source, 0.0))
+            start = max(posted, float(sent[0]), self._busy_until.get(source, 0.0))
             end = self._busy_until[source] = start + nbytes / (self.bandwidth or float("inf"))
             action: Callable[[], Any] = partial(done, nbytes)
             heapq.heappush(self._due, (end + self.latency, next(self._numbers), action))
@@ -69,3 +81,7 @@ class SimulatedLink:
     def pending(self) -> int:
         """How many messages are under way."""
         return len(self._due)
+
+
+def _nothing(nbytes: int) -> None:
+    """The time has come; the data tell more."""
