@@ -7,6 +7,7 @@ iteration uses again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from hpcflow.native_calls import Call, Operand
 _FEWEST_ROWS, _ROWS_TOGETHER = 16, 4  # that a thread should have, and of which it has a multiple
 _DTYPES = ("float32", "float64")
 _OPERATIONS = 5e10  # in a second, about
+_FEWEST_USES, _MOST_COPIED = 4, 1 << 20  # iterations, and bytes, of factors that may be copied
 
 
 class Unfit(Exception):
@@ -54,6 +56,17 @@ class _Value(NamedTuple):
         return Operand(self.slot, row if rows > 1 else columns * column, column, self.offset)
 
 
+_LINE = 64  # bytes of a line of cache: rows that begin at one are read and written faster
+
+
+def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """A new array that begins at a line of cache."""
+    size = math.prod(shape) * np.dtype(dtype).itemsize
+    raw = np.empty(size + _LINE, np.uint8)
+    start = -raw.__array_interface__["data"][0] % _LINE
+    return raw[start : start + size].view(dtype).reshape(shape)
+
+
 # How the places of a slot follow from the iteration.
 _FIXED, _GIVEN, _VARIABLE, _SCRATCH, _TWO, _KEPT = range(6)
 
@@ -75,6 +88,7 @@ class Layout:
         calls: for the compiled function.
         fixed: the names from outside whose values the calls read.
         rows: of all values in rows.
+        factors: the slots of matrices that all rows are multiplied by.
         parts: the rows that each thread computes, of `count` threads.
         seconds: what the products of an iteration take, about.
     """
@@ -90,6 +104,7 @@ class Layout:
         self._constants = loop.program.globals
         self._first = first
         self._products: set[tuple] = set()
+        self.factors: set[int] = set()
         self.rows = self._find_rows()
         self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // _FEWEST_ROWS)),
                                     _ROWS_TOGETHER)
@@ -237,6 +252,7 @@ class Layout:
                               value.over(self.rows, inner), Operand(matrix.slot, *strides),
                               made.over(self.rows, columns)))
         self._products.add((inner, columns, is_by_rows, value.dtype.name))
+        self.factors.add(matrix.slot)
         bias = None if len(step.arguments) < 3 else self._value_outside(step.arguments[2]).bias
         if bias is not None:
             self.call(np.add, [made, self._bias(step.arguments[2], bias)], made)
@@ -345,10 +361,12 @@ class Memory:
         self._alive: list[Any] = []
         self._numbers = np.arange(1, count + 1)
         later = []
-        for row, slot in zip(self.slots, layout.slots):
+        for number, (row, slot) in enumerate(zip(self.slots, layout.slots)):
             if slot.kind == _FIXED:
                 source = slot.source if isinstance(slot.source, np.ndarray) else fixed[slot.source]
-                row[:] = self._address(np.asarray(getattr(source, "bias", source)))
+                array = np.asarray(getattr(source, "bias", source))
+                row[:] = (self._factor(array) if number in layout.factors
+                          else self._address(array))
             elif slot.kind == _GIVEN:
                 row[:] = self._addresses(given[slot.source])
             elif slot.kind == _VARIABLE:
@@ -363,6 +381,16 @@ class Memory:
         self._alive.append(array)
         return array.__array_interface__["data"][0]
 
+    def _factor(self, matrix: np.ndarray) -> int:
+        """The address of a matrix that many are multiplied by, or of a copy that begins at a line
+        of cache: BLAS reads small ones over and over as they lie."""
+        address = self._address(matrix)
+        if address % _LINE == 0 or self.count < _FEWEST_USES or matrix.nbytes > _MOST_COPIED:
+            return address
+        copy = _aligned(matrix.shape[:: 1 if matrix.flags.c_contiguous else -1], matrix.dtype)
+        copy[...] = matrix if matrix.flags.c_contiguous else matrix.T
+        return self._address(copy)
+
     def _addresses(self, values: Any) -> Any:
         if type(values) is np.ndarray:
             return self._address(values) + (self._numbers - 1) * values.strides[0]
@@ -370,7 +398,7 @@ class Memory:
 
     def _place(self, row: np.ndarray, slot: _Slot) -> None:
         many = {_SCRATCH: 1, _TWO: 2, _KEPT: self.count + 1}[slot.kind]
-        array = np.empty((many, *slot.shape), slot.dtype)
+        array = _aligned((many, *slot.shape), slot.dtype)
         if slot.source in self.layout.loop.summed:  # as sums take it
             array = array[::-1]
         row[:] = self._address(array)

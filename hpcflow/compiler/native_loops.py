@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import blas, native_calls, threads
+from hpcflow import blas, native_calls, spread, threads
 from hpcflow.compiler.native_layout import Layout, Unfit, key_of
 from hpcflow.compiler.over_time import end_of, is_call
 from hpcflow.compiler.products_ahead import Ahead
@@ -45,6 +45,7 @@ _LINE_SECONDS = 1e-6
 _POPS = frozenset({"StackPop", "StackPopV2"})
 _OF_ARRAYS = {"TensorArrayGradV3": "gradient", "TensorArrayReadV3": "read",
               "TensorArrayWriteV3": "write"}
+_USES = spread.WHOLE * 3 + spread.START + spread.STOP  # of what the compiled function is given
 # Between two looks at whether the step has to stop: what is kept, what the products take, about.
 _CHUNK_BYTES, _CHUNK_SECONDS, _CHUNK_STEPS = 1 << 26, 0.02, 256
 
@@ -424,12 +425,10 @@ class _Run:
         assert layout is not None and self.native.runner is not None
         given = {n: values[start:stop] for n, values in self.given.items()}
         memory = layout.memory(count, {n: self.value(n) for n in layout.fixed}, given, variables)
-        function = self.native.runner.function
-        assert function is not None
-        bounds = layout.parts
+        first, last = layout.parts[0]
         with blas.alone():
-            threads.pool().run(
-                lambda k: function(layout.calls, memory.slots, count, *bounds[k]), len(bounds))
+            spread.run(self.native.runner, layout.rows, last - first, _USES,
+                       [layout.calls, memory.slots, count, 0, 0])
         for s in self.loop.steps:
             if s.kind == "push":
                 self.value(s.arguments[0]).push_rows(memory.each(s.arguments[1]))

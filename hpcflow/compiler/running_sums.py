@@ -20,7 +20,8 @@ from hpcflow import blas, threads
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.compiler.ir import Node
 
-_BLOCK_FLOPS = 5e7  # of a block's products, about: long beside what it costs to hand them over
+_BLOCK_FLOPS = 1e8  # of a block's products, about: long beside what it costs to hand them over
+_WIDE = 16  # columns from which on the rows of a matrix are added up as vectors
 _MOST_STEPS = 64
 # Blocks that may wait for another core; then the thread of the loop computes the oldest itself.
 _MOST_BLOCKS = 3
@@ -117,18 +118,20 @@ class _Block:
                 self.stacks[operand] = found
         return found
 
-    def compute(self, k: int) -> None:
+    def compute(self, k: int, multiply: Callable[[Any, Any], Any] = np.dot) -> None:
         """What the iterations add to sum `k`."""
         term = self.plan.terms[k]
         right = self._stacked(term.right)
-        left = np.ones(len(right), right.dtype) if term.left is None else (
-            self._stacked(term.left).T)
-        self.parts[k] = np.dot(left, right)
+        if term.left is not None:
+            self.parts[k] = multiply(self._stacked(term.left).T, right)
+        elif right.shape[1] >= _WIDE:
+            self.parts[k] = np.add.reduce(right, 0)
+        else:
+            self.parts[k] = multiply(np.ones(len(right), right.dtype), right)
 
     def compute_alone(self, k: int) -> None:
         """The same by one thread."""
-        with blas.alone():
-            self.compute(k)
+        self.compute(k, blas.dot_alone)
 
     def forget(self) -> None:
         """The operands are not needed any more."""
@@ -205,10 +208,14 @@ class Sums:
             self._add_oldest()
 
     def _add_oldest(self) -> None:
-        """Add the oldest block to the sum; what is left of it to compute is done here."""
+        """Add the oldest block to the sum; what is left of it to compute is done here, and while
+        another thread is at it what is left of the others."""
+        for each in self.blocks:
+            if each.job is not None:
+                each.job.work()
         block = self.blocks.pop(0)
         if block.job is not None:
-            block.job.finish()
+            block.job.wait()
         block.forget()
         if self.sum is None:
             self.sum = block

@@ -45,23 +45,44 @@ def _operand(x: Any, flip: bool) -> _Operand:
 def multiply(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
              factor: float = 1.0, keep: float = 0.0) -> None:
     """``out = keep * out + factor * a @ b``, factors transposed as asked; `out` lies in C order."""
+    compute, key = _sgemm(lib, a, b, flip_a, flip_b, out, factor, keep)
+    if lib.team is None:
+        compute()
+    else:
+        m, n, k = key[:3]
+        lib.team.run(key, m * n * k, compute, compute, (out.ctypes.data, out.nbytes))
+
+
+def _sgemm(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
+           factor: float = 1.0, keep: float = 0.0) -> tuple[Callable[[], None], tuple]:
+    """What multiplies, and what it depends on: the rows and columns of the result, the inner size,
+    and how all lie."""
     m, n = out.shape
     k = a.shape[0] if flip_a else a.shape[1]
     a, form_a, step_a = _operand(a, flip_a)
     b, form_b, step_b = _operand(b, flip_b)
-    given = (form_a, form_b, m, n, k, factor, a.ctypes.data, step_a, b.ctypes.data, step_b, keep,
-             out.ctypes.data, n)
 
     def compute() -> None:
-        status = lib.sgemm(*given)
+        status = lib.sgemm(form_a, form_b, m, n, k, factor, a.ctypes.data, step_a, b.ctypes.data,
+                           step_b, keep, out.ctypes.data, n)
         if status:
             raise OneDNNError(f"dnnl_sgemm failed with status {status}")
 
-    if lib.team is None:
-        compute()
-    else:
-        lib.team.run((form_a, form_b, m, n, k, step_a, step_b, keep), m * n * k, compute, compute,
-                     (given[-2], out.nbytes))
+    return compute, (m, n, k, form_a, form_b, step_a, step_b, keep)
+
+
+def _multiply_alone(a: Any, b: Any) -> Any:
+    """See `blas.dot_alone`."""
+    lib = load()
+    if lib is None or lib.team is None or a.dtype != np.float32 or b.dtype != np.float32 or (
+            not is_large(*a.shape, b.shape[1])):
+        return None
+    out = np.empty((a.shape[0], b.shape[1]), np.float32)
+    lib.team.alone(_sgemm(lib, a, b, False, False, out)[0])
+    return out
+
+
+blas.multiply_alone_by(_multiply_alone)
 
 
 class _Product:

@@ -135,11 +135,16 @@ class Team:
         elif trial.is_second(now):
             together()
         else:
-            self._write(1)
-            try:
-                alone()
-            finally:
-                self._write(usual)
+            self.alone(alone, usual)
+
+    def alone(self, function: Callable[[], Any], usual: int = 0) -> None:
+        """Call `function` while the caller has one thread, of `usual` ones."""
+        usual = usual or self._read()
+        self._write(1)
+        try:
+            function()
+        finally:
+            self._write(usual)
 
     def _same_bits(self, alone: Callable, together: Callable, made: tuple[int, int]) -> bool:
         """Make the product in both ways; what one thread made stays if they differ."""
@@ -147,10 +152,5 @@ class Team:
         together()
         other = ctypes.string_at(*made)
         ctypes.memmove(made[0], before, made[1])
-        usual = self._read()
-        self._write(1)
-        try:
-            alone()
-        finally:
-            self._write(usual)
+        self.alone(alone)
         return other == ctypes.string_at(*made)
