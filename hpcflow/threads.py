@@ -43,6 +43,10 @@ class Job:
                 if not self.left:
                     self._done.set()
 
+    def is_done(self) -> bool:
+        """True if nothing is left to do or to wait for."""
+        return not self.left
+
     def finish(self) -> None:
         """Do what is left, and wait for what others do; raises what a part raised."""
         self.work()

@@ -210,12 +210,13 @@ class Sums:
     def _add_oldest(self) -> None:
         """Add the oldest block to the sum; what is left of it to compute is done here, and while
         another thread is at it what is left of the others."""
-        for each in self.blocks:
-            if each.job is not None:
-                each.job.work()
-        block = self.blocks.pop(0)
+        block = self.blocks[0]
         if block.job is not None:
+            for each in self.blocks:
+                if each.job is not None and not block.job.is_done():
+                    each.job.work()
             block.job.wait()
+        del self.blocks[0]
         block.forget()
         if self.sum is None:
             self.sum = block

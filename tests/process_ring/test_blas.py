@@ -215,3 +215,12 @@ def test_sums_of_columns_leave_the_threads_of_blas_asleep(setting, rows, flip):
     np.testing.assert_allclose(found, x.sum(0, dtype=np.float64), rtol=1e-5, atol=1e-3)
     assert setting == ([4] if x.size < 1000 else [4, 1, 4])
     np.testing.assert_array_equal(sums(x), found)
+
+
+def test_products_by_one_thread_may_be_made_by_another_library(setting, monkeypatch):
+    a, b = np.ones((3, 4), np.float32), np.ones((4, 5), np.float32)
+    monkeypatch.setattr(blas, "_large_alone", blas._large_alone)
+    blas.multiply_alone_by(lambda a, b: "made" if len(a) == 3 else None)
+    assert blas.dot_alone(a, b) == "made" and setting == [4]
+    assert blas.dot_alone(a[:2], b).shape == (2, 5) and setting == [4, 1, 4]
+    assert blas.dot_alone(a[0], b).shape == (5,)

@@ -5,7 +5,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import blas, config, errors, jit, native_calls, threads
-from hpcflow.compiler import native_loops, over_time, running_sums
+from hpcflow.compiler import native_layout, native_loops, over_time, running_sums
 from hpcflow.compiler.native_loops import NativeLoop
 from hpcflow.native_calls import Call, Operand
 
@@ -185,6 +185,26 @@ def test_other_loops_keep_their_lines(graph, calls, inside):
     with hf.Session() as session:
         both(calls, session, [y], {x: data(4, 40, UNITS)})
     assert not any(calls.made)
+
+
+def test_factors_begin_at_a_line_of_cache(graph, calls, monkeypatch):
+    addresses, make = [], native_layout.Memory.__init__
+
+    def noted(self, layout, *arguments):
+        make(self, layout, *arguments)
+        addresses.extend(self.slots[sorted(layout.factors), 0])
+
+    monkeypatch.setattr(native_layout.Memory, "__init__", noted)
+    raw = np.zeros(UNITS * UNITS + 1, np.float32)
+    weights = raw[1:].reshape(UNITS, UNITS)  # one of raw and this does not
+    x, w = (hf.placeholder(hf.float32, [n, UNITS]) for n in (40, UNITS))
+    _, y = hf.while_loop(lambda t, y: t < TIME, lambda t, y: (t + 1, hf.tanh(hf.matmul(y, w))),
+                         [0, x])
+    with hf.Session() as session:
+        for given in (raw[:-1].reshape(UNITS, UNITS), weights):
+            given[...] = data(3, UNITS, UNITS)
+            both(calls, session, [y], {x: data(4, 40, UNITS), w: given})
+    assert len(addresses) >= 2 and not any(a % 64 for a in addresses)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -391,3 +391,27 @@ def test_who_wants_the_result_does_what_nobody_began():
     pool, done = threads.Pool(1), []
     pool.start(done.append, 3).finish()
     assert done == [0, 1, 2]
+
+
+def test_the_thread_of_the_loop_computes_while_another_does(used, monkeypatch):
+    """Not even the oldest block is waited for while there is something to do."""
+    if not used.helps:
+        pytest.skip("there is no other thread")
+    here, computed_here, in_time = threading.current_thread(), threading.Event(), []
+
+    def product(a, b):
+        if threading.current_thread() is here:
+            computed_here.set()
+        else:
+            in_time.append(computed_here.wait(10))
+        return np.dot(a, b)
+
+    monkeypatch.setattr(blas, "dot_alone", product)
+    sums = running_sums.Plan([running_sums.Term(None, np.dot, 0, 1)]).begin()
+    random = np.random.default_rng(1)
+    a, b = random.random((20, 3, 4), np.float32), random.random((20, 3, 5), np.float32)
+    for left, right in zip(a, b):
+        sums.add(left, right)
+    found = sums.total(np.zeros((4, 5), np.float32))
+    assert all(in_time)
+    np.testing.assert_allclose(found, np.einsum("tri,trj->ij", a, b), rtol=1e-4, atol=1e-5)

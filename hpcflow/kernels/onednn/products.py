@@ -75,7 +75,7 @@ def _multiply_alone(a: Any, b: Any) -> Any:
     """See `blas.dot_alone`."""
     lib = load()
     if lib is None or lib.team is None or a.dtype != np.float32 or b.dtype != np.float32 or (
-            not is_large(*a.shape, b.shape[1])):
+            not is_large(a.shape[0], a.shape[1], b.shape[1])):
         return None
     out = np.empty((a.shape[0], b.shape[1]), np.float32)
     lib.team.alone(_sgemm(lib, a, b, False, False, out)[0])
