@@ -20,7 +20,7 @@ from hpcflow.compiler.ir import (
     takes_references,
 )
 from hpcflow.device_spec import DeviceSpec
-from hpcflow.dtypes import DType, resource
+from hpcflow.dtypes import DType, resource, variant
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX
 from hpcflow.kernels.registry import describe_kernels, find_kernel, kernel_key
@@ -34,6 +34,7 @@ _INTERNAL = frozenset({FEED, FETCH, "_FetchOp"})
 _STEP_LIVED = ("Stack", "TensorArray")  # what lives as long as a step
 _TASK_FIELDS = ("job", "replica", "task")
 _FIELDS = (*_TASK_FIELDS, "device_type", "device_index")
+_HANDLES = frozenset((resource, variant))  # values that cannot leave their device
 _SHOWN = 5  # members of a group that a message lists
 
 
@@ -184,7 +185,7 @@ class Placer:
     # ------------------------------------------------------------ groups
 
     def _groups(self, graph: StepGraph) -> dict[Node, _Group]:
-        """The nodes that do not stand alone: joined by colocation and by reference edges.
+        """The nodes that do not stand alone: joined by colocation, by reference edges and by handles.
 
         Nodes are colocated with an op also where the op is not part of the step: with each other.
         """
@@ -196,9 +197,11 @@ class Placer:
                 if named is None:
                     named = {COLOCATION_PREFIX + n.name.encode(): n for n in graph.nodes}
                 self._join(groups, node, anchors.setdefault(name, named.get(name, node)))
-            for (source, index), is_ref in zip(node.inputs, ref_inputs(node), strict=False):
+            refs = ref_inputs(node)
+            for i, (source, index) in enumerate(node.inputs):
                 dtype = source.dtypes[index]
-                if is_ref and dtype._is_ref_dtype or dtype is resource:
+                if dtype in _HANDLES and node.type != FETCH or (
+                        dtype._is_ref_dtype and refs and refs[i]):
                     self._join(groups, node, source)
         return groups
 

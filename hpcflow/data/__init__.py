@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+from typing import Any
+
 from hpcflow.data.dataset import AUTOTUNE, Dataset
 from hpcflow.data.iterator import Iterator
 from hpcflow.data.options import Options
@@ -15,4 +18,41 @@ __all__ = [
     "Options",
     "TFRecordDataset",
     "TextLineDataset",
+    "experimental",
+    "get_output_classes",
+    "get_output_shapes",
+    "get_output_types",
+    "make_initializable_iterator",
+    "make_one_shot_iterator",
 ]
+
+
+def make_one_shot_iterator(dataset: Dataset) -> Iterator:
+    """``dataset.make_one_shot_iterator()``."""
+    return dataset.make_one_shot_iterator()
+
+
+def make_initializable_iterator(dataset: Dataset, shared_name: str | None = None) -> Iterator:
+    """``dataset.make_initializable_iterator(shared_name)``."""
+    return dataset.make_initializable_iterator(shared_name)
+
+
+def get_output_types(dataset_or_iterator: Any) -> Any:
+    """The types of the components of the elements."""
+    return dataset_or_iterator.output_types
+
+
+def get_output_shapes(dataset_or_iterator: Any) -> Any:
+    """The shapes of the components of the elements."""
+    return dataset_or_iterator.output_shapes
+
+
+def get_output_classes(dataset_or_iterator: Any) -> Any:
+    """The classes of the components of the elements."""
+    return dataset_or_iterator.output_classes
+
+
+def __getattr__(name: str) -> Any:
+    if name != "experimental":
+        raise AttributeError(f"module 'hpcflow.data' has no attribute '{name}'")
+    return importlib.import_module("hpcflow.data.experimental")

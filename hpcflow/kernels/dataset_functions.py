@@ -105,6 +105,13 @@ def _filter(node: KernelNode) -> Callable:
         source, *about, function), None)
 
 
+@kernel("TakeWhileDataset", "ExperimentalTakeWhileDataset", device="CPU")
+def _take_while(node: KernelNode) -> Callable:
+    about = components(node)
+    return _over(node, "predicate", lambda source, function: functions.TakeWhileDataset(
+        source, *about, function), None)
+
+
 @kernel("FlatMapDataset", device="CPU")
 def _flat_map(node: KernelNode) -> Callable:
     about = components(node)

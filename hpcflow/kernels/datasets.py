@@ -161,6 +161,18 @@ def _unbatch(node: KernelNode) -> Callable:
 # ---------------------------------------------------------------- others
 
 
+@kernel("UniqueDataset", "ExperimentalUniqueDataset", device="CPU")
+def _unique(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source: order.UniqueDataset(source, *about)
+
+
+@kernel("DirectedInterleaveDataset", "ExperimentalDirectedInterleaveDataset", device="CPU")
+def _directed(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda choices, *parts: order.DirectedDataset(choices, parts, *about)
+
+
 @kernel("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset", device="CPU")
 def _ignore_errors(node: KernelNode) -> Callable:
     about = components(node)

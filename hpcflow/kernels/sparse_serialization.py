@@ -79,8 +79,8 @@ def _rows(indices: Any, values: Any, shape: Any) -> list[tuple]:
     return list(zip(np.split(indices[:, 1:], cuts), np.split(values, cuts)))
 
 
-@kernel("DeserializeManySparse", device="CPU", fresh=True)
-def _deserialize_many(node: KernelNode) -> Callable:
+def _row_decoder(node: KernelNode) -> Callable[[Any], list[tuple]]:
+    """The function that turns a matrix of strings into (indices, values, shape) of each row."""
     from google.protobuf.message import DecodeError
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
@@ -99,16 +99,49 @@ def _deserialize_many(node: KernelNode) -> Callable:
                           f"{np.dtype(dtype)}")
         return array
 
+    def rows_of(table: Any) -> list[tuple]:
+        return [(decode(indices, np.int64, "indices", i), decode(values, expected, "values", i),
+                 decode(shape, np.int64, "shape", i))
+                for i, (indices, values, shape) in enumerate(table.tolist())]
+
+    return rows_of
+
+
+@kernel("DeserializeManySparse", device="CPU", fresh=True)
+def _deserialize_many(node: KernelNode) -> Callable:
+    decode, expected = _row_decoder(node), node.attr("dtype").np
+
     def run(table: Any) -> tuple:
         if table.ndim != 2 or table.shape[1] != 3:
             raise invalid("serialized_sparse must be a matrix of 3 columns, but has shape "
                           f"{shown(table)}")
-        rows = []
-        for i, (indices, values, shape) in enumerate(table.tolist()):
-            rows.append((decode(indices, np.int64, "indices", i),
-                         decode(values, expected, "values", i),
-                         decode(shape, np.int64, "shape", i)))
-        return _stacked(rows, expected)
+        return _stacked(decode(table), expected)
+
+    return run
+
+
+@kernel("DeserializeSparse", device="CPU", fresh=True)
+def _deserialize(node: KernelNode) -> Callable:
+    decode, expected = _row_decoder(node), node.attr("dtype").np
+
+    def run(table: Any) -> tuple:
+        table = np.asarray(table, object)
+        if not table.ndim or table.shape[-1] != 3:
+            raise invalid("Serialized sparse should have 3 as the last dimension, but has shape "
+                          f"{shown(table)}")
+        outer = table.shape[:-1]
+        rows = decode(table.reshape(-1, 3))
+        if not outer:
+            indices, values, shape = rows[0]
+            check_parts(indices, values, shape, "sparse tensor: ")
+            return rows[0]
+        if not rows:
+            raise invalid("Must have at least 1 serialized SparseTensor, but input shape is "
+                          f"{shown(table)}")
+        indices, values, shape = _stacked(rows, expected)
+        places = np.stack(np.unravel_index(indices[:, 0], outer), axis=1)
+        return (np.concatenate([places, indices[:, 1:]], axis=1), values,
+                np.concatenate([np.array(outer, np.int64), shape[1:]]))
 
     return run
 

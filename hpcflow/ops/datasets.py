@@ -72,6 +72,10 @@ _TYPES = {
     "ParallelMapDataset": (f"{_CALL}; num_parallel_calls: int32",
                            (f"f: func; {_CAPTURED}; use_inter_op_parallelism: bool = true; "
                            "sloppy: bool = false; preserve_cardinality: bool = false")),
+    "TakeWhileDataset": (_CALL, f"predicate: func; {_CAPTURED}"),
+    "UniqueDataset": (_INPUT, ""),
+    "DirectedInterleaveDataset": (
+        "selector_input_dataset: variant; data_input_datasets: N * variant", "N: int >= 1"),
     "FilterDataset": (_CALL, f"predicate: func; {_CAPTURED}"),
     "FlatMapDataset": (_CALL, f"f: func; {_CAPTURED}"),
     "InterleaveDataset": (f"{_CALL}; cycle_length: int64; block_length: int64",
@@ -143,7 +147,8 @@ _SOURCES = frozenset((
 # Names under which writers of other versions have the same types.
 _PREFIXES = {"Experimental": (
     "IgnoreErrorsDataset", "UnbatchDataset", "GroupByWindowDataset", "ScanDataset",
-    "RandomDataset", "ParallelInterleaveDataset", "MapAndBatchDataset")}
+    "RandomDataset", "ParallelInterleaveDataset", "MapAndBatchDataset", "TakeWhileDataset",
+    "UniqueDataset", "DirectedInterleaveDataset")}
 
 
 def _register(op_type: str, inputs: str, attrs: str, stateful: bool) -> None:

@@ -57,6 +57,14 @@ def _deserialized_shape(op: Operation) -> list[Dims]:
     return new_sparse(None)
 
 
+def _deserialized_at_once(op: Operation) -> list[Dims]:
+    dims = op.input_dims(0)
+    if dims is not None and (not dims or dims[-1] not in (None, 3)):
+        raise ValueError("serialized_sparse must have 3 as its last dimension, but has shape "
+                         f"{list(dims)}")
+    return new_sparse(None)
+
+
 def _taken_shape(op: Operation) -> list[Dims]:
     with_rank(op.input_dims(0), 1, "sparse_handles")
     return new_sparse(None)
@@ -67,6 +75,8 @@ register_op("SerializeManySparse", _PARTS, "serialized_sparse: string", "T: type
             shape=_many_shape)
 register_op("DeserializeManySparse", "serialized_sparse: string", _RESULTS, "dtype: type",
             shape=_deserialized_shape)
+register_op("DeserializeSparse", "serialized_sparse: Tserialized", _RESULTS,
+            "dtype: type; Tserialized: {string, variant} = string", shape=_deserialized_at_once)
 register_op("AddSparseToTensorsMap", _PARTS, "sparse_handle: int64", f"T: type; {_STORE}",
             shape=_handle_shape, stateful=True)
 register_op("AddManySparseToTensorsMap", _PARTS, "sparse_handles: int64", f"T: type; {_STORE}",
@@ -74,6 +84,7 @@ register_op("AddManySparseToTensorsMap", _PARTS, "sparse_handles: int64", f"T: t
 register_op("TakeManySparseFromTensorsMap", "sparse_handles: int64", _RESULTS,
             f"dtype: type; {_STORE}", shape=_taken_shape, stateful=True)
 not_differentiable("SerializeSparse", "SerializeManySparse", "DeserializeManySparse",
+                   "DeserializeSparse",
                    "AddSparseToTensorsMap", "AddManySparseToTensorsMap",
                    "TakeManySparseFromTensorsMap")
 

@@ -111,30 +111,33 @@ class IteratorResource(SharedHandle):
                                      or run is not None and not run.ready(elements)):
                     workers.start(lambda: self._serve(True))
                     return
-                outcome = self._element(run, elements)
+                run, outcome = self._element(run, elements)
             with self._lock:
+                if run is not self._run:  # another pass has begun
+                    continue
                 request = self._requests.popleft() if self._requests else None
                 if request is None:
-                    if run is self._run:
-                        self._kept.append(outcome)
+                    self._kept.append(outcome)
                     continue
                 request.over = True
             request.done(outcome)
 
-    def _element(self, run: Run | None, elements: Iterator[Element] | None) -> Any:
+    def _element(self, run: Run | None,
+                 elements: Iterator[Element] | None) -> tuple[Run | None, Any]:
+        """The pass, and its next element or an exception."""
         try:
             if elements is None or run is None:
                 if self._first is None:
-                    return FailedPreconditionError(
+                    raise FailedPreconditionError(
                         None, None, "GetNext() failed because the iterator has not been "
                         "initialized. Ensure that you have run the initializer operation for this "
                         "iterator before getting the next element.")
                 run, elements = self._begin_first()
-            return next(elements)
+            return run, next(elements)
         except StopIteration:
-            return OutOfRangeError(None, None, "End of sequence")
+            return run, OutOfRangeError(None, None, "End of sequence")
         except BaseException as e:  # noqa: BLE001 - the request reports it
-            return e
+            return run, e
 
     def _begin_first(self) -> tuple[Run, Iterator[Element]]:
         run = Run(workers.start)

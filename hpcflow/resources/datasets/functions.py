@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from itertools import chain, islice, starmap
+from itertools import chain, islice, starmap, takewhile
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,9 @@ class FilterDataset(Derived):
         self.function = function
 
     def _pass(self, run: Run) -> Iterator[Element]:
+        return filter(self._chosen(run), self.source.iterate(run))
+
+    def _chosen(self, run: Run) -> Callable[[Element], bool]:
         call = run.function(self.function)
 
         def chosen(element: Element) -> bool:
@@ -57,7 +60,14 @@ class FilterDataset(Derived):
                                            "bool.")
             return bool(result)
 
-        return filter(chosen, self.source.iterate(run))
+        return chosen
+
+
+class TakeWhileDataset(FilterDataset):
+    """The elements before the first for which a function is false."""
+
+    def _pass(self, run: Run) -> Iterator[Element]:
+        return takewhile(self._chosen(run), self.source.iterate(run))
 
 
 class FlatMapDataset(Derived):

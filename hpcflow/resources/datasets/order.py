@@ -133,6 +133,57 @@ def _joined(elements: tuple[Element, ...]) -> Element:
     return tuple(chain.from_iterable(elements))
 
 
+class DirectedDataset(Dataset):
+    """Elements of the parts whose numbers another data set gives; a part that has ended is passed
+    over."""
+
+    def __init__(self, choices: Dataset, parts: tuple[Dataset, ...], types: list[DType],
+                 shapes: list[Dims]) -> None:
+        super().__init__(types, shapes)
+        self.choices, self.parts = choices, parts
+
+    def _pass(self, run: Run) -> Iterator[Element]:
+        return _Directed(self.choices.iterate(run), [p.iterate(run) for p in self.parts])
+
+
+class _Directed:
+    def __init__(self, choices: Iterator[Element], parts: list[Iterator[Element]]) -> None:
+        self._choices = choices
+        self._parts: dict[int, Iterator[Element]] = dict(enumerate(parts))
+        self._count = len(parts)
+
+    def __iter__(self) -> Iterator[Element]:
+        return self
+
+    def __next__(self) -> Element:
+        while self._parts:
+            (number,) = next(self._choices)
+            if not 0 <= number < self._count:
+                raise InvalidArgumentError(
+                    None, None, f"Selector index out of range: {number} >= {self._count}")
+            for element in self._parts.get(int(number), ()):
+                return element
+            self._parts.pop(int(number), None)
+        raise StopIteration
+
+
+class UniqueDataset(Derived):
+    """Each element once."""
+
+    def _pass(self, run: Run) -> Iterator[Element]:
+        seen: set[Any] = set()
+
+        def is_new(element: Element) -> bool:
+            (value,) = element
+            if getattr(value, "shape", ()):
+                raise InvalidArgumentError(None, None, "Unique takes scalars")
+            known = value in seen
+            seen.add(value)
+            return not known
+
+        return filter(is_new, self.source.iterate(run))
+
+
 class Seeds:
     """Where passes get their seeds: one sequence for a data set; seeds of zero give any.
 

@@ -1,0 +1,12 @@
+"""``hpcflow.contrib.data``: the names that ``data.experimental`` had before 1.13."""
+
+from __future__ import annotations
+
+from hpcflow.data import (
+    Dataset,
+    FixedLengthRecordDataset,
+    Iterator,
+    TextLineDataset,
+    TFRecordDataset,
+)
+from hpcflow.data.experimental import *  # noqa: F403

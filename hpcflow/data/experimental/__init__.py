@@ -1,0 +1,53 @@
+"""``hpcflow.data.experimental``: more ways to change data sets, most of them for ``apply``."""
+
+from __future__ import annotations
+
+from hpcflow.data.dataset import AUTOTUNE
+from hpcflow.data.experimental.batching import (
+    batch_and_drop_remainder,
+    dense_to_sparse_batch,
+    map_and_batch,
+    padded_batch_and_drop_remainder,
+    unbatch,
+)
+from hpcflow.data.experimental.grouping import bucket_by_sequence_length, group_by_window
+from hpcflow.data.experimental.order import (
+    Counter,
+    RandomDataset,
+    copy_to_device,
+    enumerate_dataset,
+    get_single_element,
+    ignore_errors,
+    parallel_interleave,
+    prefetch_to_device,
+    scan,
+    shuffle_and_repeat,
+    take_while,
+    unique,
+)
+from hpcflow.data.experimental.sampling import choose_from_datasets, sample_from_datasets
+
+__all__ = [
+    "AUTOTUNE",
+    "Counter",
+    "RandomDataset",
+    "batch_and_drop_remainder",
+    "bucket_by_sequence_length",
+    "choose_from_datasets",
+    "copy_to_device",
+    "dense_to_sparse_batch",
+    "enumerate_dataset",
+    "get_single_element",
+    "group_by_window",
+    "ignore_errors",
+    "map_and_batch",
+    "padded_batch_and_drop_remainder",
+    "parallel_interleave",
+    "prefetch_to_device",
+    "sample_from_datasets",
+    "scan",
+    "shuffle_and_repeat",
+    "take_while",
+    "unbatch",
+    "unique",
+]

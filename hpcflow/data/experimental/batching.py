@@ -1,0 +1,100 @@
+"""Batches made together with a function, taken apart, or of sparse rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.data.batches import static_size
+from hpcflow.data.dataset import Dataset
+from hpcflow.data.functions import ElementFunction
+from hpcflow.data.structure import SparseLeaf
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.sparse_tensor import SparseTensor
+from hpcflow.shapes import TensorShape, as_shape
+
+Transformation = Callable[[Dataset], Dataset]
+
+
+def map_and_batch(map_func: Callable, batch_size: Any, num_parallel_batches: int | None = None,
+                  drop_remainder: Any = False, num_parallel_calls: Any = None) -> Transformation:
+    """``map`` and ``batch`` in one: `num_parallel_calls` calls at a time, or those of
+    `num_parallel_batches` batches; ``ValueError`` if both are given."""
+    if num_parallel_batches is not None and num_parallel_calls is not None:
+        raise ValueError("The `num_parallel_batches` and `num_parallel_calls` arguments are "
+                         "mutually exclusive.")
+
+    def change(dataset: Dataset) -> Dataset:
+        size = convert_to_tensor(batch_size, dtypes.int64, "batch_size")
+        drop = convert_to_tensor(drop_remainder, dtypes.bool, "drop_remainder")
+        calls = num_parallel_calls
+        if calls is None:
+            calls = raw_ops.Mul(size, num_parallel_batches or 1)
+        function = ElementFunction(map_func, [dataset._structure], "map_and_batch")
+        return dataset._derived(
+            "MapAndBatchDataset", function.structure.batched(static_size(size, drop)),
+            batch_size=size, drop_remainder=drop,
+            num_parallel_calls=convert_to_tensor(calls, dtypes.int64, "num_parallel_calls"),
+            **function.inputs())
+
+    return change
+
+
+def batch_and_drop_remainder(batch_size: Any) -> Transformation:
+    """Batches of exactly `batch_size` elements."""
+    return lambda dataset: dataset.batch(batch_size, drop_remainder=True)
+
+
+def padded_batch_and_drop_remainder(batch_size: Any, padded_shapes: Any,
+                                    padding_values: Any = None) -> Transformation:
+    """Padded batches of exactly `batch_size` elements."""
+    return lambda dataset: dataset.padded_batch(batch_size, padded_shapes, padding_values,
+                                                drop_remainder=True)
+
+
+def unbatch() -> Transformation:
+    """The slices of the elements along their first dimension."""
+
+    def change(dataset: Dataset) -> Dataset:
+        structure = dataset._structure.map_shapes(
+            lambda s: s.with_rank_at_least(1)[1:] if s.ndims is not None else s)
+        if not any(isinstance(leaf, SparseLeaf) for leaf in structure.leaves):
+            return dataset._derived("UnbatchDataset", structure)
+        return dataset.flat_map(lambda *parts: Dataset.from_tensor_slices(
+            parts if len(parts) > 1 else parts[0]))
+
+    return change
+
+
+def dense_to_sparse_batch(batch_size: Any, row_shape: Any) -> Transformation:
+    """Batches as sparse tensors of shape ``[batch_size, *row_shape]``, of dense elements of any
+    smaller shape; `row_shape` may have None for sizes that are those of the largest element.
+
+    Raises ``TypeError`` for elements of several components.
+    """
+
+    def sparse(value: Any) -> SparseTensor:
+        size = raw_ops.Shape(value, out_type=dtypes.int64)
+        count = raw_ops.Prod(size, [0])
+        places = raw_ops.Range(dtypes.int64.as_numpy_dtype(0), count,
+                               dtypes.int64.as_numpy_dtype(1))
+        strides = raw_ops.Cumprod(size, 0, exclusive=True, reverse=True)
+        indices = raw_ops.FloorMod(raw_ops.FloorDiv(raw_ops.ExpandDims(places, 1), strides), size)
+        full = as_shape(row_shape)
+        shape = size if full._dims is None else raw_ops.Pack([
+            size[i] if d is None else dtypes.int64.as_numpy_dtype(d)
+            for i, d in enumerate(full._dims)])
+        return SparseTensor(indices, raw_ops.Reshape(value, [-1]), shape)
+
+    def change(dataset: Dataset) -> Dataset:
+        if len(dataset._structure.leaves) != 1 or isinstance(dataset.output_types, (tuple, dict)):
+            raise TypeError("DenseToSparseDataset requires an input whose elements have a single "
+                            f"component, whereas the input has {dataset.output_types}.")
+        result = dataset.map(sparse).batch(batch_size)
+        leaf = result._structure.leaves[0]
+        leaf.shape = TensorShape([None]).concatenate(as_shape(row_shape))
+        return result
+
+    return change

@@ -1,0 +1,171 @@
+"""Data sets that are computed ahead or in parallel: order, errors, cancellation, threads."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from dataset_elements import elements, numbers, rest
+
+import hpcflow as hf
+from hpcflow.data import Dataset
+
+
+def settled(limit=5.0):
+    """The number of threads of data sets once nothing is under way."""
+    def count():
+        return sum(t.name.startswith("hpcflow-data") for t in threading.enumerate())
+
+    deadline = time.monotonic() + limit
+    while count() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return count()
+
+
+def python(function, *inputs):
+    """An int64 that `function` computes."""
+    return hf.py_func(lambda *v: np.int64(function(*v)), list(inputs), hf.int64)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, -1, None])
+def test_prefetch(session, size):
+    assert numbers(session, Dataset.range(20).prefetch(size)) == list(range(20))
+    assert numbers(session, Dataset.range(6).prefetch(size).batch(4).repeat(2)) == [
+        [0, 1, 2, 3], [4, 5]] * 2
+
+
+def test_no_more_than_asked_for_is_computed_ahead(session):
+    seen = []
+    dataset = Dataset.range(100).map(lambda x: python(lambda v: seen.append(int(v)) or v, x))
+    following = dataset.prefetch(3).make_one_shot_iterator().get_next()
+    assert session.run(following) == 0
+    assert settled() == 0  # the buffer is full, and holds no thread
+    assert 2 <= len(seen) <= 4
+
+
+@pytest.mark.parametrize("calls", [1, 4, -1])
+def test_parallel_calls_keep_the_order(session, calls):
+    def slow(value):
+        time.sleep(0.002 * (value % 3))
+        return value * 10
+
+    dataset = Dataset.range(12).map(lambda x: python(slow, x), num_parallel_calls=calls)
+    assert numbers(session, dataset) == list(range(0, 120, 10))
+
+
+def test_calls_are_made_at_the_same_time(session):
+    both = threading.Barrier(2, timeout=20)
+    dataset = Dataset.range(2).map(lambda x: python(lambda v: (both.wait(), v)[1], x),
+                                   num_parallel_calls=2)
+    assert numbers(session, dataset) == [0, 1]
+
+
+def test_many_short_calls(session):
+    dataset = Dataset.range(500).map(lambda x: x + 1, num_parallel_calls=4)
+    assert numbers(session, dataset) == list(range(1, 501))
+    assert sum(len(b) for b in elements(session, dataset.batch(7).prefetch(2))) == 500
+
+
+@pytest.mark.parametrize("change", [
+    lambda d: d.prefetch(2), lambda d: d.map(hf.identity, num_parallel_calls=3),
+    lambda d: d.apply(hf.data.experimental.map_and_batch(hf.identity, 1)),
+    lambda d: d.interleave(Dataset.from_tensors, 1, 1, num_parallel_calls=2)])
+def test_errors_stay_in_their_place(session, change):
+    dataset = Dataset.range(5).map(lambda x: hf.check_numerics(1.0 / hf.to_float(x - 2), "here"))
+    found = elements(session, change(dataset))
+    assert found[2] is hf.errors.InvalidArgumentError
+    assert [float(np.ravel(v)[0]) for i, v in enumerate(found) if i != 2] == [-0.5, -1, 1, 0.5]
+
+
+def test_interleaving_ahead_is_interleaving(session):
+    def rows(n):
+        return Dataset.from_tensors(n).repeat(n)
+
+    plain = numbers(session, Dataset.range(6).interleave(rows, 3, 2))
+    assert numbers(session, Dataset.range(6).interleave(rows, 3, 2, num_parallel_calls=2)) == plain
+    ahead = hf.data.experimental.parallel_interleave(rows, 3, 2)
+    assert numbers(session, Dataset.range(6).apply(ahead)) == plain
+
+
+def test_a_function_that_waits_is_not_in_the_way_of_others(session):
+    queue = hf.FIFOQueue(10, hf.int64, [])
+    dataset = Dataset.range(3).map(lambda x: x + queue.dequeue())
+    iterator = dataset.prefetch(1).make_initializable_iterator()
+    following, found = iterator.get_next(), []
+    session.run(iterator.initializer)
+    reader = threading.Thread(target=lambda: found.extend(rest(session, following)))
+    reader.start()
+    for value in (10, 20, 30):
+        time.sleep(0.01)
+        session.run(queue.enqueue([np.int64(value)]))
+    reader.join(20)
+    assert found == [10, 21, 32]
+
+
+def test_a_step_that_times_out_leaves_the_element_to_the_next(session):
+    go = threading.Event()
+    dataset = Dataset.range(3).map(lambda x: python(lambda v: (go.wait(20), v)[1], x)).prefetch(1)
+    following = dataset.make_one_shot_iterator().get_next()
+    with pytest.raises(hf.errors.DeadlineExceededError):
+        session.run(following, options=hf.RunOptions(timeout_in_ms=100))
+    go.set()
+    assert rest(session, following) == [0, 1, 2]
+
+
+def test_closing_a_session_stops_what_is_under_way(graph):
+    queue = hf.FIFOQueue(10, hf.int64, [])
+    dataset = Dataset.range(100).map(lambda x: x + queue.dequeue(), num_parallel_calls=3)
+    iterator = dataset.prefetch(2).make_initializable_iterator()
+    following, failed = iterator.get_next(), []
+    session = hf.Session()
+    session.run(iterator.initializer)
+
+    def wait():
+        try:
+            session.run(following)
+        except (hf.errors.OpError, RuntimeError) as e:
+            failed.append(e)
+
+    waiting = threading.Thread(target=wait)
+    waiting.start()
+    time.sleep(0.2)
+    session.close()
+    waiting.join(20)
+    assert isinstance(failed[0], hf.errors.CancelledError)
+    assert settled() == 0
+
+
+def test_a_new_pass_stops_the_one_before(session):
+    queue = hf.FIFOQueue(10, hf.int64, [])
+    wait = hf.placeholder(hf.bool, [])
+    dataset = Dataset.range(100).map(
+        lambda x: hf.cond(wait, lambda: x + queue.dequeue(), lambda: x)).prefetch(2)
+    iterator = dataset.make_initializable_iterator()
+    session.run(iterator.initializer, {wait: True})
+    with pytest.raises(hf.errors.DeadlineExceededError):
+        session.run(iterator.get_next(), options=hf.RunOptions(timeout_in_ms=100))
+    session.run(iterator.initializer, {wait: False})
+    assert session.run(iterator.get_next()) == 0
+    assert settled() == 0
+
+
+def test_steps_of_several_threads_share_the_elements(session):
+    following = Dataset.range(200).map(lambda x: x * 2).make_one_shot_iterator().get_next()
+    found: list = []
+    readers = [threading.Thread(target=lambda: found.extend(rest(session, following)))
+               for _ in range(4)]
+    for reader in readers:
+        reader.start()
+    for reader in readers:
+        reader.join(30)
+    assert sorted(found) == list(range(0, 400, 2))
+
+
+def test_a_generator_is_closed_with_its_pass(session):
+    ended = []
+    dataset = Dataset.from_generator(lambda: iter(range(3)), hf.int64, [])
+    dataset = dataset.map(lambda x: python(lambda v: ended.append(v) or v, x)).prefetch(10)
+    assert numbers(session, dataset.take(1)) == [0]
+    assert settled() == 0
