@@ -57,6 +57,13 @@ def _matches(partial: str, full: str) -> bool:
     return all(getattr(want, f) in (None, getattr(have, f)) for f in _FIELDS)
 
 
+def _agree(a: str, b: str) -> bool:
+    """True if no field of two partial devices differs."""
+    one, two = _parse(a), _parse(b)
+    return all(getattr(one, f) in (None, getattr(two, f)) or getattr(two, f) is None
+               for f in _FIELDS)
+
+
 def _task_part(device: str) -> str:
     spec = _parse(device)
     return DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string()
@@ -185,7 +192,7 @@ class Placer:
     # ------------------------------------------------------------ groups
 
     def _groups(self, graph: StepGraph) -> dict[Node, _Group]:
-        """The nodes that do not stand alone: joined by colocation, by reference edges and by handles.
+        """The nodes that do not stand alone: joined by colocation, reference edges and handles.
 
         Nodes are colocated with an op also where the op is not part of the step: with each other.
         """
@@ -200,8 +207,10 @@ class Placer:
             refs = ref_inputs(node)
             for i, (source, index) in enumerate(node.inputs):
                 dtype = source.dtypes[index]
-                if dtype in _HANDLES and node.type != FETCH or (
-                        dtype._is_ref_dtype and refs and refs[i]):
+                # Where a reader of a handle is asked to be elsewhere, the partition says so.
+                if dtype._is_ref_dtype and refs and refs[i] or (
+                        dtype in _HANDLES and node.type != FETCH
+                        and _agree(node.device, source.device)):
                     self._join(groups, node, source)
         return groups
 

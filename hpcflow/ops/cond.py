@@ -49,11 +49,11 @@ def cond(pred: Any, fn1: Callable | None = None, fn2: Callable | None = None,
                         "known while the graph is built")
     with name_scope(name, "cond", [pred]):
         pred = convert_to_tensor(pred)
-        graph = pred.graph
         sides = raw_ops.Switch(data=pred, pred=pred)
         pivots = [raw_ops.Identity(sides[1], name="switch_t"),
                   raw_ops.Identity(sides[0], name="switch_f")]
         held = raw_ops.Identity(pred, name="pred_id")
+        graph = held.graph  # that of `pred`, or a function that captures it
         branches = [_Branch(graph, held, pivot, branch, what)
                     for pivot, branch, what in zip(pivots, (1, 0), ("fn1", "fn2"), strict=True)]
         for branch, function in zip(branches, (fn1, fn2), strict=True):

@@ -6,6 +6,7 @@ set does with its elements cannot be: how often it is called, and when, is known
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -143,8 +144,15 @@ class CompiledFunction:
         return tuple(self._call(inputs)[: self._count])
 
     def fresh(self) -> CompiledFunction:
-        """The same function with a state of its own."""
-        return CompiledFunction(self._calls, self.name, self._body)
+        """The same function with a state of its own, whose calls are cancelled by themselves."""
+        if self.has_state:
+            return CompiledFunction(self._calls, self.name, self._body)
+        other = copy.copy(self)
+        step = self._step
+        other._step = LocalStep(step.executable, step.names, step.feed_count)
+        if self.waits:
+            other._call = other._step.run
+        return other
 
     def cancel(self) -> None:
         """Stop the calls that are under way."""

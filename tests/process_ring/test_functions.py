@@ -577,3 +577,17 @@ def test_equal_bodies_keep_their_own_gradients(session):
     options = [{}, {"grad_func": backwards}, {"python_grad_func": halved}]
     gradients = [hf.gradients(doubled(**o)(x), x)[0] for o in options]
     assert session.run(gradients) == [2, 101, 50]
+
+
+def test_conditionals_on_a_captured_predicate(session):
+    wanted, queue = hf.placeholder(hf.bool, []), hf.FIFOQueue(10, hf.int64, [])
+
+    @function.Defun(hf.int64)
+    def maybe_taken(x):
+        return hf.cond(wanted, lambda: x + queue.dequeue(), lambda: x)
+
+    y = maybe_taken(hf.constant(3, hf.int64))
+    session.run(queue.enqueue([hf.constant(4, hf.int64)]))
+    assert session.run(y, {wanted: False}) == 3
+    assert session.run(queue.size()) == 1
+    assert session.run(y, {wanted: True}) == 7

@@ -29,7 +29,7 @@ class Function(Protocol):
         """The outputs."""
 
     def fresh(self) -> Function:
-        """The same function with a state of its own."""
+        """The same function with a state of its own, whose calls are cancelled by themselves."""
 
     def cancel(self) -> None:
         """Stop the calls that are under way."""
@@ -90,8 +90,7 @@ class Run:
         with self._lock:
             found = self._functions.get(function)
             if found is None:
-                found = function.fresh() if function.has_state else function
-                self._functions[function] = found
+                found = self._functions[function] = function.fresh()
             return found
 
     def joined(self, waiter: Waiter) -> None:

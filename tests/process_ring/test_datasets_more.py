@@ -1,0 +1,147 @@
+"""Data sets: sparse tensors, files, and ``data.experimental``."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+from dataset_elements import elements, numbers, rest
+
+import hpcflow as hf
+from hpcflow.data import Dataset, FixedLengthRecordDataset, TextLineDataset, TFRecordDataset
+
+experimental = hf.data.experimental
+
+
+@pytest.fixture
+def sparse(graph):
+    return hf.SparseTensor([[0, 0], [1, 1], [2, 0]], [1.0, 2.0, 3.0], [3, 2])
+
+
+def dense(value):
+    out = np.zeros(value.dense_shape)
+    out[tuple(value.indices.T)] = value.values
+    return out.tolist()
+
+
+def test_sparse_elements(session, sparse):
+    dataset = Dataset.from_tensor_slices((sparse, [1, 2, 3]))
+    assert dataset.output_classes == (hf.SparseTensor, hf.Tensor)
+    assert dataset.output_shapes[0].as_list() == [2]
+    assert [dense(s) for s, _ in elements(session, dataset)] == [[1, 0], [0, 2], [3, 0]]
+    doubled = dataset.map(lambda s, i: (s * 2.0, i)).batch(2)
+    assert [dense(s) for s, _ in elements(session, doubled)] == [[[2, 0], [0, 4]], [[6, 0]]]
+    again = doubled.apply(experimental.unbatch())
+    assert [dense(s) for s, _ in elements(session, again)] == [[2, 0], [0, 4], [6, 0]]
+    (whole,) = elements(session, Dataset.from_tensors({"a": sparse}))
+    assert dense(whole["a"]) == [[1, 0], [0, 2], [3, 0]]
+    rows = elements(session, Dataset.from_sparse_tensor_slices(sparse))
+    assert [r[0].tolist() for r in rows] == [[[0]], [[1]], [[0]]]
+    with pytest.raises(TypeError, match="SparseTensor"):
+        Dataset.from_sparse_tensor_slices(hf.constant(1))
+
+
+def test_files(session, tmp_path):
+    names = [str(tmp_path / f"{i}.txt") for i in range(2)]
+    for i, name in enumerate(names):
+        with open(name, "w") as file:
+            file.write(f"a{i}\nb{i}\r\n")
+    lines = TextLineDataset(names)
+    assert elements(session, lines) == [b"a0", b"b0", b"a1", b"b1"]
+    assert elements(session, TextLineDataset(Dataset.from_tensor_slices(names))) == [
+        b"a0", b"b0", b"a1", b"b1"]
+    assert elements(session, Dataset.list_files(str(tmp_path / "*.txt"), shuffle=False)) == [
+        n.encode() for n in names]
+    assert sorted(elements(session, Dataset.list_files(str(tmp_path / "*.txt")))) == [
+        n.encode() for n in names]
+    with pytest.raises(hf.errors.InvalidArgumentError, match="No files matched"):
+        elements(session, Dataset.list_files(str(tmp_path / "none")))
+    assert elements(session, TextLineDataset([names[0], str(tmp_path / "none")]))[2:] == [
+        hf.errors.NotFoundError]
+
+
+@pytest.mark.parametrize("compression", ["", "GZIP", "ZLIB"])
+def test_records(session, tmp_path, compression):
+    path = str(tmp_path / "records")
+    kind = {"": 0, "ZLIB": 1, "GZIP": 2}[compression]
+    with hf.python_io.TFRecordWriter(path, hf.python_io.TFRecordOptions(kind)) as writer:
+        for i in range(4):
+            writer.write(b"%d" % i)
+    dataset = TFRecordDataset([path, path], compression, num_parallel_reads=2)
+    assert elements(session, dataset) == [b"0", b"0", b"1", b"1", b"2", b"2", b"3", b"3"]
+    if compression == "GZIP":
+        lines = str(tmp_path / "lines.gz")
+        with gzip.open(lines, "wb") as file:
+            file.write(b"one\ntwo\n" * 3)
+        assert elements(session, TextLineDataset(lines, compression)) == [b"one", b"two"] * 3
+        fixed = FixedLengthRecordDataset(lines, 3, 1, 2, compression_type="GZIP")
+        assert elements(session, fixed)[0] == b"ne\n"
+
+
+def test_counting_and_scanning(session):
+    assert numbers(session, experimental.Counter(3, 2).take(3)) == [3, 5, 7]
+    totals = experimental.scan(np.int64(0), lambda s, x: (s + x, (s, x)))
+    assert elements(session, Dataset.range(4).apply(totals)) == [(0, 0), (0, 1), (1, 2), (3, 3)]
+
+
+def test_windows_of_a_key(session):
+    by_rest = experimental.group_by_window(
+        lambda x: x % 3, lambda key, window: window.batch(4).map(lambda b: (key, b)), 2)
+    found = elements(session, Dataset.range(8).apply(by_rest))
+    assert [(int(k), b.tolist()) for k, b in found] == [
+        (0, [0, 3]), (1, [1, 4]), (2, [2, 5]), (0, [6]), (1, [7])]
+
+
+@pytest.mark.parametrize("to_boundary", [False, True])
+def test_buckets(session, to_boundary):
+    rows = Dataset.range(1, 7).map(lambda n: hf.fill([n], n))
+    buckets = experimental.bucket_by_sequence_length(
+        hf.size, [3, 7], [2, 2, 2], padded_shapes=[None], pad_to_bucket_boundary=to_boundary)
+    assert [b.shape for b in elements(session, rows.apply(buckets))] == [
+        (2, 2), (2, 6 if to_boundary else 4), (2, 6)]
+
+
+def test_what_fails_is_left_out(session):
+    dataset = Dataset.range(5).map(lambda x: hf.check_numerics(1.0 / hf.to_float(x - 2), "e"))
+    assert numbers(session, dataset.apply(experimental.ignore_errors())) == [-0.5, -1, 1, 0.5]
+
+
+def test_choices(session):
+    parts = [Dataset.range(3), Dataset.range(10, 13)]
+    choices = Dataset.from_tensor_slices(np.array([0, 1, 1, 0, 1, 1, 0]))
+    assert numbers(session, experimental.choose_from_datasets(parts, choices)) == [
+        0, 10, 11, 1, 12, 2]
+    assert sorted(numbers(session, experimental.sample_from_datasets(
+        parts, [0.5, 0.5], seed=1))) == [0, 1, 2, 10, 11, 12]
+
+
+def test_small_changes(session):
+    ten = Dataset.range(10)
+    assert numbers(session, ten.apply(experimental.take_while(lambda x: x < 3))) == [0, 1, 2]
+    assert numbers(session, ten.map(lambda x: x % 3).apply(experimental.unique())) == [0, 1, 2]
+    assert numbers(session, ten.apply(experimental.map_and_batch(lambda x: -x, 4, 2, True))) == [
+        [0, -1, -2, -3], [-4, -5, -6, -7]]
+    assert sorted(numbers(session, ten.apply(experimental.shuffle_and_repeat(3, 2)))) == sorted(
+        [*range(10)] * 2)
+    batches = ten.batch(4).apply(experimental.unbatch())
+    assert numbers(session, batches) == list(range(10))
+    rows = Dataset.range(1, 3).map(lambda n: hf.fill([n], n))
+    (batch,) = elements(session, rows.apply(experimental.dense_to_sparse_batch(2, [4])))
+    assert dense(batch) == [[1, 0, 0, 0], [2, 2, 0, 0]]
+    assert session.run(experimental.get_single_element(ten.skip(9))) == 9
+    with pytest.raises(hf.errors.InvalidArgumentError, match="more than one"):
+        session.run(experimental.get_single_element(ten))
+
+
+def test_names_of_other_versions(session):
+    contrib = hf.contrib.data
+    dataset = Dataset.range(5).apply(contrib.batch_and_drop_remainder(2))
+    assert numbers(session, dataset) == [[0, 1], [2, 3]]
+    iterator = hf.compat.v1.data.make_one_shot_iterator(Dataset.range(1))
+    assert rest(session, iterator.get_next()) == [0]
+    options = hf.data.Options()
+    options.experimental_deterministic = False
+    kept = Dataset.range(2).with_options(options).map(lambda x: x + 1)
+    assert kept.options().experimental_deterministic is False
+    assert numbers(session, kept) == [1, 2]
