@@ -27,6 +27,8 @@ def _histogram(node: KernelNode) -> Any:
 
     def by_arrays(values: Any, low: float, scale: float, count: int) -> Any:
         place = (values.astype(np.float64) - low) * scale
+        if np.isnan(place).any():
+            raise invalid("the values of a histogram must be numbers, got a NaN")
         return np.bincount(np.clip(place, 0, count - 1).astype(np.int64), minlength=count)
 
     return run

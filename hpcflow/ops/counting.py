@@ -98,17 +98,11 @@ def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100,
     first or last bin. The result is a vector of `dtype`.
     """
     with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]):
-        flat = raw_ops.Reshape(convert_to_tensor(values, name="values"), [-1])
-        limits = raw_ops.Cast(convert_to_tensor(value_range, flat.dtype), DstT=dtypes.float64)
-        count = convert_to_tensor(nbins, dtypes.int32)
-        low, high = raw_ops.Unpack(limits, num=2)
-        scaled = (raw_ops.Cast(flat, DstT=dtypes.float64) - low) / (high - low)
-        bins = raw_ops.Floor(scaled * raw_ops.Cast(count, DstT=dtypes.float64))
-        last = raw_ops.Cast(count, DstT=dtypes.float64) - 1.0
-        places = raw_ops.Cast(raw_ops.Minimum(raw_ops.Maximum(bins, 0.0), last),
-                              DstT=dtypes.int32)
-        ones = raw_ops.Cast(raw_ops.OnesLike(places), DstT=as_dtype(dtype))
-        return raw_ops.UnsortedSegmentSum(ones, places, count)
+        flat = convert_to_tensor(values, name="values")
+        return raw_ops.HistogramFixedWidth(
+            values=flat, value_range=convert_to_tensor(value_range, flat.dtype),
+            nbins=convert_to_tensor(nbins, dtypes.int32), dtype=as_dtype(dtype))
+
 
 # ---------------------------------------------------------------- op types
 

@@ -37,3 +37,10 @@ def test_histograms(session, dtype):
     assert found.tolist() == [2, 1, 1, 0, 2]  # 1.5 is 1 as an integer
     empty = hf.histogram_fixed_width(np.zeros(0, dtype), np.array([0, 5], dtype), dtype=hf.int64)
     assert session.run(empty).tolist() == [0] * 100
+
+
+def test_a_histogram_is_one_op_and_refuses_what_is_no_number(graph):
+    made = hf.histogram_fixed_width(np.array([1.0, np.nan]), [0.0, 2.0], 4)
+    assert made.op.type == "HistogramFixedWidth"
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError, match="a NaN"):
+        session.run(made)
