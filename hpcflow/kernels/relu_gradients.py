@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import blas, jit, threads
+from hpcflow import blas, jit, spread, threads
 from hpcflow.kernels import array_loops
-from hpcflow.kernels.parallel import LARGE_BYTES
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _BLOCK_BYTES = 1 << 17  # of each array
+_LARGE_BYTES = 1 << 19  # below which a second thread costs more than it brings
 
 
 @kernel("_ReluBiasGrad", device="CPU", fresh=True, takes_over=1)
@@ -56,59 +56,38 @@ def masked(dy: Any, y: Any, out: Any) -> Any:
     rows, columns = dy.shape
     step = max(1, _BLOCK_BYTES // (columns * dy.itemsize))
     sums = np.zeros((-(-rows // step), columns), dy.dtype)
-    work, found = _work(dy, y, out, sums)
-    count = len(sums)
-
-    def block(number: int) -> None:
-        work(number, number * step, min(rows, (number + 1) * step))
-
-    def blocks() -> None:
-        if out.nbytes >= LARGE_BYTES:
-            threads.pool().run(block, count)
-        else:
-            for number in range(count):
-                block(number)
-
+    found = None
+    if jit.approximates():
+        source, given = (_IN_PLACE, [dy]) if y is out else (_APART, [dy, y])
+        flat = [_memory(x) for x in given]
+        found = array_loops.find(source, flat, [(1, out.dtype)] * 2, _NUMBERS)
     if found is not None and found.function is not None:
-        blocks()
+        steps = [x.strides[0] // x.itemsize for x in (dy, y, out)]
+        uses = spread.WHOLE * (len(flat) + 2) + spread.START + spread.STOP + spread.WHOLE * 5
+        spread.run(found, rows, step if out.nbytes >= _LARGE_BYTES else rows, uses,
+                   [*flat, _memory(out), sums.reshape(-1), 0, 0, step, columns, *steps])
     else:
         with blas.alone():
-            array_loops.timed(found, blocks)
-    return sums[0] if count == 1 else np.add.reduce(sums)
+            array_loops.timed(found, lambda: _by_numpy(dy, y, out, sums, step))
+    return sums[0] if len(sums) == 1 else np.add.reduce(sums)
 
 
-# A block of rows; the steps are elements from row to row. A loop that reads what it writes is made
-# of vectors only if it knows that these are the same elements.
+# Rows of blocks that have sums of their own; the steps are elements from row to row. A loop that
+# reads what it writes is made of vectors only if it knows that these are the same elements.
 _LOOP = """
-def loop(GIVEN, out, sums, first, last, columns, dy_step, y_step, out_step):
+def loop(GIVEN, out, sums, first, last, block, columns, dy_step, y_step, out_step):
     one, zero, count = np.float32(1), np.float32(0), np.uint64(columns)
     for row in range(first, last):
         i, j, k = np.uint64(row * dy_step), np.uint64(row * y_step), np.uint64(row * out_step)
+        total = np.uint64(row // block * columns)
         for c in range(count):
             out[k + c] = dy[i + c] * (one if FEATURE > zero else zero)
         for c in range(count):
-            sums[c] += out[k + c]
+            sums[total + c] += out[k + c]
 """
 _APART = _LOOP.replace("GIVEN", "dy, y").replace("FEATURE", "y[j + c]")
 _IN_PLACE = _LOOP.replace("GIVEN", "dy").replace("FEATURE", "out[k + c]")
-
-
-def _work(dy: Any, y: Any, out: Any, sums: Any) -> tuple[Callable, Any]:
-    """A function of a block's number, its first row and the one after its last; and the loop."""
-    source, given = (_IN_PLACE, [dy]) if y is out else (_APART, [dy, y])
-    found = None
-    if jit.approximates():
-        flat, target = [_memory(x) for x in given], _memory(out)
-        found = array_loops.find(source, flat, [(1, out.dtype)] * 2, 6)
-    if found is None or found.function is None:
-        return _by_numpy(dy, y, out, sums), found
-    loop = found.function
-    steps = [x.strides[0] // x.itemsize for x in (dy, y, out)]
-
-    def work(number: int, first: int, last: int) -> None:
-        loop(*flat, target, sums[number], first, last, dy.shape[1], *steps)
-
-    return work, found
+_NUMBERS = 7  # arguments that are no arrays
 
 
 def _memory(x: Any) -> Any:
@@ -117,12 +96,16 @@ def _memory(x: Any) -> Any:
     return np.lib.stride_tricks.as_strided(x, (extent,), (x.itemsize,))
 
 
-def _by_numpy(dy: Any, y: Any, out: Any, sums: Any) -> Callable:
-    ones, zero = np.ones(len(dy), dy.dtype), dy.dtype.type(0)
+def _by_numpy(dy: Any, y: Any, out: Any, sums: Any, step: int) -> None:
+    ones, zero = np.ones(step, dy.dtype), dy.dtype.type(0)
 
-    def work(number: int, first: int, last: int) -> None:
-        part = out[first:last]
-        np.multiply(dy[first:last], np.greater(y[first:last], zero), out=part)
-        np.dot(ones[: last - first], part, out=sums[number])
+    def work(number: int) -> None:
+        rows = slice(number * step, (number + 1) * step)
+        part = np.multiply(dy[rows], np.greater(y[rows], zero), out=out[rows])
+        np.dot(ones[: len(part)], part, out=sums[number])
 
-    return work
+    if out.nbytes >= _LARGE_BYTES:
+        threads.pool().run(work, len(sums))
+    else:
+        for number in range(len(sums)):
+            work(number)

@@ -19,7 +19,7 @@ def eager(monkeypatch):
     monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
     monkeypatch.setattr(jit, "_programs", {})
     monkeypatch.setattr(array_loops, "LARGE", 1)
-    monkeypatch.setattr(relu_gradients, "LARGE_BYTES", 1)
+    monkeypatch.setattr(relu_gradients, "_LARGE_BYTES", 1)
     monkeypatch.setattr(relu_gradients, "_BLOCK_BYTES", 1 << 8)
     pool = threads.Pool(3)
     monkeypatch.setattr(threads, "_pool", pool)
