@@ -44,7 +44,7 @@ def py_func(func: Callable, inp: list, Tout: Any, stateful: bool = True,
 
     Returns:
         A tensor of unknown shape, a list of tensors if `Tout` is a list, or the operation if that
-        list is empty.
+        list is empty and the function stateful.
 
     Raises:
         TypeError: `func` is not callable, or `inp` not a list.
@@ -64,6 +64,6 @@ def py_func(func: Callable, inp: list, Tout: Any, stateful: bool = True,
     op = build_op(get_op_def("PyFunc" if stateful else "PyFuncStateless"), name,
                   {"input": list(inp), "token": callback.token, "Tout": types})
     op.graph._callbacks.append(callback)
-    if not types:
+    if not types and stateful:
         return op
     return list(op.outputs) if several else op.outputs[0]

@@ -68,6 +68,7 @@ def test_stateless_functions(session):
     y = hf.py_func(np.sin, [x], hf.float32, stateful=False, name="sine")
     assert y.op.type == "PyFuncStateless" and y.op.name == "sine"
     assert session.run(y, {x: 0.5}) == np.sin(np.float32(0.5))
+    assert hf.py_func(np.sin, [x], [], stateful=False) == []
 
 
 def test_a_stateful_function_is_called_once_in_every_step(session):
