@@ -57,6 +57,7 @@ class CondContext(ControlFlowContext):
                 tensor = self.outer_context.AddValue(tensor)
             inside = switch(tensor, self.pred)[self.branch]
         inside.op._set_control_flow_context(self)
+        self.graph.prevent_fetching(inside.op)
         return inside
 
     def _is_unanchored(self, op: Operation) -> bool:
