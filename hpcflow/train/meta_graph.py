@@ -247,8 +247,10 @@ def import_into_scope(meta_graph_or_file: Any, clear_devices: bool = False,
     graph = graph or get_default_graph()
     name = (import_scope or "").rstrip("/")
     with graph.as_default():
-        scope = graph.unique_name(name, mark_as_used=False) if name else ""
-        elements = import_graph_def(graph_def, input_map=input_map, name=name,
+        # Without a scope of its own it goes into the one that is open.
+        scope = graph.unique_name(name, mark_as_used=False) if name else graph._name_stack
+        elements = import_graph_def(graph_def, input_map=input_map,
+                                    name=name or (f"{scope}/" if scope else ""),
                                     return_elements=return_elements)
         shared: dict[Any, Any] = {}
         for key in sorted(meta.collection_def):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Iterable
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from hpcflow import storage
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.keys import GraphKeys
 from hpcflow.ops.slice_info import prepend_scope, strip_scope
 from hpcflow.train import meta_graph
 from hpcflow.train.checkpoint_state import (
@@ -118,6 +120,8 @@ class Saver:
              strip_default_attrs: bool = False, save_debug_info: bool = False) -> str | None:
         """Save the variables and return the path of the checkpoint, to be given to :meth:`restore`.
 
+        An empty saver writes only the MetaGraph, and returns None.
+
         Args:
             sess: a session that runs the graph; the variables must be initialized.
             save_path: prefix of the path.
@@ -136,18 +140,18 @@ class Saver:
         self._check_usable(sess)
         latest_filename = _checked_filename(latest_filename, save_path, global_step)
         path = self._numbered(save_path, global_step, sess)
-        if self._is_empty:
-            return None
-        self._sweep(save_path)
-        saved = self._run_save(sess, path)
-        if write_state:
+        saved = None
+        if not self._is_empty:
+            self._sweep(save_path)
+            path = saved = self._run_save(sess, path)
+        if saved is not None and write_state:
             self._record(saved)
             update_checkpoint_state(os.path.dirname(save_path), saved, self.last_checkpoints,
                                     latest_filename, self._save_relative_paths)
             self._delete_old(meta_graph_suffix)
         if write_meta_graph:
             with sess.graph.as_default():
-                self.export_meta_graph(_meta_graph_filename(saved, meta_graph_suffix),
+                self.export_meta_graph(_meta_graph_filename(path, meta_graph_suffix),
                                        strip_default_attrs=strip_default_attrs)
         return saved
 
@@ -297,9 +301,10 @@ def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False,
                       import_scope: str | None = None, **kwargs: Any) -> Saver | None:
     """Add the graph of a MetaGraph (a proto or a file) with its collections to the default graph.
 
-    Returns the Saver that it describes, a new one if it describes none but has variables, else
-    None. `kwargs` are those of :func:`hpcflow.import_graph_def`, and `placement`: a placement file,
-    a dict or a function that replaces devices (see :func:`hpcflow.graph_util.replace_devices`).
+    Returns the Saver that it describes; if it describes none, a new one where there are variables
+    in the scope, else None. `kwargs` are those of :func:`hpcflow.import_graph_def`, and
+    `placement`: a placement file, a dict or a function that replaces devices (see
+    :func:`hpcflow.graph_util.replace_devices`).
     Raises ``IOError`` for a file that does not exist or is no MetaGraph.
     """
     proto = meta_graph.read_meta_graph_file(meta_graph_or_file)
@@ -307,10 +312,12 @@ def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False,
         proto, clear_devices=clear_devices, import_scope=import_scope, **kwargs)
     if proto.HasField("saver_def"):
         return Saver.from_proto(proto.saver_def, scope)
-    try:
-        return Saver()
-    except ValueError:
+    graph, within = kwargs.get("graph") or get_default_graph(), re.escape(scope) if scope else None
+    if not any(graph.get_collection(key, within)
+               for key in (GraphKeys.GLOBAL_VARIABLES, GraphKeys.SAVEABLE_OBJECTS)):
         return None
+    with graph.as_default():
+        return Saver()
 
 
 def _rename(saver_def: Any, rename: Any) -> Any:

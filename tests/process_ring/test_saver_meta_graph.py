@@ -92,6 +92,38 @@ def test_a_graph_without_variables_has_no_saver():
         assert hf.train.import_meta_graph(proto) is None
 
 
+def test_an_empty_saver_writes_the_graph(tmp_path):
+    path = str(tmp_path / "model")
+    hf.constant(1.0, name="c")
+    with hf.Session() as session:
+        assert hf.train.Saver(allow_empty=True).save(session, path) is None
+    with hf.Graph().as_default() as graph:
+        v = hf.Variable(1.0, name="net/v")
+        # A Saver is made if there are variables where the graph goes to.
+        assert hf.train.import_meta_graph(path + ".meta", import_scope="other") is None
+        assert hf.train.import_meta_graph(path + ".meta", import_scope="net") is not None
+        assert graph.get_tensor_by_name("net/c:0") is not None and v.op.graph is graph
+
+
+def test_import_into_the_open_scope(tmp_path):
+    from hpcflow.python.framework import meta_graph as scoped
+
+    path = str(tmp_path / "model")
+    v = hf.Variable(3.0, name="v")
+    with hf.Session() as session:
+        session.run(v.initializer)
+        hf.train.Saver().save(session, path)
+        proto, _ = scoped.export_scoped_meta_graph()
+    with hf.Graph().as_default(), hf.Session() as session:
+        with hf.name_scope("new"):
+            saver = hf.train.import_meta_graph(path + ".meta")
+        saver.restore(session, path)
+        assert session.run("new/v:0") == 3
+        with hf.name_scope("two"):
+            (copy,) = scoped.import_scoped_meta_graph(proto).values()
+        assert copy.name == "two/v:0"
+
+
 def test_devices_can_be_cleared():
     model()
     assert not any(n.device for n in hf.train.export_meta_graph(clear_devices=True).graph_def.node)
