@@ -134,7 +134,7 @@ def assert_variables_initialized(var_list: list | None = None) -> Any:
             # A read that is kept although nobody uses its value.
             reads.append(raw_ops.PreventGradient(ref))
     with control_dependencies([group(*reads)]):
-        return constant_array(np.int32(len(reads)), dtypes.int32)
+        return constant_array(np.array(len(reads), np.int32))
 
 
 def _variables_or_all(var_list: list | None) -> list:

@@ -190,13 +190,18 @@ def start_queue_runners(sess: Any = None, coord: Coordinator | None = None, daem
                         collection: str = GraphKeys.QUEUE_RUNNERS) -> list[threading.Thread]:
     """Start the threads of all runners in a collection; returns them.
 
-    `sess` defaults to the default session; ``ValueError`` if there is none.
+    `sess` defaults to the default session; ``ValueError`` if there is none, ``TypeError`` for what
+    is no session. A ``MonitoredSession`` has started its threads itself: then there are none.
     """
     sess = sess or get_default_session()
     if sess is None:
         raise ValueError("Cannot start queue runners: No default session is registered. Use `with "
                          "sess.as_default()` or pass an explicit session to "
                          "hf.train.start_queue_runners(sess=sess)")
+    if hasattr(sess, "should_stop"):
+        return []
+    if not hasattr(sess, "graph"):
+        raise TypeError(f"'sess' must be a Session, not {sess!r}")
     threads: list[threading.Thread] = []
     with sess.graph.as_default():
         for runner in get_collection(collection):

@@ -9,6 +9,8 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
+import numpy as np
+
 from hpcflow import storage
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import get_default_graph
@@ -166,7 +168,7 @@ class Saver:
             return save_path
         if isinstance(global_step, bool) or not hasattr(global_step, "__index__"):
             global_step = sess.run(global_step)
-        number = int(global_step)
+        number = int(np.asarray(global_step).item())
         return f"{save_path}-{number:08d}" if self._pad_step_number else f"{save_path}-{number}"
 
     def _run_save(self, sess: Any, path: str) -> str:

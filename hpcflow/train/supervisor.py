@@ -12,6 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
+
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.ops.grouping import group
@@ -332,7 +334,7 @@ class Supervisor:
         self._summary_writer.add_summary(summary, global_step)
 
     def _step(self, sess: Any) -> int:
-        return int(sess.run(self._global_step))
+        return int(np.asarray(sess.run(self._global_step)).item())
 
     def _log(self, status: str, step: int | None = None, path: str | None = None) -> None:
         from tensorboard.compat.proto.event_pb2 import SessionLog

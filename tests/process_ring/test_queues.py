@@ -459,3 +459,12 @@ def test_an_index_of_no_queue():
     with hf.Session() as session:
         with pytest.raises(hf.errors.InvalidArgumentError, match="is not in"):
             session.run(q.size())
+
+
+def test_sessions_that_start_no_queue_runners():
+    q = hf.FIFOQueue(5, hf.int32, [[]])
+    hf.train.add_queue_runner(hf.train.QueueRunner(q, [q.enqueue(1)]))
+    with hf.train.MonitoredSession() as session:  # it has started them itself
+        assert hf.train.start_queue_runners(session) == []
+    with pytest.raises(TypeError, match="must be a Session"):
+        hf.train.start_queue_runners("target")

@@ -123,3 +123,13 @@ def test_workers_wait_for_the_chief():
         hf.Variable(1.0, name="unplaced")
         with pytest.raises(ValueError, match="device set: unplaced"):
             hf.train.Supervisor(is_chief=False)
+
+
+def test_a_global_step_of_one_element(tmp_path):
+    with hf.Graph().as_default():
+        step = hf.Variable([7], trainable=False, name="global_step")
+        hf.add_to_collection(hf.GraphKeys.GLOBAL_STEP, step)
+        hf.summary.scalar("s", 1.0)
+        sv = hf.train.Supervisor(logdir=str(tmp_path))
+        with sv.managed_session() as session:
+            sv.summary_computed(session, session.run(sv.summary_op))

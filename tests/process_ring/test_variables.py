@@ -85,6 +85,7 @@ def test_reports(session):
                         trainable=False)
     report = hf.report_uninitialized_variables()
     check = hf.assert_variables_initialized()
+    assert check.graph.as_graph_def().node[-1].attr["value"].tensor.int_val[:] == [3]
     np.testing.assert_array_equal(session.run(report), [b"v", b"w", b"local"])
     with pytest.raises(hf.errors.FailedPreconditionError):
         session.run(check)
