@@ -55,7 +55,7 @@ def cond(pred: Any, fn1: Callable | None = None, fn2: Callable | None = None,
         held = raw_ops.Identity(pred, name="pred_id")
         graph = held.graph  # that of `pred`, or a function that captures it
         for tensor in (sides[0], *pivots, held):
-            graph.prevent_fetching(tensor.op)
+            tensor.graph.prevent_fetching(tensor.op)
         branches = [_Branch(graph, held, pivot, branch, what)
                     for pivot, branch, what in zip(pivots, (1, 0), ("fn1", "fn2"), strict=True)]
         for branch, function in zip(branches, (fn1, fn2), strict=True):
