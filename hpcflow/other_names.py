@@ -53,6 +53,7 @@ NAMES: dict[str, dict[str, str]] = {
         "merge_all_summaries": "hpcflow.summary:merge_all",
         "merge_summary": "hpcflow.summary:merge",
         "quantize": "hpcflow:quantize_v2",
+        "lookup": "hpcflow.contrib.lookup",
         "tables": "hpcflow.contrib.lookup",
     },
     "hpcflow.initializers": {

@@ -15,6 +15,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
+from hpcflow.other_names import also_called
 from hpcflow.shapes import as_shape
 from hpcflow.train.saveable import SaveableObject, SaveSpec
 
@@ -139,6 +140,9 @@ class HashTable(LookupInterface):
     def initializer(self) -> Operation:
         """The op that fills the table."""
         return self._init
+
+
+StaticHashTable = StaticHashTableV1 = HashTable  # what later releases call it
 
 
 class KeyValueTensorInitializer:
@@ -400,6 +404,7 @@ def _check_buckets(num_oov_buckets: int) -> None:
 # ---------------------------------------------------------------- positions
 
 
+@also_called(vocabulary_list="mapping")
 def index_table_from_tensor(mapping: Any, num_oov_buckets: int = 0, default_value: int = -1,
                             hasher_spec: HasherSpec = FastHashSpec,
                             dtype: Any = dtypes_lib.string, name: str | None = None) -> Any:
@@ -434,6 +439,7 @@ def _elements(mapping: Any, dtype: DType) -> Tensor:
         return convert_to_tensor(mapping)
 
 
+@also_called(vocabulary_list="mapping")
 def index_to_string_table_from_tensor(mapping: Any, default_value: str = "UNK",
                                       name: str | None = None) -> HashTable:
     """Return a table from positions, int64, to the strings of the vector `mapping`."""

@@ -271,3 +271,16 @@ def test_tables_in_checkpoints(kind, tmp_path):
         lookup.MutableHashTable(hf.string, hf.int64, -1, checkpoint=False)
         with pytest.raises(ValueError, match="No variables to save"):
             hf.train.Saver()
+
+
+def test_tables_by_their_later_names(session):
+    ids = hf.lookup.index_table_from_tensor(vocabulary_list=["a", "b"], num_oov_buckets=1)
+    words = hf.lookup.index_to_string_table_from_tensor(vocabulary_list=["a", "b"])
+    squares = hf.lookup.StaticHashTable(
+        hf.lookup.KeyValueTensorInitializer([1, 2], [1, 4], hf.int64, hf.int64), -1)
+    found = [ids.lookup(hf.constant(["b", "z"])), words.lookup(hf.constant([1, 5], hf.int64)),
+             squares.lookup(hf.constant([2, 3], hf.int64))]
+    session.run(hf.tables_initializer())
+    assert [v.tolist() for v in session.run(found)] == [[1, 2], [b"b", b"UNK"], [4, -1]]
+    with pytest.raises(TypeError, match="both"):
+        hf.lookup.index_table_from_tensor(["a"], mapping=["a"], vocabulary_list=["a"])
