@@ -298,7 +298,16 @@ class TestCase(unittest.TestCase):
         self.assertAllClose(a, b, rtol, atol)
 
     def assertAllEqual(self, a: Any, b: Any) -> None:
-        """Fail unless shapes and elements are equal; NaNs are equal to each other."""
+        """Fail unless shapes and elements are equal; NaNs are equal to each other.
+
+        Lists of arrays of different shapes are compared array by array.
+        """
+        a, b = self._evaluated(a), self._evaluated(b)
+        if _is_ragged(a) or _is_ragged(b):
+            self.assertEqual(len(a), len(b))
+            for x, y in zip(a, b):
+                self.assertAllEqual(x, y)
+            return
         first, second = self._array(a), self._array(b)
         self.assertEqual(first.shape, second.shape)
         np.testing.assert_array_equal(first, second)

@@ -70,6 +70,7 @@ class ProgramTest(hf.test.TestCase):
         self.assertAllClose([[1.0], [1.0, 2.0]], [[1.0], [1.0, 2.0]])
         self.assertAllCloseAccordingToType(np.float16([1]), np.float16([1.0009]))
         self.assertAllEqual(["a", "b"], np.array([b"a", b"b"], object))
+        self.assertAllEqual([[[1]], 1, (hf.constant([1, 2]),)], [[[1]], 1, [np.array([1, 2])]])
         self.assertNear(1, 1.1, 0.2)
         self.assertArrayNear([1, 2], [1.1, 2], 0.2)
         self.assertNDArrayNear(np.ones(2), np.zeros(2), 1.5)
@@ -85,6 +86,8 @@ class ProgramTest(hf.test.TestCase):
             lambda: self.assertAllClose([1.0], 1.0),
             lambda: self.assertAllClose({"a": 1}, {"b": 1}),
             lambda: self.assertAllEqual([1], [2]),
+            lambda: self.assertAllEqual([[1], 1], [[1], 2]),
+            lambda: self.assertAllEqual([[1], 1], [[1]]),
             lambda: self.assertNear(1, 2, 0.5),
             lambda: self.assertNear(1, float("nan"), 0.5),
             lambda: self.assertStartsWith("abc", "b"),
