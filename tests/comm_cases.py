@@ -284,6 +284,41 @@ def slots_from_callbacks(node: Node) -> None:
     receive.close()
 
 
+def puts(node: Node) -> None:
+    """Values that nobody waits for arrive in order, and as they were when they were put."""
+    node.listen()
+    for length in (1, 600, 3000):
+        source, target = np.zeros(length), np.zeros(length)
+        send = node.transport.send_slot(source, node.right, 43)
+        receive = node.transport.recv_slot(target, node.left, 43)
+        for number in range(100):
+            counts: list[int] = []
+            receive.start(counts.append)
+            node.until(lambda: send.put(source, float(number)))
+            node.until(lambda: counts)
+            assert counts == [8 * length] and (target == number).all()
+        for number in range(20):  # further than its receiver, as far as there is room for that
+            if not send.put(source, float(number)):
+                node.transport.post_send(np.full(length, float(number)), node.right, 43)
+        for number in range(20):
+            counts = []
+            receive.start(counts.append)
+            node.until(lambda: counts)
+            assert (target == number).all()
+        for put in (lambda: send.put(source, 7.5), send.put):  # then the buffer as it is
+            target[:] = 0
+            counts = []
+            receive.start(counts.append)
+            node.until(put)
+            node.until(lambda: counts)
+            assert (target == 7.5).all()
+        node.barrier()
+        send.close()
+        receive.close()
+        with pytest.raises(errors.FailedPreconditionError, match="closed"):
+            send.start()
+
+
 def slot_misuse(node: Node) -> None:
     """Starting twice, closing while busy and starting after close are errors."""
     node.listen()
@@ -573,6 +608,7 @@ CASES: dict[str, Callable[[Node], None]] = {
         long_transfers,
         slots,
         slots_from_callbacks,
+        puts,
         slot_misuse,
         kinds_of_buffers,
         bad_arguments,

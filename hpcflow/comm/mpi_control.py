@@ -56,8 +56,8 @@ class ControlPlane:
         self._watch = transport.watch
         self._isend = comm.Isend
         self._send_init = comm.Send_init
-        # By destination: the messages that every step has.
-        self._short: dict[int, ShortSend] = {}
+        #: By destination: the messages that every step has.
+        self.short: dict[int, ShortSend] = {}
         self._rest_tag = rest_tag
         self._handler: Handler | None = None
         # Messages to ourselves that wait for a handler.
@@ -66,6 +66,7 @@ class ControlPlane:
         self._backlogs: dict[int, deque[list[bytes]]] = {}
         inbox = bytearray(_LONG_HEADER.size + MESSAGE_BYTES)
         self._inbox = memoryview(inbox)
+        self._head = self._inbox[:SHORT_BYTES]
         self._request = comm.Recv_init((inbox, MPI.BYTE), MPI.ANY_SOURCE, _TAG)
         self._open = self._request.Start
         #: Whether a message has come, as `Test(status)` of a request. Before there is a handler
@@ -83,9 +84,9 @@ class ControlPlane:
     def send(self, dest: int, payload: bytes) -> None:
         """Send a message to another rank. For use under the lock."""
         if len(payload) == SHORT_BYTES:
-            short = self._short.get(dest)
+            short = self.short.get(dest)
             if short is None:
-                short = self._short[dest] = ShortSend(self._send_init, dest)
+                short = self.short[dest] = ShortSend(self._send_init, dest)
             if short.test():  # otherwise the last one is still on its way
                 short.buffer[:] = payload
                 short.start()
@@ -117,7 +118,7 @@ class ControlPlane:
     def take(self, status: Any) -> None:
         """Take the message of which `test` has told. For use under the lock."""
         source, length = status.Get_source(), status.Get_count()
-        payload = self._inbox[:length].tobytes()
+        payload = (self._head if length == SHORT_BYTES else self._inbox[:length]).tobytes()
         self._open()
         if length > MESSAGE_BYTES:
             self._expect_rest(source, payload)
@@ -151,12 +152,12 @@ class ControlPlane:
 
     def close(self) -> None:
         """Stop receiving. For use under the lock."""
-        for short in self._short.values():
+        for short in self.short.values():
             if short.test():
                 finalize.free(short.request)
             else:
                 finalize.retire_send(short)
-        self._short.clear()
+        self.short.clear()
         if self.test is _nothing_came:
             finalize.free(self._request)
         else:

@@ -111,13 +111,65 @@ class PersistentSlot(Slot):
 
 
 class SendSlot(PersistentSlot):
-    """A persistent send."""
+    """A persistent send; one that `is_short` has nearly always left when it was started."""
 
     outgoing = True
     done: SendDone | None
     _direction = "send to"
+    is_short = False
+    # A short message was put, and nobody has looked since whether it has left.
+    _put = False
+
+    def put(self, target: Any = None, value: Any = None) -> bool:
+        """As of every slot: a short message costs no polls."""
+        if not self.is_short or self._pipes:
+            return super().put(target, value)
+        transport = self._transport
+        try:
+            transport.lock()
+        except IndexError:
+            return False
+        try:
+            if self._deferred:
+                transport.run_deferred()
+            if self.busy or (self._put and not self.test()):
+                return False
+            if target is not None:
+                target[...] = value
+            if self.request is None:
+                self._create()
+            self._start_request()
+            self._put = True
+        except transport.mpi_error as error:
+            raise mpi_failure(error, repr(self)) from None
+        finally:
+            transport.unlock(None)
+            if self._deferred:
+                transport.flush()
+        return True
+
+    def look(self) -> None:
+        """Let the transport poll a message that was put and has not left. For use under the
+        lock."""
+        if self._put:
+            self._put = False
+            if not self.test():
+                self.busy = True
+                self.done = None
+                self._watch(self)
+
+    def _free(self) -> None:
+        if self._put and not self.test():
+            self._transport.slots.discard(self)
+            finalize.retire_send(self)
+        else:
+            super()._free()
 
     def _begin_now(self) -> None:
+        if self._put and not self.test():
+            self.busy = False
+            raise busy_error(repr(self))
+        self._put = False
         self._start_request()
         # The next poll tests it: a persistent send is hardly ever complete at once, and a test that
         # finds nothing takes time, and the core where ranks share it.

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from hpcflow import errors
 from hpcflow.comm import abort, buffers, finalize
 from hpcflow.comm.matching import Exchange, Half, LocalSlot, Ready, Task
-from hpcflow.comm.mpi_control import ControlPlane
+from hpcflow.comm.mpi_control import SHORT_BYTES, ControlPlane, ShortSend
 from hpcflow.comm.mpi_requests import (
     LongReceive,
     LongSend,
@@ -113,6 +113,7 @@ class MpiTransport(Transport):
         self._isend = comms.data.Isend
         self._irecv = comms.data.Irecv
         self._control = ControlPlane(self, comms.control, highest_tag)
+        self._short = self._control.short
         finalize.at_exit(self)
 
     # --- progress ---------------------------------------------------------------------------
@@ -256,6 +257,9 @@ class MpiTransport(Transport):
         """Send a control message."""
         if type(payload) is not bytes:
             payload = bytes(payload)
+        short = self._short.get(dest)
+        if short is not None and len(payload) == SHORT_BYTES and self._send_short(short, payload):
+            return
         if not 0 <= dest < self.size:
             self.check_peer(dest)
         if dest == self.rank:
@@ -263,6 +267,26 @@ class MpiTransport(Transport):
             self._control.send_to_self(payload)
         else:
             self.run_locked(self._control.send, dest, payload)
+
+    def _send_short(self, short: ShortSend, payload: bytes) -> bool:
+        """As `run_locked` of what `ControlPlane.send` does first, without its calls; False if that
+        is to be done."""
+        try:
+            self.lock()
+        except IndexError:
+            return False
+        try:
+            if self.deferred or not short.test():
+                return False
+            short.buffer[:] = payload
+            short.start()
+        except self.mpi_error as error:
+            raise mpi_failure(error, f"rank {self.rank}") from None
+        finally:
+            self.unlock(None)
+            if self.deferred:
+                self.flush()
+        return True
 
     # --- data plane -------------------------------------------------------------------------
 
@@ -348,7 +372,9 @@ class MpiTransport(Transport):
         if length > self.chunk_bytes:
             return LongSlot(self.post_send, buffer, dest, tag)
         message = (buffer, self._byte)
-        return SendSlot(self, self.comms.data.Send_init, message, (dest, tag), self._send_pipes)
+        slot = SendSlot(self, self.comms.data.Send_init, message, (dest, tag), self._send_pipes)
+        slot.is_short = length <= _SHORT_BYTES
+        return slot
 
     def recv_slot(self, buffer: Any, source: int, tag: int) -> Slot:
         """A persistent receive."""
@@ -399,6 +425,7 @@ class MpiTransport(Transport):
         raise busy_error(f"a poll of {self.description}")
 
     def _drain(self) -> None:
+        self.run_locked(self._look_at_slots)
         deadline = time.monotonic() + _DRAIN_SECONDS
         backoff = Backoff(self.comms.oversubscribed)
         while self._has_unsent() and time.monotonic() < deadline:
@@ -406,6 +433,11 @@ class MpiTransport(Transport):
                 backoff.reset()
             else:
                 backoff.wait()
+
+    def _look_at_slots(self) -> None:
+        for slot in self.slots:
+            if slot.outgoing:
+                slot.look()
 
     def _has_unsent(self) -> bool:
         return bool(self.deferred or self._send_pipes) or any(

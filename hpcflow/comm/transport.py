@@ -53,6 +53,20 @@ class Slot(ABC):
         Raises FailedPreconditionError if the previous transfer of this slot is not complete.
         """
 
+    def put(self, target: Any = None, value: Any = None) -> bool:
+        """Copy `value` into `target`, an array over the buffer of a send (None: it stays as it is),
+        and send it; False, and nothing is done, while the last transfer is outstanding.
+
+        For messages that nobody waits for: whether one has left may be looked at as late as by the
+        next ``put``.
+        """
+        if self.busy:
+            return False
+        if target is not None:
+            target[...] = value
+        self.start()
+        return True
+
     @abstractmethod
     def close(self) -> None:
         """Give the slot up. Raises FailedPreconditionError while a transfer is outstanding."""

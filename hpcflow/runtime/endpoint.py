@@ -36,7 +36,7 @@ from hpcflow.runtime.health import Health
 from hpcflow.runtime.lane import Lane, TagSpace
 from hpcflow.runtime.loop import EventLoop, event_loop
 from hpcflow.runtime.meeting import Meetings
-from hpcflow.runtime.offload import Masters, Pace
+from hpcflow.runtime.offload import SHORT_SECONDS, Masters, Pace
 from hpcflow.runtime.tagged import LaneAddress, inline_bytes, read_value
 from hpcflow.runtime.task import KernelContext, StepContext, Task
 from hpcflow.runtime.tracing import instrument, step_stats
@@ -98,7 +98,8 @@ class Plan:
 
     def add_lane(self, number: int) -> Lane:
         """Make a lane: its receive tags are taken now, its send tags come from the receivers."""
-        lane = self.endpoint.make_lane(self.executable, self.ranks, LaneAddress(*self.key, number))
+        lane = self.endpoint.make_lane(self.executable, self.ranks, LaneAddress(*self.key, number),
+                                       self.pace)
         lane.wake = self._wake
         lane.on_done = partial(self.endpoint._served, *self.key, number)
         lane.on_failure = partial(self.endpoint._tell_failure, *self.key, number)
@@ -263,10 +264,10 @@ class Endpoint:
         self._plan(source, plan).lanes[lane].open_sends(body)
 
     def make_lane(self, executable: Executable, ranks: dict[str, int],
-                  address: LaneAddress) -> Lane:
+                  address: LaneAddress, pace: Pace) -> Lane:
         """A new lane, known by its address to the messages inside loops."""
         lane = Lane(self.transport, executable, ranks, self.tags, self.task.by_name, address,
-                    self._pairing, self.transfers)
+                    self._pairing, self.transfers, pace)
         if lane.tagged is not None:
             self.tagged_lanes[address] = lane
             lane.on_close = lambda: self.tagged_lanes.pop(address, None)
@@ -299,12 +300,15 @@ class Endpoint:
         deadline = None
         if len(payload) > wire.HEADER.size:  # a step with a time limit says so
             deadline = time.monotonic() + wire.parts_of(payload)[0]["timeout"]
-        _, _, plan, lane, _, step_id = wire.HEADER.unpack_from(payload)
-        self.loop.soon(partial(self._start, source, plan, lane, step_id, deadline))
+        _, _, number, lane, _, step_id = wire.HEADER.unpack_from(payload)
+        plan = self.plans[source, number]
+        if plan.pace.longest < SHORT_SECONDS:
+            self._start(source, plan, lane, step_id, deadline)
+        else:
+            self.loop.soon(partial(self._start, source, plan, lane, step_id, deadline))
 
-    def _start(self, source: int, number: int, lane_number: int, step_id: int,
+    def _start(self, source: int, plan: Plan, lane_number: int, step_id: int,
                deadline: float | None) -> None:
-        plan = self.plans[(source, number)]
         if plan.executable.resources_version != self.task.resources.version:
             plan.refresh()
         lane = plan.lanes[lane_number]
@@ -317,7 +321,7 @@ class Endpoint:
         plan.pace.run(step.start)
 
     def _wake(self, step: Step) -> None:
-        self.loop.soon(step.advance)
+        self.loop.soon(partial(step.pace.note, step.advance))  # type: ignore[arg-type, union-attr]
 
     def _served(self, source: int, plan: int, lane: int, step: Step) -> None:
         if step.error is None and step.trace is None:
@@ -329,7 +333,7 @@ class Endpoint:
                                 body=step.lane.stopped_at, blob=blob)
         step.lane.end()
         self.transport.send_message(source, message)
-        step.lane.prepare()
+        step.lane.prepare(self.loop.when_idle)
 
     def _tell_failure(self, source: int, plan: int, lane: int, step: Step) -> None:
         self.transport.send_message(source, wire.pack(

@@ -35,6 +35,7 @@ from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, 
 from hpcflow.runtime.deadline import check_deadline
 from hpcflow.runtime.float_errors import restore, silence
 from hpcflow.runtime.iterations import DEAD, Frame, Iteration
+from hpcflow.runtime.offload import MEMORY, SHORT_SECONDS, Pace, now
 from hpcflow.runtime.spread import SpreadLoops
 
 _LOOK_ITERATIONS = 64  # between two looks at whether a loop has to stop
@@ -57,7 +58,8 @@ class Step:
                  "step_id", "wake", "rank", "on_finish_hooks", "describers", "waiting", "trace",
                  "_ready", "_inbox", "_lock", "_outstanding", "_root", "_iterations",
                  "_next_serial", "_frames", "_cancel_hooks", "_unfed", "_begun", "loops",
-                 "_sending", "deadline", "_late", "_reason", "_woken", "__weakref__")  # fmt: skip
+                 "_sending", "deadline", "_late", "_reason", "_woken", "pace",
+                 "__weakref__")  # fmt: skip
 
     def __init__(self, executable: Executable, lane: Any = None, step_id: int = 0,
                  on_done: Callable[[Step], None] | None = None,
@@ -102,6 +104,7 @@ class Step:
         self._woken = False  # ``wake`` was called, and nobody has come since
         self.deadline: float | None = None  # by time.monotonic()
         self._reason: BaseException | None = None  # why it was cancelled
+        self.pace: Pace | None = None  # how long its pieces take; None if that is not noted
 
     # ------------------------------------------------------------ driving
 
@@ -302,9 +305,40 @@ class Step:
     # ------------------------------------------------------------ edges
 
     def received(self, item: Item, value: Any) -> None:
-        """A value (None over a control edge) or DEAD has arrived over an edge."""
+        """A value (None over a control edge) or DEAD has arrived over an edge.
+
+        Called by the thread that polls; what takes very little time is done at once.
+        """
+        pace = self.pace
+        if (pace is not None and pace.longest < SHORT_SECONDS and not self._inbox
+                and self._lock.acquire(False)):
+            start = now()
+            self._take_in(item, value)
+            seconds, last = now() - start, MEMORY * pace.longest
+            pace.longest = seconds if seconds > last else last
+            return
         self._inbox.append((item, value))
         if not self._woken:
+            self._wake_once()
+
+    def _take_in(self, item: Item, value: Any) -> None:
+        """As ``advance``, for one value; the caller has taken the lock."""
+        quiet = silence()
+        try:
+            try:
+                self._received(item, value)
+                self._run_ready()
+            except BaseException as e:  # noqa: BLE001
+                self.fail(e)
+            done = not (self._outstanding or self.finished or self._inbox)
+            if done:
+                self.finished = True
+        finally:
+            self._lock.release()
+            restore(quiet)
+        if done:
+            self._finish_step()
+        elif self._inbox:
             self._wake_once()
 
     def _received(self, item: Item, value: Any) -> None:

@@ -8,7 +8,7 @@ message means dead. Other edges carry a header, and small values inside it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
 
@@ -22,6 +22,7 @@ from hpcflow.errors import InvalidArgumentError, OpError, ResourceExhaustedError
 from hpcflow.runtime.encoding import decode, encode, length, put_upper_halves, upper_halves
 from hpcflow.runtime.executor import Step
 from hpcflow.runtime.iterations import DEAD
+from hpcflow.runtime.offload import Pace
 from hpcflow.runtime.tagged import LaneAddress, TaggedEdges
 
 _HEADER = struct.Struct("<HHIQ")  # dtype, rank, 0, bytes; then the dimensions as int64
@@ -69,13 +70,15 @@ class Lane:
 
     `ranks` maps task names to ranks, `address` tells the lane from all others, and `pairing` keeps
     a large value of a loop behind the message that announces it; `transfers` notes what the edges
-    carry. ``on_failure(step)`` is told when the step fails, ``on_close()`` when the lane is closed.
+    carry; `pace` knows how long the pieces of its steps take. ``on_failure(step)`` is told when the
+    step fails, ``on_close()`` when the lane is closed.
     """
 
     def __init__(self, transport: Any, executable: Executable, ranks: dict[str, int],
                  tags: TagSpace, devices: dict[str, Any], address: LaneAddress,
-                 pairing: Any, transfers: Transfers) -> None:
+                 pairing: Any, transfers: Transfers, pace: Pace) -> None:
         self.transport = transport
+        self.pace = pace
         self.ranks = ranks
         self.transfers = transfers
         self.on_close: Any = None
@@ -83,6 +86,7 @@ class Lane:
         self.wake: Any = None
         self.on_done: Any = None
         self._spare: Step | None = None
+        self._asked = False  # for a spare step
         # None without loops over tasks, which most steps do not have.
         self.tagged = TaggedEdges(self, executable, ranks, devices, address, pairing) if (
             executable.spread) else None
@@ -99,7 +103,8 @@ class Lane:
         self._send_tags = [-1] * len(executable.sends)
         self._send_slots: list[Any] = [None] * len(executable.sends)
         self._send_buffers: list[Any] = [None] * len(executable.sends)
-        # (slot, buffer, dims) of the edges whose values only have to be copied into the buffer.
+        # (the slot's put, buffer, dims, what takes notes, name, bytes) of the edges whose values
+        # only have to be copied into the buffer.
         self._small: list[Any] = [None] * len(executable.sends)
         self._recv_slots: list[Any] = [None] * len(executable.recvs)
         self._wide: dict[int, np.ndarray] = {}  # what compressed values are put into
@@ -173,11 +178,18 @@ class Lane:
         step.rank = rank
         step.wake = self.wake
         step.on_done = self.on_done
+        step.pace = self.pace
         return step
 
-    def prepare(self) -> None:
-        """Make the next step while nobody waits for it."""
-        if self.executable.tracer is None:
+    def prepare(self, when_idle: Callable[[Callable[[], None]], None]) -> None:
+        """Let ``when_idle`` make the next step, at a time when nobody waits for it."""
+        if not self._asked and self.executable.tracer is None:
+            self._asked = True
+            when_idle(self._make_spare)
+
+    def _make_spare(self) -> None:
+        self._asked = False
+        if self._spare is None:
             self._spare = Step(self.executable, self)
 
     def begin(self, step: Step) -> None:
@@ -335,12 +347,10 @@ class Lane:
         """Send `value` (None over a control edge) over edge `index`."""
         small = self._small[index]
         if small is not None:
-            slot, buffer, dims = small
-            if not slot.busy and value.shape == dims:
+            put, buffer, dims, log, name, nbytes = small
+            if value.shape == dims and put(buffer, value):
                 self._sent[index] = True
-                buffer[...] = value
-                slot.start()
-                self._send_logs[index]((clock(), self._send_names[index], buffer.nbytes))
+                log((clock(), name, nbytes))
                 return
         edge = self.executable.sends[index]
         if edge.is_control:
@@ -360,10 +370,9 @@ class Lane:
         if slot is None:
             slot = self._send_slots[index] = self.transport.send_slot(
                 _LIVE, self._send_ranks[index], self._send_tags[index])
-        if slot.busy:
+        if not slot.put():
             self._post(step, index, _LIVE)
             return
-        slot.start()
         self._send_logs[index]((clock(), self._send_names[index], len(_LIVE)))
 
     def _send_static(self, step: Step, index: int, edge: Edge, value: Any) -> None:
@@ -380,11 +389,10 @@ class Lane:
         slot = self._send_slots[index]
         if slot is None:
             slot = self._make_send_slot(index, edge)
-        if slot.busy:  # the last step's message has left, but nobody has polled since
+        if not slot.put(self._send_buffers[index], value):
+            # The last step's message has left, but nobody has polled since.
             self._post(step, index, np.ascontiguousarray(value))
             return
-        self._send_buffers[index][...] = value
-        slot.start()
         self._send_logs[index]((clock(), self._send_names[index], edge.nbytes))
 
     def _make_send_slot(self, index: int, edge: Edge) -> Any:
@@ -393,7 +401,8 @@ class Lane:
         slot = self._send_slots[index] = self.transport.send_slot(
             buffer.reshape(-1).view(np.uint8), self._send_ranks[index], self._send_tags[index])
         if not (edge.compressed or self._send_devices[index]):
-            self._small[index] = (slot, buffer, edge.dims)
+            self._small[index] = (slot.put, buffer, edge.dims, self._send_logs[index],
+                                  self._send_names[index], edge.nbytes)
         return slot
 
     def _send_dynamic(self, step: Step, index: int, edge: Edge, value: Any) -> None:

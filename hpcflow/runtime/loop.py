@@ -42,6 +42,7 @@ class EventLoop:
     def __init__(self) -> None:
         self._endpoints: tuple[Any, ...] = ()
         self._ready: deque[Callable[[], None]] = deque()
+        self._idle: deque[Callable[[], None]] = deque()  # for moments without anything else
         self._tickers: tuple[Callable[[], None], ...] = ()
         self._next_tick = 0.0
         self._driving = threading.Lock()
@@ -87,6 +88,10 @@ class EventLoop:
         if self._driver != get_ident():
             self._backoff.wake()
 
+    def when_idle(self, action: Callable[[], None]) -> None:
+        """Run `action` when a thread that waits has found nothing to do; that may be never."""
+        self._idle.append(action)
+
     # ------------------------------------------------------------ waiting
 
     def run_until(self, done: Callable[[], Any], deadline: float | None = None,
@@ -96,15 +101,20 @@ class EventLoop:
         Raises ``DeadlineExceededError`` naming `what` when ``time.monotonic()`` passes `deadline`.
         ``stalled(seconds)`` is called once when the wait lasts for HPCFLOW_STALL_SECONDS.
         """
-        if stalled is not None:
-            patience = config.flags.stall_seconds
+        until, warns = deadline, False
+        if stalled is not None and (patience := config.flags.stall_seconds) > 0:
             begin = time.monotonic()
-            until = begin + patience if patience > 0 else float("inf")
-            if deadline is None or until < deadline:
-                try:
-                    return self.run_until(done, until, what)
-                except DeadlineExceededError:
-                    stalled(time.monotonic() - begin)
+            warns = deadline is None or begin + patience < deadline
+            until = begin + patience if warns else deadline
+        try:
+            self._wait_until(done, until, what)
+        except DeadlineExceededError:
+            if not warns:
+                raise
+            stalled(time.monotonic() - begin)  # type: ignore[misc]
+            self._wait_until(done, deadline, what)
+
+    def _wait_until(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
         while not done():
             if self._driving.acquire(blocking=False):
                 try:
@@ -133,6 +143,9 @@ class EventLoop:
                     backoff.reset()
                     if self._beside:
                         self._wake_beside()
+                    continue
+                if self._idle:
+                    self._idle.popleft()()
                     continue
                 slept = backoff.wait(0.05)
                 idle += 1

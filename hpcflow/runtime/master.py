@@ -31,6 +31,7 @@ from hpcflow.runtime.compiled import (
 from hpcflow.runtime.endpoint import Endpoint, Peers
 from hpcflow.runtime.executor import Step, check_results
 from hpcflow.runtime.lane import Lane
+from hpcflow.runtime.offload import Pace
 from hpcflow.runtime.tagged import LaneAddress
 from hpcflow.runtime.task import KernelContext
 from hpcflow.runtime.tracing import instrument, partition_graphs, step_stats
@@ -194,6 +195,7 @@ class DistributedStep:
         self.plan = plan
         self.ranks = engine.peers.ranks()
         self.remote = {task: self.ranks[task] for task in parts}
+        self._pace = Pace(self.endpoint.masters)
         self._lane_numbers = itertools.count()
         self._free: list[_OpenLane] = []
         self._closed = False
@@ -218,7 +220,7 @@ class DistributedStep:
         number = next(self._lane_numbers)
         endpoint = self.endpoint
         lane = endpoint.make_lane(self.executable, self.ranks,
-                                  LaneAddress(endpoint.rank, self.plan, number))
+                                  LaneAddress(endpoint.rank, self.plan, number), self._pace)
         lane.wake = endpoint._wake
         tags = lane.open_recvs()
         body = {"plan": self.plan, "lane": number}
@@ -328,7 +330,7 @@ class Execution:
         lane.lane.on_failure = self._local_failed
         lane.lane.begin(self.step)
         self.step.start(feeds)
-        lane.lane.prepare()
+        lane.lane.prepare(endpoint.loop.when_idle)
         for rank in list(endpoint.health.lost):
             self.rank_lost(rank, endpoint.lost_error(rank))
 

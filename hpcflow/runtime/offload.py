@@ -2,7 +2,9 @@
 
 A step runs piece by piece: from its start until it waits, and again whenever something came. Short
 pieces run in the thread that drives the event loop, where handing them over would take longer than
-they do. Those of a plan that turned out long go to a thread, if several masters use the task.
+they do. Those of a plan that turned out long go to a thread, if several masters use the task. Those
+of a plan whose pieces have all been very short are run by the poll that finds what they waited for:
+nobody else polls meanwhile.
 """
 
 from __future__ import annotations
@@ -11,11 +13,15 @@ import threading
 import time
 from collections.abc import Callable
 from queue import SimpleQueue
-from time import perf_counter as _now
+from time import perf_counter as now
 
 #: Pieces that take longer are long. Handing one over takes some tens of microseconds, and then two
 #: threads want the interpreter.
 LONG_SECONDS = 400e-6
+#: Pieces that take less are very short: about as much as the way from a poll to the event loop.
+SHORT_SECONDS = 50e-6
+#: How slowly a long piece is forgotten, for that: it would hold up the others that poll.
+MEMORY = 0.99
 #: For how long a master counts after its last step, if another one has run steps since.
 _MASTER_SECONDS = 1.0
 _THREADS = 4
@@ -45,11 +51,16 @@ class Masters:
 
 
 class Pace:
-    """How long the pieces of a plan's steps take."""
+    """How long the pieces of a plan's steps take.
 
-    __slots__ = ("_masters", "_seconds")
+    Attributes:
+        longest: seconds of the longest, less the longer ago it was; pessimistic at first.
+    """
+
+    __slots__ = ("longest", "_masters", "_seconds")
 
     def __init__(self, masters: Masters) -> None:
+        self.longest = 2 * SHORT_SECONDS
         self._masters = masters
         self._seconds = 0.0
 
@@ -58,12 +69,19 @@ class Pace:
         if self._seconds > LONG_SECONDS and not here and self._masters.are_several():
             _submit(lambda: self.run(action, True))
             return
-        start = _now()
-        action()
-        seconds = _now() - start
+        seconds = self.note(action)
         # One long piece makes the plan long; it takes some short ones to forget it.
         last = 0.9 * self._seconds
         self._seconds = seconds if seconds > last else last
+
+    def note(self, action: Action) -> float:
+        """Run a piece here, and note how long it takes, which is returned."""
+        start = now()
+        action()
+        seconds = now() - start
+        last = MEMORY * self.longest
+        self.longest = seconds if seconds > last else last
+        return seconds
 
 
 _queue: SimpleQueue[Action] = SimpleQueue()

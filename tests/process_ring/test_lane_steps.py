@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 
 import hpcflow as hf
 from hpcflow.runtime import lane as lanes
 from hpcflow.runtime.executor import Step
+from hpcflow.runtime.loop import event_loop
+from hpcflow.runtime.offload import SHORT_SECONDS
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
@@ -29,6 +33,12 @@ def there_and_back(value):
         far = -value
     with hf.device(WORKER):
         return 3.0 * far
+
+
+def drive_a_little():
+    """Let the event loop find nothing to do."""
+    with pytest.raises(hf.errors.DeadlineExceededError):
+        event_loop().run_until(lambda: False, time.monotonic() + 0.005)
 
 
 def test_a_number_of_another_task_is_not_the_buffer_of_the_next_step(session):
@@ -72,10 +82,12 @@ def test_a_step_is_made_beforehand(session, monkeypatch):
     x = hf.placeholder(hf.float32, [])
     y = there_and_back(x)
     assert session.run(y, {x: 1.0}) == -3.0
+    drive_a_little()
     made = []
     monkeypatch.setattr(lanes, "Step", lambda *a: made.append(Step(*a)) or made[-1])
     assert session.run(y, {x: 2.0}) == -6.0
-    # Both parts ran on steps that the run before has made, and made one for the next.
+    drive_a_little()
+    # Both parts ran on steps that were made after the run before, and then one for the next was.
     assert len(made) == 2 and not any(step.finished for step in made)
 
 
@@ -136,3 +148,72 @@ def test_cancelling_wakes_a_step_whose_wake_was_lost():
     assert calls == [step]
     step.advance()
     assert step.finished and isinstance(step.error, hf.errors.CancelledError)
+
+
+@pytest.fixture
+def polled(monkeypatch):
+    """What says for every value that arrives whether it is taken in by the poll that found it."""
+    found = []
+    received = Step.received
+
+    def note(step, item, value):
+        inbox = step._inbox
+        received(step, item, value)
+        found.append(not inbox)
+
+    monkeypatch.setattr(Step, "received", note)
+    return found
+
+
+def set_paces(session, seconds):
+    """All plans have pieces that take so long."""
+    for step in session._engine._steps:
+        step._pace.longest = seconds
+        for name in step.remote:
+            server = next(e for e in event_loop()._endpoints if e.rank == step.remote[name])
+            endpoint = server._handler.__self__
+            for plan in endpoint.plans.values():
+                plan.pace.longest = seconds
+
+
+@pytest.mark.parametrize("seconds, expected", [(0.0, True), (1.0, False)])
+def test_very_short_pieces_are_run_by_the_poll(session, polled, seconds, expected):
+    x = hf.placeholder(hf.float32, [])
+    y = there_and_back(x)
+    session.run(y, {x: 1.0})
+    set_paces(session, seconds)
+    polled.clear()
+    assert session.run(y, {x: 2.0}) == -6.0
+    assert polled == [expected] * 2
+
+
+def test_a_long_piece_ends_that(session, polled):
+    def sleep(value):
+        time.sleep(SHORT_SECONDS * 10)
+        return value
+
+    x = hf.placeholder(hf.float32, [])
+    with hf.device(PS):
+        far = -x
+    with hf.device(WORKER):
+        y = hf.py_func(sleep, [far], hf.float32, stateful=False)
+        y.set_shape([])
+    session.run(y, {x: 1.0})
+    set_paces(session, 0.0)
+    for value in (2.0, 3.0):
+        polled.clear()
+        assert session.run(y, {x: value}) == -value
+    assert polled == [True, False]
+
+
+def test_what_fails_in_the_poll_fails_the_step(session):
+    x = hf.placeholder(hf.int32, [])
+    with hf.device(PS):
+        far = hf.stack([x, x])[0]
+    with hf.device(WORKER):
+        y = hf.constant(1) // far
+    assert session.run(y, {x: 1}) == 1
+    set_paces(session, 0.0)
+    with pytest.raises(hf.errors.InvalidArgumentError, match="by zero"):
+        session.run(y, {x: 0})
+    assert session.run(y, {x: 1}) == 1
