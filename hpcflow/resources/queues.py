@@ -260,7 +260,8 @@ class Queue(SharedHandle):
                                        f"{len(self.types)}, got {len(element)}")
         values = tuple([_own(v) for v in element])
         for i, (value, shape) in enumerate(zip(values, self.shapes, strict=False)):
-            if not shape.is_compatible_with(np.shape(value)):
+            have = np.shape(value)
+            if have != shape.dims_tuple and not shape.is_compatible_with(have):
                 raise InvalidArgumentError(
                     None, None, f"Shape mismatch in tuple component {i}. Expected "
                     f"{format_shape(shape)}, got {format_shape(np.shape(value))}")
@@ -278,13 +279,12 @@ class Queue(SharedHandle):
                 f"first dimension, got {shapes}")
         for i, (component, shape) in enumerate(zip(batch, self.shapes, strict=False)):
             have = np.shape(component)
-            if not shape.is_compatible_with(have[1:]):
+            if have[1:] != shape.dims_tuple and not shape.is_compatible_with(have[1:]):
                 expected = TensorShape([have[0]]).concatenate(shape)
                 raise InvalidArgumentError(
                     None, None, f"Shape mismatch in tuple component {i}. Expected "
                     f"{format_shape(expected)}, got {format_shape(have)}")
-        owned = [_own(c) for c in batch]
-        return [self._checked(tuple([c[i] for c in owned])) for i in range(lengths.pop())]
+        return [tuple([_own(c[i]) for c in batch]) for i in range(lengths.pop())]
 
     def _check_can_batch(self, up_to: bool) -> None:
         if len(self.shapes) != len(self.types) or not all(

@@ -132,7 +132,7 @@ class Endpoint:
         self.transfers = Transfers()
         self.meetings = Meetings(transport)
         self.collectives = Collectives(self)
-        self.masters = Masters()
+        self.masters = Masters(oversubscribed)
         self.health = Health(transport, self._on_lost)
         self.plans: dict[tuple[int, int], Plan] = {}
         self.runs: dict[tuple[int, int], Any] = {}  # (plan, lane) of own steps under way

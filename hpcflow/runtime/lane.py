@@ -87,6 +87,7 @@ class Lane:
         self.on_done: Any = None
         self._spare: Step | None = None
         self._asked = False  # for a spare step
+        self._closed = False
         # None without loops over tasks, which most steps do not have.
         self.tagged = TaggedEdges(self, executable, ranks, devices, address, pairing) if (
             executable.spread) else None
@@ -140,7 +141,7 @@ class Lane:
 
     def close(self) -> None:
         """Give tags and requests back; what is still under way stays with the transport."""
-        self._spare = None
+        self._spare, self._closed = None, True
         if self.on_close is not None:
             self.on_close()
         for slot in self._send_slots:
@@ -189,7 +190,7 @@ class Lane:
 
     def _make_spare(self) -> None:
         self._asked = False
-        if self._spare is None:
+        if self._spare is None and not self._closed:
             self._spare = Step(self.executable, self)
 
     def begin(self, step: Step) -> None:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from threading import get_ident
 from typing import Any
+from weakref import WeakMethod
 
 from hpcflow import config
 from hpcflow.comm.waiting import Backoff
@@ -42,7 +43,7 @@ class EventLoop:
     def __init__(self) -> None:
         self._endpoints: tuple[Any, ...] = ()
         self._ready: deque[Callable[[], None]] = deque()
-        self._idle: deque[Callable[[], None]] = deque()  # for moments without anything else
+        self._idle: deque[WeakMethod] = deque()  # for moments without anything else
         self._tickers: tuple[Callable[[], None], ...] = ()
         self._next_tick = 0.0
         self._driving = threading.Lock()
@@ -89,8 +90,9 @@ class EventLoop:
             self._backoff.wake()
 
     def when_idle(self, action: Callable[[], None]) -> None:
-        """Run `action` when a thread that waits has found nothing to do; that may be never."""
-        self._idle.append(action)
+        """Run `action`, a method, when a thread that waits has found nothing to do; that may be
+        never, and keeps its object from nothing."""
+        self._idle.append(WeakMethod(action))
 
     # ------------------------------------------------------------ waiting
 
@@ -145,7 +147,10 @@ class EventLoop:
                         self._wake_beside()
                     continue
                 if self._idle:
-                    self._idle.popleft()()
+                    action = self._idle.popleft()()
+                    if action is not None:
+                        action()
+                        del action
                     continue
                 slept = backoff.wait(0.05)
                 idle += 1

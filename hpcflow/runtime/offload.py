@@ -18,10 +18,12 @@ from time import perf_counter as now
 #: Pieces that take longer are long. Handing one over takes some tens of microseconds, and then two
 #: threads want the interpreter.
 LONG_SECONDS = 400e-6
+#: The same where ranks share cores: a piece may have waited for one, and a thread would too.
+LONG_SHARED_SECONDS = 2e-3
 #: Pieces that take less are very short: about as much as the way from a poll to the event loop.
 SHORT_SECONDS = 50e-6
 #: How slowly a long piece is forgotten, for that: it would hold up the others that poll.
-MEMORY = 0.99
+MEMORY = 0.97
 #: For how long a master counts after its last step, if another one has run steps since.
 _MASTER_SECONDS = 1.0
 _THREADS = 4
@@ -30,11 +32,12 @@ Action = Callable[[], None]
 
 
 class Masters:
-    """Whether several masters use a task at this time."""
+    """Whether several masters use a task at this time, and what is long for them."""
 
-    __slots__ = ("_changed", "_last")
+    __slots__ = ("long_seconds", "_changed", "_last")
 
-    def __init__(self) -> None:
+    def __init__(self, oversubscribed: bool = False) -> None:
+        self.long_seconds = LONG_SHARED_SECONDS if oversubscribed else LONG_SECONDS
         self._last = -1
         self._changed = float("-inf")
 
@@ -66,7 +69,7 @@ class Pace:
 
     def run(self, action: Action, here: bool = False) -> None:
         """Run a piece: here, or in a thread if that is better and not ruled out by `here`."""
-        if self._seconds > LONG_SECONDS and not here and self._masters.are_several():
+        if self._seconds > self._masters.long_seconds and not here and self._masters.are_several():
             _submit(lambda: self.run(action, True))
             return
         seconds = self.note(action)

@@ -240,10 +240,13 @@ class _Hooked:
 
     def __init__(self, session: Any, hooks: list[SessionRunHook]) -> None:
         self.session = session
-        self._hooks = hooks
+        # Those that have something to say around a step; most only do before the first.
+        self._hooks = [h for h in hooks if _overrides(h, "before_run", "after_run")]
         self.stopping = False
 
     def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+        if not self._hooks:
+            return self.session.run(fetches, feed_dict, options, run_metadata)
         context = SessionRunContext(SessionRunArgs(fetches, feed_dict), self.session)
         requests = [hook.before_run(context) for hook in self._hooks]
         # A list of what is wanted: the session finds the step of such a list quickest.
@@ -257,15 +260,20 @@ class _Hooked:
             run_metadata = _empty("RunMetadata")
         results = iter(self.session.run(wanted, feeds, options, run_metadata))
         outcome = next(results)
-        if self._hooks:
-            options = options or _empty("RunOptions")
-            run_metadata = run_metadata or _empty("RunMetadata")
+        options = options or _empty("RunOptions")
+        run_metadata = run_metadata or _empty("RunMetadata")
         for hook, request in zip(self._hooks, requests, strict=True):
             fetched = request is not None and request.fetches is not None
             hook.after_run(context, SessionRunValues(
                 next(results) if fetched else None, options, run_metadata))
         self.stopping = self.stopping or context.stop_requested
         return outcome
+
+
+def _overrides(hook: SessionRunHook, *methods: str) -> bool:
+    """Whether `hook` has a method of its own in the place of one of these of the base class."""
+    return any(getattr(getattr(hook, method), "__func__", None) is not getattr(
+        SessionRunHook, method) for method in methods)
 
 
 def _empty(message: str) -> Any:

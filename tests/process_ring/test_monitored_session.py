@@ -262,6 +262,31 @@ def test_hooks_that_ask_for_nothing_get_empty_messages():
     assert seen == [hf.train.SessionRunValues(None, hf.RunOptions(), hf.RunMetadata())]
 
 
+def test_hooks_without_anything_around_a_step_cost_nothing(monkeypatch):
+    """The messages that `after_run` gets are not made where no hook has one."""
+    from hpcflow.train import monitored_session
+
+    made, calls = [], []
+
+    class Ends(hf.train.SessionRunHook):
+        def end(self, session):
+            calls.append("end")
+
+    hook = Ends()
+    monkeypatch.setattr(monitored_session, "_empty", lambda name: made.append(name))
+    with hf.Graph().as_default():
+        one = hf.constant(1.0)
+        with hf.train.MonitoredSession(hooks=[hook]) as session:
+            assert session.run(one) == 1.0
+            assert not made
+    hook.after_run = lambda context, values: calls.append(values.results)  # of this hook alone
+    with hf.Graph().as_default():
+        one = hf.constant(1.0)
+        with hf.train.MonitoredSession(hooks=[hook]) as session:
+            assert session.run(one) == 1.0
+    assert calls == ["end", None, "end"] and made == ["RunOptions", "RunMetadata"]
+
+
 def test_local_initialization_needs_its_operation(graph):
     hf.Variable(1.0)
     with pytest.raises(ValueError, match="must also pass a local_init_op"):

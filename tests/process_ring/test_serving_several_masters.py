@@ -13,7 +13,7 @@ from hpcflow import raw_ops
 from hpcflow.graph.opdef import register_op
 from hpcflow.graph.shape_inference import unchanged
 from hpcflow.kernels.registry import kernel
-from hpcflow.runtime.offload import LONG_SECONDS, Masters, Pace
+from hpcflow.runtime.offload import LONG_SECONDS, LONG_SHARED_SECONDS, Masters, Pace
 
 register_op("TestNap", "x: T", "y: T", "T: type; seconds: float", shape=unchanged, stateful=True)
 slept_in: list[str] = []
@@ -109,14 +109,16 @@ def test_errors_in_threads_reach_their_master(targets):
     assert [name for name in slept_in if name.startswith("hpcflow-step")]
 
 
-def test_pace_and_masters():
-    masters = Masters()
+@pytest.mark.parametrize("oversubscribed", [False, True])
+def test_pace_and_masters(oversubscribed):
+    masters = Masters(oversubscribed)
+    assert masters.long_seconds == (LONG_SHARED_SECONDS if oversubscribed else LONG_SECONDS)
     pace = Pace(masters)
     where = []
 
     def piece():
         where.append(threading.current_thread())
-        time.sleep(10 * LONG_SECONDS)
+        time.sleep(2 * masters.long_seconds)
 
     masters.came(1)
     pace.run(piece)
