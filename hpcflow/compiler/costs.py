@@ -6,6 +6,7 @@ take. How long that lasts is up to a device's rates; measured times of a traced 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -52,6 +53,8 @@ def cost_of(node: Node) -> Cost:
     moved = sum(_traffic(p) for p in [*node.inputs, *outputs])
     if rule is not None:
         return Cost(rule(node), moved, True)
+    if _ROWS.fullmatch(node.type):
+        return _cost_of_rows(node)
     if node.type in _MOVES:
         return Cost(0, moved)
     largest = max([elements_of(p) for p in [*node.inputs, *outputs]], default=0)
@@ -89,8 +92,11 @@ _FREE = frozenset({"Const", "NoOp", "_Feed", "_Fetch", "_FetchOp", "_Recv", "_Se
                    "_RecvControl", "Variable", "VariableV2", "VarHandleOp", "Merge", "LoopCond",
                    "ControlTrigger", "Placeholder", "Shape", "ShapeN", "Size", "Rank"})
 _MOVES = frozenset({"Transpose", "Concat", "ConcatV2", "Split", "SplitV", "Slice", "StridedSlice",
-                    "Pad", "Tile", "Gather", "Pack", "Unpack", "Fill", "ZerosLike", "OnesLike",
+                    "Pad", "Tile", "Pack", "Unpack", "Fill", "ZerosLike", "OnesLike",
                     "Assign", "AssignVariableOp", "Cast", "DynamicStitch", "DynamicPartition"})
+# Of the table that they read or change, only some rows are touched.
+_ROWS = re.compile(r"(Resource)?Gather(V2)?|(Resource)?Scatter(Add|Sub|Update|Mul|Div|Min|Max)|"
+                   r"(Resource)?SparseApply\w+")
 # Operations per element of the largest tensor, where it is not about one.
 _OPERATIONS = {"Exp": 10, "Log": 10, "Tanh": 12, "Sigmoid": 12, "Pow": 20, "Sqrt": 4, "Rsqrt": 5,
                "Softmax": 15, "LogSoftmax": 15, "SoftmaxCrossEntropyWithLogits": 20,
@@ -98,6 +104,18 @@ _OPERATIONS = {"Exp": 10, "Log": 10, "Tanh": 12, "Sigmoid": 12, "Pow": 20, "Sqrt
                "FusedBatchNorm": 8, "FusedBatchNormGrad": 16, "RandomStandardNormal": 30,
                "TruncatedNormal": 40, "RandomUniform": 10, "MaxPool": 9, "MaxPoolGrad": 9,
                "AvgPool": 9, "AvgPoolGrad": 9}  # fmt: skip
+
+
+def _cost_of_rows(node: Node) -> Cost:
+    """What is as large as the table, its slots included, has as many rows moved as the rest has."""
+    table = elements_of(node.inputs[0])
+    outputs = [(node, i) for i in range(len(node.dtypes))]
+    rest = [p for p in [*node.inputs[1:], *outputs] if elements_of(p) != table]
+    rows = max([_traffic(p) for p in rest], default=_traffic(node.inputs[0]))
+    tables = [p for p in node.inputs if elements_of(p) == table]
+    if "Gather" in node.type:
+        return Cost(0, rows + sum(map(_traffic, rest)))
+    return Cost(rows / 2, 2 * len(tables) * rows + sum(map(_traffic, rest)))
 
 
 def _product(node: Node) -> float:

@@ -8,9 +8,12 @@ Masters whose step has collective operations wait there for each other.
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import itertools
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
 from typing import Any, NamedTuple
 
@@ -56,6 +59,18 @@ class Result(NamedTuple):
         """The step time that a share (0 to 1) of the steps does not exceed."""
         ordered = sorted(self.step_times)
         return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without looks for cycles: events are many, and there are none among them."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 class _Rank:
@@ -131,10 +146,14 @@ class Simulation:
         for work in program.work:
             self.work[work.task].append(work)
         self.left = {t: len(found) for t, found in self.work.items()}
+        # Of each piece of work, its messages: after what share of it, where to, who reads, bytes.
+        self.messages = [[(m.after, *program.readers[m.edge], m.nbytes) for m in w.messages]
+                         for w in program.work]
         self.waits = [w.waits + 1 for w in program.work]
         # (time, number, action, its arguments)
         self.events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
-        self.count = 0
+        # Events of one time come in the order in which they were made.
+        self.numbers = itertools.count()
         self.now = 0.0
 
     def run(self, steps: int = 3, warm_up: int = 1) -> Result:
@@ -151,9 +170,11 @@ class Simulation:
         self.round_begin = 0.0
         for master in self.masters:
             self._start(master, 0)
-        while self.events:
-            self.now, _, action, arguments = heappop(self.events)
-            action(*arguments)
+        events = self.events
+        with _no_collection():
+            while events:
+                self.now, _, action, arguments = heappop(events)
+                action(*arguments)
         return self._result()
 
     def _link(self, a: int, b: int) -> Link:
@@ -169,8 +190,7 @@ class Simulation:
         return self.cluster.between if far else self.cluster.within
 
     def _at(self, time: float, action: Callable[..., None], *arguments: Any) -> None:
-        self.count += 1
-        heappush(self.events, (time, self.count, action, arguments))
+        heappush(self.events, (time, next(self.numbers), action, arguments))
 
     def _start(self, master: int, number: int) -> None:
         ranks = self.places | {self.program.master: master}
@@ -194,10 +214,13 @@ class Simulation:
         """One thing less that `work` waits for."""
         run.waits[work.index] -= 1
         if not run.waits[work.index]:
-            if work.collective is not None and len(self.masters) > 1:
-                self._meet(run, work)
-            else:
-                self._enqueue(run, work)
+            self._go(run, work)
+
+    def _go(self, run: _Run, work: Work) -> None:
+        if work.collective is not None and len(self.masters) > 1:
+            self._meet(run, work)
+        else:
+            self._enqueue(run, work)
 
     def _enqueue(self, run: _Run, work: Work) -> None:
         rank = self.ranks[run.ranks[work.task]]
@@ -239,18 +262,18 @@ class Simulation:
         run, work = rank.queue.popleft()
         seconds = work.seconds * (run.slow if run.master == rank.number else 1.0)
         overheads = 0.0
-        for message in work.messages:
-            task, readers = self.program.readers[message.edge]
-            target = run.ranks[task]
-            overheads += self._link(rank.number, target).overhead
-            self._at(self.now + message.after * seconds, self._send, run, rank,
-                     self.ranks[target], readers, message.nbytes)
+        now, events, numbers = self.now, self.events, self.numbers
+        for after, task, readers, nbytes in self.messages[work.index]:
+            target = self.ranks[run.ranks[task]]
+            link = self.cluster.within if target.node == rank.node else self.cluster.between
+            overheads += link.overhead
+            heappush(events, (now + after * seconds, next(numbers), self._send,
+                              (run, rank, target, readers, nbytes, link)))
         rank.compute += seconds + overheads
-        self._at(self.now + seconds + overheads, self._end, run, work, rank)
+        heappush(events, (now + seconds + overheads, next(numbers), self._end, (run, work, rank)))
 
     def _end(self, run: _Run, work: Work, rank: _Rank) -> None:
-        for index in work.readers:
-            self._ready(run, self.program.work[index])
+        self._deliver(run, work.readers)
         run.left[work.task] -= 1
         if not run.left[work.task]:
             self._task_done(run, work.task)
@@ -265,24 +288,27 @@ class Simulation:
 
     # ------------------------------------------------------------ messages
 
-    def _send(self, run: _Run, rank: _Rank, target: _Rank, readers: list[int],
-              nbytes: int) -> None:
+    def _send(self, run: _Run, rank: _Rank, target: _Rank, readers: list[int], nbytes: int,
+              link: Link) -> None:
         if target is rank:
             self._deliver(run, readers)
             return
-        link = self._link(rank.number, target.number)
-        seconds = link.seconds(nbytes)
+        seconds = nbytes / link.bandwidth
         start = max(self.now, rank.egress)
         rank.egress = start + seconds
         rank.sent += seconds
         first = max(start + link.latency, target.ingress)
         target.ingress = first + seconds
         target.received += seconds
-        self._at(first + seconds + link.overhead, self._deliver, run, readers)
+        heappush(self.events, (first + seconds + link.overhead, next(self.numbers),
+                               self._deliver, (run, readers)))
 
     def _deliver(self, run: _Run, readers: list[int]) -> None:
+        waits, program = run.waits, self.program.work
         for index in readers:
-            self._ready(run, self.program.work[index])
+            waits[index] -= 1
+            if not waits[index]:
+                self._go(run, program[index])
 
     # ------------------------------------------------------------ ends
 

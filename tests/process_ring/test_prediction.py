@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from hpcflow.tools.bench import prediction
@@ -20,6 +22,16 @@ def test_predicted_and_measured_steps(machine, servers, workers):
     rates, link = machine
     measured = prediction.real_step(servers, workers, steps=20)
     predicted = prediction.predicted_step(servers, workers, rates, link)
+    assert 0.1 < predicted / measured < 10, (predicted, measured)
+
+
+@pytest.mark.time_limit(240)
+@pytest.mark.parametrize("title", prediction.POINTS)
+def test_predicted_and_measured_points(machine, title):
+    """Synchronous and null steps, with the same allowance."""
+    point = replace(prediction.POINTS[title][0], steps=10)
+    measured = min(prediction.real_steps(point))
+    predicted = prediction.predicted_point(point, *machine)
     assert 0.1 < predicted / measured < 10, (predicted, measured)
 
 

@@ -87,6 +87,14 @@ def test_static_costs():
     assert cost_of(node_of(a + 1.0)).flops == 200
 
 
+@pytest.mark.parametrize("make", [hf.gather, hf.scatter_add])
+def test_sparse_ops_cost_the_rows_that_they_touch(make):
+    table = hf.Variable(hf.zeros([10**6, 8]))
+    ids, rows = hf.placeholder(hf.int32, [16]), hf.placeholder(hf.float32, [16, 8])
+    done = make(table, ids) if make is hf.gather else make(table, ids, rows)
+    assert 2 * rows.shape.num_elements() * 4 <= cost_of(node_of(done)).nbytes < 4096
+
+
 def test_rates_take_the_longer_of_arithmetic_and_memory():
     rates = Rates(1e9, 1e8, 1e6, 1.0)
     a = hf.placeholder(hf.float32, [10, 10])

@@ -8,10 +8,7 @@ it saves in time. Every rank has one thread. More servers are predicted by the s
 
 from __future__ import annotations
 
-import json
 import statistics
-import subprocess
-import sys
 from dataclasses import replace
 
 import hpcflow
@@ -20,17 +17,14 @@ from hpcflow.compiler.costs import Rates
 from hpcflow.simulator.cluster import Cluster, Job, Link
 from hpcflow.simulator.engine import Simulation
 from hpcflow.simulator.program import compile_program
-from hpcflow.tools.bench.command import find_mpirun, job_environment, mpirun_options
-from hpcflow.tools.bench.prediction import measured_link, one_thread
+from hpcflow.tools.bench.prediction import MASTER, measured_link, one_thread, real_steps
 from hpcflow.tools.bench.programs import sweeps
 from hpcflow.tools.bench.programs.sweeps import Point
 from hpcflow.tools.bench.registry import Options, Row
 
-MASTER = "/job:worker/replica:0/task:0"
 SERVERS = (1, 2)  # measured
 MORE = (4, 8, 16)  # predicted only
 ROUNDS = 3
-LIMIT_SECONDS = 600
 
 
 def run(options: Options) -> list[Row]:
@@ -71,18 +65,6 @@ def measure(points: dict[str, Point], rounds: int) -> dict[tuple[str, int], list
                 seconds = real_steps(replace(point, servers=servers))
                 found.setdefault((case, servers), []).append(statistics.median(seconds))
     return found
-
-
-def real_steps(point: Point) -> list[float]:
-    """Seconds of the steps of the worker, on ranks of their own."""
-    mpirun = find_mpirun()
-    command = [mpirun, *mpirun_options(mpirun), "-n", str(point.servers + point.workers),
-               sys.executable, "-m", sweeps.__name__, sweeps.arguments_of(point)]
-    env = job_environment() | {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    out = subprocess.run(command, env=env, check=True, stdout=subprocess.PIPE, text=True,
-                         stdin=subprocess.DEVNULL, timeout=LIMIT_SECONDS).stdout
-    line = next(line for line in out.splitlines() if line.startswith("times "))
-    return json.loads(line.removeprefix("times "))
 
 
 def predict(point: Point, rates: Rates, link: Link) -> float:
