@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.other_names import named_otherwise
+
 _Bool = builtins.bool  # the module defines a DType called `bool`
 _REF_OFFSET = 100
 
@@ -406,3 +408,5 @@ def np_dtype(value: Any) -> np.dtype[Any]:
 def base(value: Any) -> DType:
     """`as_dtype(value).base_dtype`."""
     return as_dtype(value).base_dtype
+
+__getattr__ = named_otherwise("hpcflow.dtypes")

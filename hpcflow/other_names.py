@@ -38,7 +38,13 @@ NAMES: dict[str, dict[str, str]] = {
             "scatter_max": "ScatterMax", "scatter_min": "ScatterMin", "sinh": "Sinh",
             "tensor_scatter_add": "TensorScatterAdd", "tensor_scatter_sub": "TensorScatterSub",
             "tensor_scatter_update": "TensorScatterUpdate", "unravel_index": "UnravelIndex",
-            "timestamp": "Timestamp",
+            "timestamp": "Timestamp", "string_strip": "StringStrip",
+            "serialize_tensor": "SerializeTensor",
+            "tensor_scatter_nd_add": "TensorScatterAdd",
+            "tensor_scatter_nd_max": "TensorScatterMax",
+            "tensor_scatter_nd_min": "TensorScatterMin",
+            "tensor_scatter_nd_sub": "TensorScatterSub",
+            "tensor_scatter_nd_update": "TensorScatterUpdate",
         }.items()},
         **{name: f"hpcflow.{path}" for name, path in {
             "add_to_collections": "graph.legacy:add_to_collections",
@@ -47,6 +53,9 @@ NAMES: dict[str, dict[str, str]] = {
             "get_static_value": "graph.shape_inference:constant_value",
             "is_tensor": "graph.legacy:is_tensor",
             "make_ndarray": "graph.tensor_proto:make_ndarray",
+            "make_tensor_proto": "graph.tensor_proto:make_tensor_proto",
+            "numpy_function": "ops.py_func:py_func",
+            "uint32": "dtypes:uint32", "uint64": "dtypes:uint64",
             "no_gradient": "graph.opdef:NotDifferentiable",
         }.items()},
         "matrix_square_root": "raw:MatrixSquareRoot",
@@ -56,6 +65,26 @@ NAMES: dict[str, dict[str, str]] = {
         "lookup": "hpcflow.contrib.lookup",
         "tables": "hpcflow.contrib.lookup",
     },
+    "hpcflow.bitwise": {
+        "bitwise_and": "raw:BitwiseAnd", "bitwise_or": "raw:BitwiseOr",
+        "bitwise_xor": "raw:BitwiseXor", "invert": "raw:Invert", "left_shift": "raw:LeftShift",
+        "right_shift": "raw:RightShift",
+    },
+    "hpcflow.dtypes": {name: f"hpcflow:{name}" for name in (
+        "as_string", "cast", "complex", "saturate_cast")},
+    "hpcflow.io": {
+        **{name: f"hpcflow.image:{name}" for name in (
+            "decode_and_crop_jpeg", "decode_bmp", "decode_gif", "decode_image", "decode_jpeg",
+            "decode_png", "encode_jpeg", "encode_png", "extract_jpeg_shape", "is_jpeg")},
+        **{name: f"hpcflow.platform.python_io:{name}" for name in (
+            "TFRecordCompressionType", "TFRecordOptions", "TFRecordWriter",
+            "tf_record_iterator")},
+        "match_filenames_once": "hpcflow.train:match_filenames_once",
+        "write_graph": "hpcflow.train:write_graph",
+    },
+    "hpcflow.quantization": {"quantize": "hpcflow:quantize_v2"},
+    "hpcflow.sets": {name: f"hpcflow.ops.sets:set_{name}" for name in (
+        "difference", "intersection", "size", "union")},
     "hpcflow.initializers": {
         "identity": "hpcflow.ops.initializers:Identity",
         **{name: f"hpcflow.ops.initializers:{name}" for name in (
@@ -102,19 +131,30 @@ NAMES: dict[str, dict[str, str]] = {
         "bidirectional_rnn": f"{_RNN}:static_bidirectional_rnn",
         "rnn": f"{_RNN}:static_rnn", "rnn_cell": _RNN, "selu": "raw:Selu",
         "seq2seq": "hpcflow.contrib.legacy_seq2seq",
+        "safe_embedding_lookup_sparse": "hpcflow.contrib.layers:safe_embedding_lookup_sparse",
+        "silu": "hpcflow.nn:swish",
         "state_saving_rnn": f"{_RNN}:static_state_saving_rnn",
         "static_bidirectional_rnn": f"{_RNN}:static_bidirectional_rnn",
         "static_rnn": f"{_RNN}:static_rnn",
         "static_state_saving_rnn": f"{_RNN}:static_state_saving_rnn",
     },
     "hpcflow.random": {
+        **{name: f"hpcflow.nn:{name}" for name in (
+            "all_candidate_sampler", "fixed_unigram_candidate_sampler",
+            "learned_unigram_candidate_sampler", "log_uniform_candidate_sampler",
+            "uniform_candidate_sampler")},
+        **{name: f"hpcflow.ops.stateless_random:{name}" for name in (
+            "stateless_normal", "stateless_truncated_normal", "stateless_uniform")},
         "categorical": "hpcflow:multinomial", "set_random_seed": "hpcflow:set_random_seed",
     },
     "hpcflow.strings": {
         **{name: f"raw:{op_type}" for name, op_type in {
             "length": "StringLength", "lower": "StringLower", "regex_full_match": "RegexFullMatch",
             "strip": "StringStrip", "upper": "StringUpper",
+            "unicode_transcode": "UnicodeTranscode", "unsorted_segment_join": "UnsortedSegmentJoin",
         }.items()},
+        "format": "hpcflow.ops.string_formatting:string_format",
+        "split": "hpcflow.ops.string_splitting:strings_split",
     },
     "hpcflow.train": {
         "SummaryWriter": "hpcflow.summary:FileWriter",
@@ -130,6 +170,8 @@ MODULES: dict[str, tuple[str, ...]] = {
     "linalg": ("matrix_{}", "{}"),
     "manip": ("{}",),
     "math": ("{}",),
+    "quantization": ("{}",),
+    "queue": ("{}",),
     "random": ("random_{}", "{}"),
     "sparse": ("sparse_{}", "{}"),
     "strings": ("string_{}", "{}"),

@@ -15,6 +15,7 @@ from hpcflow.graph.sparse_tensor import (
     to_sparse,
 )
 from hpcflow.ops.sparse_shapes import dense_dims, new_sparse, sparse_parts
+from hpcflow.other_names import named_otherwise
 
 _TYPES = "T: {int8, int16, int32, int64, uint8, uint16, string}"
 _VALID_TYPES = (dtypes.int8, dtypes.int16, dtypes.int32, dtypes.int64, dtypes.uint8, dtypes.uint16,
@@ -136,3 +137,6 @@ def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
     See :func:`set_intersection` for the arguments.
     """
     return _operation(a, b, "union", validate_indices)
+
+
+__getattr__ = named_otherwise("hpcflow.sets")

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import not_differentiable, register_op
-from hpcflow.graph.operation import Dims, Operation
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value_as_dims, merge_dim, scalar, with_rank
 from hpcflow.ops.type_sets import INDEX
 
@@ -55,3 +63,67 @@ register_op("StatelessRandomGetKeyCounterAlg", "seed: Tseed",
 register_op("StatelessRandomGetAlg", outputs="alg: int32", stateful=True, shape=scalar)
 not_differentiable("StatelessRandomGetKeyCounter", "StatelessRandomGetKeyCounterAlg",
                    "StatelessRandomGetAlg")
+
+
+# ---------------------------------------------------------------- public functions
+
+
+def stateless_uniform(shape: Any, seed: Any, minval: Any = 0, maxval: Any = None,
+                      dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """Return uniform numbers in ``[minval, maxval)`` that follow from `seed` alone.
+
+    Args:
+        shape: of the numbers.
+        seed: two integers.
+        minval: the least number; None, together with `maxval`, for integers of all values.
+        maxval: the end of the range; 1 by default, to be given for integers.
+        dtype: floating-point, int32 or int64 (uint32 and uint64 of all values).
+        name: name of the scope.
+    """
+    dtype = dtypes.as_dtype(dtype)
+    if dtype.is_integer and (minval is None) != (maxval is None):
+        raise ValueError(f"For integer dtype {dtype.name}, minval and maxval must be both None or "
+                         f"both non-None; got minval={minval} and maxval={maxval}")
+    if not dtype.is_integer and maxval is None:
+        maxval = 1
+    with name_scope(name, "stateless_random_uniform", [shape, seed, minval, maxval]):
+        shape = _shape(shape)
+        if dtype.is_integer and minval is None:
+            return raw_ops.StatelessRandomUniformFullInt(shape, seed, dtype=dtype)
+        low, high = convert_to_tensor(minval, dtype), convert_to_tensor(maxval, dtype)
+        if dtype.is_integer:
+            return raw_ops.StatelessRandomUniformInt(shape, seed, low, high)
+        drawn = raw_ops.StatelessRandomUniform(shape, seed, dtype=dtype)
+        return raw_ops.Add(raw_ops.Mul(drawn, raw_ops.Sub(high, low)), low)
+
+
+def stateless_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0,
+                     dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """Return normal numbers that follow from `seed` alone; see :func:`stateless_uniform`."""
+    return _scaled("StatelessRandomNormal", "stateless_random_normal", shape, seed, mean, stddev,
+                   dtype, name)
+
+
+def stateless_truncated_normal(shape: Any, seed: Any, mean: Any = 0.0, stddev: Any = 1.0,
+                               dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
+    """Return normal numbers within two deviations that follow from `seed` alone.
+
+    See :func:`stateless_uniform`.
+    """
+    return _scaled("StatelessTruncatedNormal", "stateless_truncated_normal", shape, seed, mean,
+                   stddev, dtype, name)
+
+
+def _scaled(op_type: str, default: str, shape: Any, seed: Any, mean: Any, stddev: Any,
+            dtype: Any, name: str | None) -> Tensor:
+    dtype = dtypes.as_dtype(dtype)
+    with name_scope(name, default, [shape, seed, mean, stddev]):
+        drawn = getattr(raw_ops, op_type)(_shape(shape), seed, dtype=dtype)
+        return raw_ops.Add(raw_ops.Mul(drawn, convert_to_tensor(stddev, dtype)),
+                           convert_to_tensor(mean, dtype))
+
+
+def _shape(shape: Any) -> Tensor:
+    if isinstance(shape, (list, tuple)) and not shape:
+        return convert_to_tensor(np.zeros(0, np.int32))
+    return convert_to_tensor(shape, name="shape")

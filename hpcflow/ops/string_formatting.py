@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import no_outputs, scalar
 
 __all__: list[str] = []
@@ -13,3 +18,26 @@ register_op("StringFormat", "inputs: T", "output: string",
 register_op("PrintV2", "input: string", "", 'output_stream: string = "stderr"; end: string = "\n"',
             stateful=True, shape=no_outputs)
 not_differentiable("StringFormat", "PrintV2")
+
+
+def string_format(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3,
+                  name: str | None = None) -> Tensor:
+    """Return `template` with tensors put in, as text: a scalar string.
+
+    Args:
+        template: a string with one placeholder for each input.
+        inputs: a tensor or a list of tensors.
+        placeholder: what is replaced, in order.
+        summarize: elements shown at the beginning and the end of a dimension; -1 for all.
+        name: name of the operation.
+
+    Raises:
+        ValueError: for another number of placeholders than inputs.
+    """
+    tensors = [convert_to_tensor(x) for x in (
+        inputs if isinstance(inputs, (list, tuple)) else [inputs])]
+    if template.count(placeholder) != len(tensors):
+        raise ValueError(f"{len(tensors)} placeholder(s) are needed in the template, got "
+                         f"{template.count(placeholder)}")
+    return raw_ops.StringFormat(inputs=tensors, template=template, placeholder=placeholder,
+                                summarize=summarize, name=name)

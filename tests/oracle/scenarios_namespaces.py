@@ -201,3 +201,44 @@ def singular_matrices(tf: Any, session: Any) -> list:
         tf.linalg.matrix_rank(x), tf.linalg.matrix_rank(x, 2.0), unit, size,
         tf.linalg.matvec(x, tf.constant(_numbers(2, 4), tf.float64)),
         tf.linalg.matvec(x, tf.constant(_numbers(2, 5), tf.float64), transpose_a=True)])
+
+
+# ---------------------------------------------------------------- strings, bits, random numbers
+
+
+@scenario
+def parts_of_strings(tf: Any, session: Any) -> list:
+    words = tf.constant([b"a b  c", b"", b"d-e-f"])
+    found = [tf.strings.split(words, result_type="SparseTensor"),
+             tf.strings.split(words, "-", 1, "SparseTensor"),
+             tf.strings.split(words[0], result_type="SparseTensor")]
+    return session.run([
+        *(part for x in found for part in (x.indices, x.values, x.dense_shape)),
+        tf.strings.format("<{}|{}>", [tf.range(9), tf.constant([[1.5, 2.0]])]),
+        tf.strings.format("$", words, "$", summarize=1),
+        tf.strings.unicode_transcode(words, "UTF-8", "UTF-16-BE"), tf.strings.strip(words),
+        tf.strings.unsorted_segment_join(words, [1, 0, 1], 3, "+")])
+
+
+@scenario
+def numbers_of_seeds(tf: Any, session: Any) -> list:
+    seed, limits = tf.constant([3, 9]), np.array([2.0, 5.0])
+    return session.run([
+        tf.random.stateless_uniform([2, 3], seed), tf.random.stateless_uniform([5], [1, 2], -3, 7),
+        tf.random.stateless_uniform([3, 2], seed, limits, 8, tf.float64),
+        tf.random.stateless_uniform([6], seed, 3, 90, tf.int32),
+        tf.random.stateless_uniform([4], seed, None, None, tf.int64),
+        tf.random.stateless_normal([], seed), tf.random.stateless_normal([7], seed, 2.0, 0.5),
+        tf.random.stateless_truncated_normal([40], seed, -1.0, 3.0, tf.float64)])
+
+
+@scenario
+def bits_and_sets(tf: Any, session: Any) -> list:
+    x, y = tf.constant([12, 5, -7]), tf.constant([10, 1, 3])
+    a, b = tf.constant([[1, 2, 2], [3, 4, 9]]), tf.constant([[2, 5, 1], [9, 9, 0]])
+    sets = [tf.sets.intersection(a, b), tf.sets.difference(a, b), tf.sets.union(a, b)]
+    return session.run([
+        *(f(x, y) for f in (tf.bitwise.bitwise_and, tf.bitwise.bitwise_or, tf.bitwise.bitwise_xor,
+                            tf.bitwise.left_shift, tf.bitwise.right_shift)),
+        tf.bitwise.invert(x), *(part for s in sets for part in (s.indices, s.values)),
+        tf.sets.size(sets[0]), tf.dtypes.cast(x, tf.float32), tf.dtypes.as_string(x)])
