@@ -10,7 +10,7 @@ import numpy as np
 from hpcflow import blas
 from hpcflow.errors import FailedPreconditionError
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
-from hpcflow.kernels.widening import NATIVE
+from hpcflow.kernels.widening import NARROW
 
 # NumPy has fast products of these types only.
 _BLAS = ("float32", "float64", "complex64", "complex128")
@@ -71,13 +71,13 @@ def _adjoint(x: Any, is_complex: bool) -> Any:
     return (x.conj() if is_complex else x).swapaxes(-1, -2)
 
 
-@kernel("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", fresh=True, types={"T": NATIVE})
+@kernel("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", fresh=True)
 def _batch_matmul(node: KernelNode) -> Any:
     """The first of the types has equal batch dimensions, the others broadcast them."""
     adj_x, adj_y = node.attr("adj_x"), node.attr("adj_y")
     is_complex, broadcasts = node.output_dtypes[0].is_complex, node.op_type != "BatchMatMul"
     matmul, dtype = node.xp.matmul, node.np_dtype()
-    within = np.dtype(np.float32) if dtype == np.float16 else dtype
+    within = np.dtype(np.float32) if node.output_dtypes[0] in NARROW else dtype
 
     def run(x: Any, y: Any) -> Any:
         if min(x.ndim, y.ndim) < 2 or not broadcasts and x.shape[:-2] != y.shape[:-2]:

@@ -277,7 +277,8 @@ def _axes_of(x: Any, axis: Any, reduction_indices: Any = None) -> Any:
 
 def _reduce(op_type: str, input_tensor: Any, axis: Any, keep_dims: bool, name: str | None,
             reduction_indices: Any) -> Tensor:
-    x = convert_to_tensor(input_tensor, name="input_tensor")
+    wanted = dtypes.bool if op_type in ("All", "Any") else None
+    x = convert_to_tensor(input_tensor, wanted, name="input_tensor")
     result = getattr(raw_ops, op_type)(x, _axes_of(x, axis, reduction_indices),
                                        keep_dims=bool(keep_dims), name=name)
     if axis is None and reduction_indices is None and not keep_dims:

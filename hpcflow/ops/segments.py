@@ -8,7 +8,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor, register_tensor_conversion_function
-from hpcflow.graph.graph import name_scope
+from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
@@ -448,6 +448,10 @@ def bincount(arr: Any, minlength: Any = None, maxlength: Any = None, weights: An
     with name_scope(None, "bincount", [arr, minlength, maxlength, weights]):
         arr = convert_to_tensor(arr, dtypes.int32, name="arr")
         flat = raw_ops.Reshape(arr, np.array([-1], np.int32))
+        positive = raw_ops.All(raw_ops.GreaterEqual(flat, np.int32(0)), np.array([0], np.int32))
+        with control_dependencies([raw_ops.Assert(positive, [
+                "bincount: arr must not have negative values", flat])]):
+            flat = raw_ops.Identity(flat)
         # The maximum of nothing is the lowest number.
         length = raw_ops.Add(raw_ops.Maximum(raw_ops.Max(flat, np.int32(0)), np.int32(-1)),
                              np.int32(1))

@@ -72,3 +72,16 @@ def test_only_narrow_types_are_widened():
     assert wider({"T": hf.bfloat16, "Ts": [hf.int32, hf.float16]}) == {
         "T": hf.float32, "Ts": [hf.int32, hf.float32]}
     assert find_kernel("MatMul", "CPU", {"T": hf.string}) is None
+
+
+def test_products_of_mixed_types():
+    """The output's type decides what is computed in."""
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(-9, 9, (2, 3, 4)).astype(np.int8), rng.normal(size=(2, 4, 2))
+    with hf.Session() as session:
+        wide = session.run(hf.raw_ops.BatchMatMulV3(a, a.swapaxes(1, 2), Tout=hf.int32))
+        narrow = session.run(hf.raw_ops.BatchMatMulV3(a, hf.constant(b, hf.bfloat16),
+                                                      Tout=hf.bfloat16))
+    np.testing.assert_array_equal(wide, a.astype(np.int32) @ a.swapaxes(1, 2).astype(np.int32))
+    assert narrow.dtype == hf.bfloat16.np
+    np.testing.assert_allclose(narrow.astype(np.float64), a @ b, atol=0.3)

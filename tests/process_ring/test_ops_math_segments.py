@@ -154,3 +154,14 @@ def test_indexed_slices_as_a_tensor():
             hf.convert_to_tensor(shapeless)
         with pytest.raises(ValueError, match="dtype"):
             hf.convert_to_tensor(slices, hf.int32)
+
+
+def test_bincount_refuses_negative_values():
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError, match="negative"):
+        session.run(hf.bincount(hf.constant([1, 2, -1])))
+
+
+def test_conditions_of_nothing():
+    """An empty list is one of conditions."""
+    with hf.Session() as session:
+        assert session.run([hf.reduce_all([]), hf.reduce_any([])]) == [True, False]
