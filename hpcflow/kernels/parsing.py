@@ -27,7 +27,10 @@ from hpcflow.shapes import format_shape
 @kernel("DecodeRaw", device="CPU", fresh=True)
 def _decode_raw(node: KernelNode) -> Callable:
     dtype = node.np_dtype()
-    stored = dtype.newbyteorder("<" if node.attr("little_endian") else ">")
+    order: Any = "<" if node.attr("little_endian") else ">"
+    # NumPy knows no order of bytes of bfloat16.
+    plain = np.dtype(np.uint16) if dtype.kind == "V" else dtype
+    stored = plain.newbyteorder(order)
 
     def decode(texts: Any) -> np.ndarray:
         items = flat(texts)
@@ -41,7 +44,7 @@ def _decode_raw(node: KernelNode) -> Callable:
         if size % dtype.itemsize:
             raise invalid(f"Input to DecodeRaw has length {size} that is not a multiple of "
                           f"{dtype.itemsize}, the size of {dtype.name}")
-        values = np.frombuffer(b"".join(items), stored).astype(dtype)
+        values = np.frombuffer(b"".join(items), stored).astype(plain).view(dtype)
         return values.reshape(*np.shape(texts), size // dtype.itemsize)
 
     return decode

@@ -78,8 +78,8 @@ def _sequence_example_shape(op: Operation) -> list[Dims]:
 
 
 register_op("DecodeRaw", "bytes: string", "output: out_type",
-            "out_type: {half, float, double, int32, uint8, int16, int8, int64}; "
-            "little_endian: bool = true", shape=_raw_shape)
+            "out_type: {half, float, double, int32, uint16, uint8, int16, int8, int64, "
+            "complex64, complex128, bool, bfloat16}; little_endian: bool = true", shape=_raw_shape)
 # All but the first two attributes came after 1.0; graphs of later versions have them.
 register_op("DecodeCSV", "records: string; record_defaults: OUT_TYPE", "output: OUT_TYPE",
             "OUT_TYPE: list({float, int32, int64, string}) >= 1; field_delim: string = ','; "

@@ -399,6 +399,9 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any,
 
 
 def _divided(total: Tensor, divisor: Tensor, name: str) -> Tensor:
+    if total.dtype.is_integer:  # a quotient of integers is a fraction
+        wide = dtypes.float64 if total.dtype.size > 2 else dtypes.float32
+        total, divisor = (raw_ops.Cast(x, DstT=wide) for x in (total, divisor))
     result = raw_ops.RealDiv(total, divisor, name=name)
     result.set_shape(total.get_shape())  # the divisor's is computed in the step
     return result

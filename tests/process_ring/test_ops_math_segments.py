@@ -165,3 +165,10 @@ def test_conditions_of_nothing():
     """An empty list is one of conditions."""
     with hf.Session() as session:
         assert session.run([hf.reduce_all([]), hf.reduce_any([])]) == [True, False]
+
+
+def test_means_of_integers_are_fractions():
+    with hf.Session() as session:
+        means = session.run(hf.unsorted_segment_mean(hf.constant([1, 2, 6]), [0, 0, 1], 3))
+    assert means.dtype == np.float64
+    np.testing.assert_array_equal(means, [1.5, 6, 0])

@@ -290,3 +290,13 @@ def test_sparse_features_of_two_dimensions(session):
 def test_what_is_no_tensor_is_shown(session):
     with pytest.raises(hf.errors.InvalidArgumentError, match="TensorProto, base64: YWI="):
         session.run(hf.parse_tensor("ab", hf.int32))
+
+
+def test_raw_numbers_of_later_types():
+    with hf.Session() as session:
+        half, wide, flags = session.run([
+            hf.decode_raw(b"\x3f\x80\xc0\x00", hf.bfloat16, little_endian=False),
+            hf.decode_raw(np.array([1 + 2j], np.complex64).tobytes(), hf.complex64),
+            hf.decode_raw(b"\0\1", hf.bool)])
+    assert half.astype(float).tolist() == [1, -2]
+    assert wide.tolist() == [1 + 2j] and flags.tolist() == [False, True]
