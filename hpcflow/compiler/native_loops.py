@@ -415,9 +415,12 @@ class _Run:
             if s.kind in ("pop", "pop a scalar"):
                 self.value(s.arguments[0]).drop(self.count)
             elif s.kind == "read":
-                array = self.value(s.arguments[0])
-                for index in self.indices[s.arguments[1]]:
-                    array.read(int(index))
+                array, indices = self.value(s.arguments[0]), self.indices[s.arguments[1]]
+                if _are_consecutive(indices):
+                    array.take_rows(int(indices[0]), len(indices))
+                else:
+                    for index in indices:
+                        array.read(int(index))
 
     def _chunk(self, start: int, stop: int, variables: dict[str, Any]) -> dict[str, Any]:
         """Run some iterations; the values of the variables after them."""
@@ -445,11 +448,15 @@ class _Run:
         return memory.following()
 
 
+def _are_consecutive(indices: list[int]) -> bool:
+    first = indices[0]
+    return indices == list(range(first, first + len(indices)))
+
+
 def _elements(array: Any, indices: list[int]) -> Any:
     """The elements that can be read: a list, or the rows of an array."""
-    first = indices[0]
-    if indices == list(range(first, first + len(indices))):
-        return array.peek_rows(first, len(indices)) if first >= 0 else []
+    if _are_consecutive(indices):
+        return array.peek_rows(indices[0], len(indices)) if indices[0] >= 0 else []
     if array.clear_after_read and len(set(indices)) < len(indices):
         return []
     return [value for i in indices if i >= 0 for value in array.peek(i, 1)]

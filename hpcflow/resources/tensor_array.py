@@ -190,10 +190,31 @@ class TensorArray(StepHandle):
 
     def write_rows(self, places: list[int], value: Any) -> None:
         """Set the elements `places` to the rows of `value`."""
-        for place, row in zip(places, value, strict=True):
-            self.write(place, row)
-        if type(value) is np.ndarray and not self.is_gradient and places == [*range(len(places))]:
+        count, is_whole = len(places), (type(value) is np.ndarray and not self.is_gradient
+                                        and places == [*range(len(places))])
+        if is_whole and value.ndim and 0 < count == len(value) <= len(self.values) and (
+                not any(self.states) and not self.closed):
+            shape = value.shape[1:]
+            self._check_shape(0, shape)
+            self.values[:count] = value
+            self.shapes[:count] = [shape] * count
+            self.states[:count] = bytes([_WRITTEN]) * count
+        else:
+            for place, row in zip(places, value, strict=True):
+                self.write(place, row)
+        if is_whole:
             self.whole = value
+
+    def take_rows(self, start: int, count: int) -> None:
+        """Count the elements from `start`, which can be read, as read."""
+        stop = start + count
+        state = _WRITTEN | _READ
+        if self.clear_after_read:
+            self.values[start:stop] = [None] * count
+            state |= _CLEARED
+            if stop == len(self.values):
+                self.whole = None
+        self.states[start:stop] = bytes([state]) * count
 
     def _unwritten(self, index: int) -> Any:
         shape = self.dims if self.shapes[index] is None else self.shapes[index]

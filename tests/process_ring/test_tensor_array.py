@@ -5,6 +5,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import errors, raw_ops
+from hpcflow.resources import tensor_array
 
 pytestmark = pytest.mark.usefixtures("form")
 
@@ -319,3 +320,44 @@ def test_arrays_of_another_type_are_converted(session):
     first, second = session.run([given, written])
     np.testing.assert_array_equal(first, rows)
     np.testing.assert_array_equal(second, rows[1:2])
+
+
+def _array(**options):
+    return tensor_array.TensorArray("a", hf.float32, 5, (None,), np.zeros, **options)
+
+
+def _content(array):
+    return [list(array.states), array.shapes, array.dims, array.whole is None,
+            [None if v is None else v.tolist() for v in array.values]]
+
+
+@pytest.mark.parametrize("options", [{}, {"clear_after_read": False}, {"identical": True},
+                                     {"is_gradient": True}])
+@pytest.mark.parametrize("count", [3, 5])
+def test_rows_at_once_leave_what_one_after_the_other_do(options, count):
+    rows = np.arange(2.0 * count, dtype=np.float32).reshape(count, 2)
+    one, other = _array(**options), _array(**options)
+    one.write_rows([*range(count)], rows)
+    for place, row in enumerate(rows):
+        other.write(place, row)
+    other.whole = one.whole
+    assert _content(one) == _content(other)
+    one.take_rows(1, count - 1)
+    for index in range(1, count):
+        other.read(index)
+    assert _content(one) == _content(other)
+    if one.clear_after_read:
+        with pytest.raises(errors.InvalidArgumentError, match="index 1 twice"):
+            one.read(1)
+
+
+def test_rows_at_once_are_checked_like_others():
+    array = _array()
+    with pytest.raises(errors.InvalidArgumentError, match="index 0 because the value shape"):
+        array.write_rows([0, 1], np.zeros((2, 2, 2), np.float32))
+    array.write_rows([0, 1], np.zeros((2, 2), np.float32))
+    with pytest.raises(errors.InvalidArgumentError, match=r"index 0.*already been written"):
+        array.write_rows([0, 1], np.zeros((2, 2), np.float32))
+    array.close()
+    with pytest.raises(errors.InvalidArgumentError, match="closed"):
+        array.write_rows([0], np.zeros((1, 2), np.float32))
