@@ -66,6 +66,7 @@ def _fixed_length(node: KernelNode) -> Callable:
         if header < 0 or footer < 0:
             raise invalid("`header_bytes` and `footer_bytes` must be >= 0")
         sizes = [int(header), int(record), int(footer), 0]
-        return RecordDataset(_names(filenames), FixedLength(sizes, _compression(compression)))
+        records = FixedLength(sizes, _compression(compression), exact=True)
+        return RecordDataset(_names(filenames), records)
 
     return make

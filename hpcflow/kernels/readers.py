@@ -73,8 +73,9 @@ class _WholeFile(RecordFormat):
 class FixedLength(RecordFormat):
     """So many bytes; `sizes` are those of header, record, footer and hop."""
 
-    def __init__(self, sizes: list[int], encoding: str) -> None:
+    def __init__(self, sizes: list[int], encoding: str, exact: bool = False) -> None:
         self._header, self._record, self._footer, hop = sizes
+        self._exact = exact  # what is left over is an error
         self._hop = hop or self._record
         self._encoding = encoding
 
@@ -87,6 +88,12 @@ class FixedLength(RecordFormat):
         with file, system_errors(f"reading file '{name.decode(errors='replace')}'"):
             # What is left over before the footer is no record.
             size = file.seek(0, 2) - self._header - self._footer
+            if self._exact and (size < 0 or size % self._record):
+                raise invalid(
+                    f"Excluding the header ({self._header} bytes) and footer ({self._footer} "
+                    f"bytes), input file \"{name.decode(errors='replace')}\" has body length "
+                    f"{size} bytes, which is not an exact multiple of the record length "
+                    f"({self._record} bytes).")
             for number, start in enumerate(range(0, size - self._record + 1, self._hop)):
                 if not number or self._hop != self._record:
                     file.seek(self._header + start)

@@ -42,7 +42,7 @@ def _check_rank(op: Operation, position: int, name: str) -> None:
 
 
 # Inputs of any shape.
-_FREE = frozenset(("indices", "values", "dense_shape"))
+_FREE = frozenset(("indices", "values", "dense_shape", "optimizations"))
 
 # Op type -> (inputs, attributes besides the types and shapes of the elements).
 _TYPES = {

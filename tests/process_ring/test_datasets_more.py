@@ -76,7 +76,9 @@ def test_records(session, tmp_path, compression):
             file.write(b"one\ntwo\n" * 3)
         assert elements(session, TextLineDataset(lines, compression)) == [b"one", b"two"] * 3
         fixed = FixedLengthRecordDataset(lines, 3, 1, 2, compression_type="GZIP")
-        assert elements(session, fixed)[0] == b"ne\n"
+        assert elements(session, fixed)[:2] == [b"ne\n", b"two"]
+        fixed = FixedLengthRecordDataset([lines, lines], 3, 2, 2, compression_type="GZIP")
+        assert elements(session, fixed) == [hf.errors.InvalidArgumentError] * 2
 
 
 def test_counting_and_scanning(session):
@@ -145,3 +147,32 @@ def test_names_of_other_versions(session):
     kept = Dataset.range(2).with_options(options).map(lambda x: x + 1)
     assert kept.options().experimental_deterministic is False
     assert numbers(session, kept) == [1, 2]
+
+
+def test_forms_of_other_writers(session):
+    raw = hf.raw_ops
+    about = {"output_types": [hf.int64], "output_shapes": [[]]}
+    batches = {"output_types": [hf.int64], "output_shapes": [[None]]}
+    five = raw.RangeDataset(start=np.int64(0), stop=np.int64(5), step=np.int64(1), **about)
+    same = raw.OptimizeDataset(input_dataset=five, optimizations=["any"], **about)
+    same = raw.ModelDataset(input_dataset=same, **about)
+    pairs = raw.BatchDataset(input_dataset=same, batch_size=np.int64(2), **batches)
+    again = raw.ExperimentalUnbatchDataset(input_dataset=pairs, **about)
+    lenient = raw.ExperimentalIgnoreErrorsDataset(input_dataset=again, **about)
+    unique = raw.ExperimentalUniqueDataset(input_dataset=lenient, **about)
+    padded = raw.PaddedBatchDataset(
+        input_dataset=unique, batch_size=np.int64(3), padded_shapes=[np.zeros(0, np.int64)],
+        padding_values=[np.int64(0)], output_shapes=[[None]])
+    iterator = raw.Iterator(shared_name="", container="", **batches)
+    session.run(raw.MakeIterator(dataset=padded, iterator=iterator))
+    handle = raw.IteratorToStringHandle(iterator)
+    found = raw.IteratorFromStringHandle(string_handle=handle)
+    (following,) = raw.IteratorGetNextSync(iterator=found, **batches)
+    optional = raw.IteratorGetNextAsOptional(iterator=iterator, **batches)
+    has_value = raw.OptionalHasValue(optional)
+    assert session.run(following).tolist() == [0, 1, 2]
+    assert session.run(has_value)
+    assert not session.run(has_value)
+    (only,) = raw.ExperimentalDatasetToSingleElement(
+        dataset=raw.TakeDataset(input_dataset=five, count=np.int64(1), **about), **about)
+    assert session.run(only) == 0

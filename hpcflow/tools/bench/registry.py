@@ -97,6 +97,11 @@ BENCHMARKS = {
             peers=("tensorflow",),
         ),
         Benchmark(
+            "datasets",
+            "elements of data sets: functions, shuffling, batches, a generator",
+            peers=("tensorflow",),
+        ),
+        Benchmark(
             "elementwise",
             "formulas written out of plain ops, and every element-wise op, in one process each",
             peers=("tensorflow",),
