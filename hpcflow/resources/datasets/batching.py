@@ -135,7 +135,8 @@ def _padded(column: tuple, dtype: DType, component: int, dims: tuple[int, ...],
         full.append(largest if size < 0 else size)
     result = np.full((len(column), *full), value, dtype.np)
     for i, (item, shape) in enumerate(zip(column, shapes, strict=True)):
-        result[i][tuple([slice(n) for n in shape])] = item
+        place: tuple = (i, *[slice(n) for n in shape])
+        result[place] = item
     return result
 
 
