@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 from hpcflow import dtypes
@@ -20,7 +21,7 @@ from hpcflow.ops import variable_lists
 from hpcflow.ops.grouping import group
 from hpcflow.ops.initializers import Zeros
 from hpcflow.ops.state import assign_sub
-from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
 from hpcflow.ops.variables import Variable
 from hpcflow.optimizers.optimizer import cast
 from hpcflow.optimizers.slots import create_filled_slot, create_slot
@@ -140,13 +141,23 @@ def assign_moving_average(variable: Any, value: Any, decay: Any, zero_debias: bo
             return assign_sub(variable, delta, name=scope)
 
 
+def _free_name(name: str) -> str:
+    """`name`, numbered if the open variable scope has a variable of that name and shares none."""
+    scope = get_variable_scope()
+    if scope.reuse:
+        return name
+    taken = {v.op.name for v in variable_lists.global_variables()}
+    names = (f"{name}_{k}" if k else name for k in itertools.count())
+    return next(n for n in names if f"{scope.name}/{n}" not in taken)
+
+
 def _debiased_delta(unbiased: Any, value: Any, gain: Any) -> Tensor:
     dtype = unbiased.dtype.base_dtype
     with variable_scope(unbiased.op.name, values=[unbiased, value, gain]):
         with control_dependencies(None):
-            biased = get_variable("biased", shape=unbiased.shape, dtype=dtype, trainable=False,
+            biased = get_variable(_free_name("biased"), shape=unbiased.shape, dtype=dtype, trainable=False,
                                   initializer=Zeros(dtype))
-            count = get_variable("local_step", shape=[], dtype=dtype, trainable=False,
+            count = get_variable(_free_name("local_step"), shape=[], dtype=dtype, trainable=False,
                                  initializer=Zeros(dtype))
         updates = [biased.assign_sub((biased - value) * gain), count.assign_add(1)]
         with control_dependencies(updates):

@@ -7,6 +7,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import optimizers as train
+from hpcflow.optimizers import moving_averages
 
 
 @pytest.fixture(autouse=True)
@@ -102,6 +103,15 @@ def test_moving_average_of_variables(num_updates):
             expected = decay * expected + (1 - decay) * session.run(v)
             np.testing.assert_allclose(session.run(average.average(v)), expected, rtol=1e-6)
         assert session.run(average.average(w)) == 5
+
+
+def test_averages_of_one_variable_have_raw_values_of_their_own():
+    with hf.variable_scope("scope"):
+        v = hf.get_variable("v", [])
+        for _ in range(2):
+            moving_averages.assign_moving_average(v, hf.constant(1.0), 0.9)
+    names = [w.op.name for w in hf.global_variables() if "biased" in w.op.name]
+    assert names == ["scope/scope/v/biased", "scope/scope/v/biased_1"]
 
 
 @pytest.mark.parametrize("zero_debias", [False, True])
