@@ -155,10 +155,10 @@ def _debiased_delta(unbiased: Any, value: Any, gain: Any) -> Tensor:
     dtype = unbiased.dtype.base_dtype
     with variable_scope(unbiased.op.name, values=[unbiased, value, gain]):
         with control_dependencies(None):
-            biased = get_variable(_free_name("biased"), shape=unbiased.shape, dtype=dtype, trainable=False,
-                                  initializer=Zeros(dtype))
-            count = get_variable(_free_name("local_step"), shape=[], dtype=dtype, trainable=False,
-                                 initializer=Zeros(dtype))
+            biased = get_variable(_free_name("biased"), shape=unbiased.shape, dtype=dtype,
+                                  trainable=False, initializer=Zeros(dtype))
+            count = get_variable(_free_name("local_step"), shape=[], dtype=dtype,
+                                 trainable=False, initializer=Zeros(dtype))
         updates = [biased.assign_sub((biased - value) * gain), count.assign_add(1)]
         with control_dependencies(updates):
             weight = 1 - raw_ops.Pow(1 - gain, count.read_value())

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Callable
 from typing import Any
 
 from hpcflow import errors
@@ -28,20 +29,23 @@ from hpcflow.train.session_run_hook import (
     SessionRunHook,
     SessionRunValues,
 )
+from hpcflow.train.step_context import StepContext, check_step_fn
 
 # What a new session may recover from: a task was lost, or was started anew.
 _RECOVERABLE = (errors.AbortedError, errors.UnavailableError)
 # So many times in a row, with pauses that double from the first one (seconds).
 _ATTEMPTS, _PAUSE = 8, 0.25
+_DEFAULT = object()
 
 
 def MonitoredTrainingSession(
         master: str = "", is_chief: bool = True, checkpoint_dir: str | None = None,
         scaffold: Scaffold | None = None, hooks: list | None = None,
-        chief_only_hooks: list | None = None, save_checkpoint_secs: float | None = 600,
-        save_summaries_steps: int | None = 100, save_summaries_secs: float | None = None,
+        chief_only_hooks: list | None = None, save_checkpoint_secs: Any = _DEFAULT,
+        save_summaries_steps: Any = _DEFAULT, save_summaries_secs: Any = _DEFAULT,
         config: Any = None, stop_grace_period_secs: float = 120,
-        log_step_count_steps: int | None = 100) -> MonitoredSession:
+        log_step_count_steps: int | None = 100, max_wait_secs: float = 7200,
+        save_checkpoint_steps: Any = _DEFAULT, summary_dir: str | None = None) -> MonitoredSession:
     """Return a :class:`MonitoredSession` for training.
 
     The chief restores or initializes the model and, with a `checkpoint_dir`, saves checkpoints,
@@ -56,11 +60,15 @@ def MonitoredTrainingSession(
         scaffold: the parts of the graph that training needs.
         hooks: hooks of this worker.
         chief_only_hooks: hooks that only the chief has.
-        save_checkpoint_secs: seconds between checkpoints; 0 or None for none.
-        save_summaries_steps, save_summaries_secs: interval of summaries; None for none.
+        save_checkpoint_secs, save_checkpoint_steps: interval of checkpoints, in seconds (600 if
+            nothing is said) or steps; 0 or None for none.
+        save_summaries_steps, save_summaries_secs: interval of summaries, in steps (100 if nothing
+            is said) or seconds; None for none.
         config: a ``ConfigProto``.
         stop_grace_period_secs: how long threads may take to end.
         log_step_count_steps: steps between two measurements of the speed; None for none.
+        max_wait_secs: how long a worker waits for the chief.
+        summary_dir: directory of summaries and speeds, if not `checkpoint_dir`.
     """
     scaffold = scaffold or Scaffold()
     follows = _follows(hooks or [], master)
@@ -69,21 +77,30 @@ def MonitoredTrainingSession(
         checkpoint_dir = None if follows else checkpoint_dir
         chief_only_hooks = None if follows else chief_only_hooks
     if not is_chief:
-        worker = WorkerSessionCreator(scaffold, master, config)
+        worker = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
         return MonitoredSession(worker, hooks, stop_grace_period_secs)
     every = list(chief_only_hooks or [])
-    if checkpoint_dir:
+    summary_dir = summary_dir or checkpoint_dir
+    if summary_dir:
         if log_step_count_steps:
-            every.append(StepCounterHook(log_step_count_steps, output_dir=checkpoint_dir))
-        if save_summaries_steps or save_summaries_secs:
-            steps = None if save_summaries_secs else save_summaries_steps
-            every.append(SummarySaverHook(steps, save_summaries_secs, checkpoint_dir,
+            every.append(StepCounterHook(log_step_count_steps, output_dir=summary_dir))
+        secs = _given(save_summaries_secs, None)
+        steps = _given(save_summaries_steps, None if secs else 100)
+        if steps or secs:
+            every.append(SummarySaverHook(None if secs else steps, secs, summary_dir,
                                           scaffold=scaffold))
-        if save_checkpoint_secs:
-            every.append(CheckpointSaverHook(checkpoint_dir, save_secs=save_checkpoint_secs,
+    if checkpoint_dir:
+        steps = _given(save_checkpoint_steps, None)
+        secs = _given(save_checkpoint_secs, None if steps else 600)
+        if steps or secs:
+            every.append(CheckpointSaverHook(checkpoint_dir, secs or None, steps or None,
                                              scaffold=scaffold))
     chief = ChiefSessionCreator(scaffold, master, config, checkpoint_dir)
     return MonitoredSession(chief, every + list(hooks or []), stop_grace_period_secs)
+
+
+def _given(value: Any, default: Any) -> Any:
+    return default if value is _DEFAULT else value
 
 
 def _follows(hooks: list, master: str) -> bool | None:
@@ -128,6 +145,19 @@ class _Monitored:
         if self._session is None:
             raise RuntimeError("Attempted to use a closed Session.")
         return self._session.run(fetches, feed_dict, options, run_metadata)
+
+    def run_step_fn(self, step_fn: Callable[[StepContext], Any]) -> Any:
+        """Return ``step_fn(step_context)``, which runs a step in several parts.
+
+        ``step_context.session`` is the session without hooks, ``step_context.run_with_hooks``
+        runs with them, ``step_context.request_stop()`` ends the ``with`` block. The function is
+        called again if a task was lost. Raises ``ValueError`` for one of other arguments, else as
+        ``run``.
+        """
+        check_step_fn(step_fn)
+        if self._session is None:
+            raise RuntimeError("Attempted to use a closed Session.")
+        return self._session.run_step_fn(step_fn)
 
     def should_stop(self) -> bool:
         """True once a hook or a thread asked to stop, or the session is closed."""
@@ -182,6 +212,8 @@ class MonitoredSession(_Monitored):
         hooks: the hooks, called in this order.
         stop_grace_period_secs: how long threads may take to end.
     """
+
+    StepContext = StepContext
 
     def __init__(self, session_creator: SessionCreator | None = None,
                  hooks: list[SessionRunHook] | None = None,
@@ -340,6 +372,13 @@ class _Coordinated:
             self._coordinator.raise_requested_exception()
             raise
 
+    def run_step_fn(self, step_fn: Callable[[StepContext], Any]) -> Any:
+        return step_fn(StepContext(self._hooked.session, self._run_with_hooks))
+
+    def _run_with_hooks(self, fetches: Any, feed_dict: Any = None, options: Any = None,
+                        run_metadata: Any = None) -> Any:
+        return self.run(fetches, feed_dict, options, run_metadata)
+
     def close(self) -> None:
         self._coordinator.request_stop()
         try:
@@ -367,6 +406,11 @@ class _Once:
         if self._current is None:
             raise RuntimeError("Attempted to use a closed Session.")
         return self._current.run(*arguments)
+
+    def run_step_fn(self, step_fn: Callable[[StepContext], Any]) -> Any:
+        if self._current is None:
+            raise RuntimeError("Attempted to use a closed Session.")
+        return self._current.run_step_fn(step_fn)
 
     def close(self) -> None:
         current, self._current = self._current, None
@@ -404,6 +448,9 @@ class _Recovering(_Once):
 
     def run(self, *arguments: Any) -> Any:
         return self._attempt(lambda: self._current.run(*arguments))  # type: ignore[union-attr]
+
+    def run_step_fn(self, step_fn: Callable[[StepContext], Any]) -> Any:
+        return self._attempt(lambda: self._current.run_step_fn(step_fn))  # type: ignore[union-attr]
 
     def _stops(self, current: _Coordinated) -> bool:
         try:

@@ -62,12 +62,20 @@ class ChiefSessionCreator(_ScaffoldCreator):
 
 
 class WorkerSessionCreator(_ScaffoldCreator):
-    """Waits until the chief has made the model ready; arguments as of ChiefSessionCreator."""
+    """Waits until the chief has made the model ready; arguments as of ChiefSessionCreator.
 
-    def __init__(self, scaffold: Scaffold | None = None, master: str = "",
-                 config: Any = None) -> None:
+    `max_wait_secs` says how long at most.
+    """
+
+    def __init__(self, scaffold: Scaffold | None = None, master: str = "", config: Any = None,
+                 max_wait_secs: float = float("inf")) -> None:
         super().__init__(scaffold, master, config)
+        self._max_wait_secs = max_wait_secs
 
     def create_session(self) -> Any:
-        """Return a session, once the model is ready."""
-        return self._session_manager().wait_for_session(self._master, config=self._config)
+        """Return a session, once the model is ready.
+
+        Raises ``DeadlineExceededError`` if that takes too long.
+        """
+        return self._session_manager().wait_for_session(self._master, config=self._config,
+                                                        max_wait_secs=self._max_wait_secs)

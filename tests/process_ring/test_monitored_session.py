@@ -50,6 +50,65 @@ def test_training_goes_on_from_the_last_checkpoint(tmp_path):
     assert hf.train.latest_checkpoint(str(tmp_path)).endswith("-9")
 
 
+def train_for(steps, **arguments):
+    """Steps of a session with checkpoints after every other step, and summaries."""
+    with hf.Graph().as_default():
+        step = hf.train.get_or_create_global_step()
+        hf.summary.scalar("s", step)
+        add = hf.assign_add(step, 1)
+        with hf.train.MonitoredTrainingSession(**arguments) as session:
+            for _ in range(steps):
+                session.run(add)
+
+
+def test_checkpoints_after_steps_and_summaries_elsewhere(tmp_path):
+    models, events = tmp_path / "models", tmp_path / "events"
+    train_for(5, checkpoint_dir=str(models), save_checkpoint_steps=2, summary_dir=str(events))
+    saved = {p.name.partition(".ckpt-")[2].partition(".")[0] for p in models.glob("*.ckpt-*")}
+    assert {"1", "3", "5"} <= saved
+    assert list(events.glob("events*"))
+
+
+def test_nothing_is_saved_if_neither_steps_nor_seconds_are_given(tmp_path):
+    train_for(2, checkpoint_dir=str(tmp_path), save_checkpoint_secs=None,
+              save_summaries_steps=None, log_step_count_steps=None)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_worker_waits_no_longer_than_it_may():
+    hf.Variable(1.0)
+    with pytest.raises(hf.errors.DeadlineExceededError, match="not ready"):
+        hf.train.MonitoredTrainingSession(is_chief=False, max_wait_secs=0)
+
+
+def test_a_step_in_several_parts():
+    v = hf.Variable(1.0)
+    add, seen = v.assign_add(1.0), []
+
+    class Hook(hf.train.SessionRunHook):
+        def after_run(self, run_context, run_values):
+            seen.append("step")
+
+    def part(step_context):
+        before = step_context.session.run(v)  # which hooks do not see
+        return before, step_context.run_with_hooks(add), step_context.run_with_hooks(
+            fetches=[v], feed_dict=None)
+
+    def last(step_context):
+        step_context.request_stop()
+        raise AssertionError("unreached")
+
+    with hf.train.MonitoredSession(hooks=[Hook()]) as session:
+        assert session.run_step_fn(part) == (1.0, 2.0, [2.0])
+        assert seen == ["step", "step"]
+        with pytest.raises(ValueError, match="step_context"):
+            session.run_step_fn(lambda context: None)
+        session.run_step_fn(last)
+        raise AssertionError("the block is over")
+    with pytest.raises(RuntimeError, match="closed"):
+        session.run_step_fn(part)
+
+
 def test_hooks_are_called_in_order():
     calls = []
 

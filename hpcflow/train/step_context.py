@@ -1,0 +1,35 @@
+"""What a function that runs a step of a monitored session by itself is given."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+
+class StepContext:
+    """The argument of a `step_fn`; see ``MonitoredSession.run_step_fn``.
+
+    Attributes:
+        session: the session without hooks, for parts of a step that hooks are not to see.
+    """
+
+    def __init__(self, session: Any, run_with_hooks: Callable[..., Any]) -> None:
+        self.session = session
+        self._run_with_hooks = run_with_hooks
+
+    def run_with_hooks(self, *args: Any, **keywords: Any) -> Any:
+        """As ``MonitoredSession.run``."""
+        return self._run_with_hooks(*args, **keywords)
+
+    def request_stop(self) -> None:
+        """End the step function, and the ``with`` block around the loop."""
+        raise StopIteration("step_fn has requested the iterations to stop.")
+
+
+def check_step_fn(step_fn: Any) -> None:
+    """Raise ``ValueError`` unless `step_fn` takes one argument, `step_context`."""
+    names = [n for n in inspect.signature(step_fn).parameters if n != "self"]
+    if names != ["step_context"]:
+        raise ValueError("`step_fn` may have one argument, `step_context`, and `self` before it; "
+                         f"got {names}")
