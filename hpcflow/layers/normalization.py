@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.dtypes import float32
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection
 from hpcflow.graph.keys import GraphKeys
@@ -14,6 +15,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import if_training, known_size, layer_scope
 from hpcflow.nn import normalization
+from hpcflow.nn.fused_normalization import fused_batch_norm
 from hpcflow.ops.initializers import Ones, Zeros
 from hpcflow.ops.state import assign_sub
 from hpcflow.ops.variable_scope import get_variable
@@ -54,7 +56,8 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
         name: variable scope; "batch_normalization" made unique if None.
         reuse: whether the layer's variables are those of an earlier one.
         fused: the moving variance is that of the population (over n - 1), not of the batch (over
-            n); for None as well where there are four dimensions. The kernels are the same.
+            n); for None as well where there are four dimensions. Images of float32 are normalized
+            by one op then, with an epsilon of 1.001e-5 at least.
 
     Raises: ``ValueError`` if the size of the axis is unknown, or for `renorm`,
         `virtual_batch_size` or `adjustment`, which are not supported.
@@ -75,19 +78,41 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
         gamma = variable("gamma", gamma_initializer, gamma_regularizer) if scale else None
         moving = (variable("moving_mean", moving_mean_initializer, trained=False),
                   variable("moving_variance", moving_variance_initializer, trained=False))
-        mean, variance = _statistics(inputs, axis, moving, momentum, training, fused)
-        shape = _row(inputs, axis)
-        fitted = [None if v is None else _shaped(convert_to_tensor(v), shape)
-                  for v in (mean, variance, beta, gamma)]
-        outputs = normalization.batch_normalization(inputs, fitted[0], fitted[1], fitted[2],
-                                                    fitted[3], epsilon)
+        if fused is not False and _has_one_op(inputs, axis):
+            outputs, *batch = _fused(inputs, axis, moving, beta, gamma, epsilon, training)
+        else:
+            outputs, *batch = _composed(inputs, axis, moving, beta, gamma, epsilon, training, fused)
+        _update(moving, batch, momentum, training)
         outputs.set_shape(inputs.shape)
         return outputs
 
 
-def _statistics(inputs: Tensor, axis: int, moving: tuple, momentum: float, training: Any,
-                fused: bool | None) -> tuple[Tensor, Tensor]:
-    """Mean and variance to normalize by; makes the updates of the moving ones."""
+def _has_one_op(inputs: Tensor, axis: int) -> bool:
+    """True for images in single precision with their channels in one of the usual places."""
+    rank = len(inputs.shape.as_list())
+    return rank == 4 and axis % rank in (1, 3) and inputs.dtype.base_dtype is float32
+
+
+def _fused(inputs: Tensor, axis: int, moving: tuple, beta: Any, gamma: Any, epsilon: float,
+           training: Any) -> list[Tensor]:
+    """The normalized inputs, the mean and the variance of the population, by one op."""
+    size = moving[0].shape.as_list()
+    scale = np.ones(size, np.float32) if gamma is None else gamma
+    offset = np.zeros(size, np.float32) if beta is None else beta
+    layout = "NHWC" if axis % 4 == 3 else "NCHW"
+    values = [convert_to_tensor(m) for m in moving]
+
+    def normalized(mean: Any, variance: Any) -> tuple[Tensor, Tensor, Tensor]:
+        return fused_batch_norm(inputs, scale, offset, mean, variance, epsilon, layout,
+                                mean is None)
+
+    return if_training(training, lambda: list(normalized(None, None)),
+                       lambda: [normalized(*values)[0], *map(raw_ops.Identity, values)])
+
+
+def _composed(inputs: Tensor, axis: int, moving: tuple, beta: Any, gamma: Any, epsilon: float,
+              training: Any, fused: bool | None) -> list[Tensor]:
+    """The normalized inputs, and the mean and the variance that the moving ones follow."""
     rank = len(inputs.shape.as_list())
     others = [a for a in range(rank) if a != axis % rank]
     values = [convert_to_tensor(m) for m in moving]
@@ -98,16 +123,26 @@ def _statistics(inputs: Tensor, axis: int, moving: tuple, momentum: float, train
         kept = _of_population(variance, inputs, mean) if population else variance
         return [mean, variance, kept]
 
-    chosen = if_training(training, of_batch,
-                         lambda: [raw_ops.Identity(v) for v in (*values, values[1])])
-    if not (isinstance(training, (bool, int)) and not training):
-        rate = inputs.dtype.base_dtype.np.type(1 - momentum)
-        for kept, old, new in zip(moving, values, chosen[::2], strict=True):
-            # Where it is not training the difference is zero.
-            update = assign_sub(kept, raw_ops.Mul(raw_ops.Sub(old, new), rate),
-                                name="AssignMovingAvg")
-            add_to_collection(GraphKeys.UPDATE_OPS, update)
-    return chosen[0], chosen[1]
+    mean, variance, kept = if_training(training, of_batch, lambda: [
+        raw_ops.Identity(v) for v in (*values, values[1])])
+    shape = _row(inputs, axis)
+    fitted = [None if v is None else _shaped(convert_to_tensor(v), shape)
+              for v in (mean, variance, beta, gamma)]
+    outputs = normalization.batch_normalization(inputs, fitted[0], fitted[1], fitted[2], fitted[3],
+                                                epsilon)
+    return [outputs, mean, kept]
+
+
+def _update(moving: tuple, batch: list[Tensor], momentum: float, training: Any) -> None:
+    """Add the updates of the moving statistics to the collection, if it may be training."""
+    if isinstance(training, (bool, int)) and not training:
+        return
+    rate = moving[0].dtype.base_dtype.np.type(1 - momentum)
+    for kept, new in zip(moving, batch, strict=True):
+        # Where it is not training the difference is zero.
+        update = assign_sub(kept, raw_ops.Mul(raw_ops.Sub(convert_to_tensor(kept), new), rate),
+                            name="AssignMovingAvg")
+        add_to_collection(GraphKeys.UPDATE_OPS, update)
 
 
 def _of_population(variance: Tensor, inputs: Tensor, mean: Tensor) -> Tensor:

@@ -103,6 +103,31 @@ def test_batch_normalization(session, axis, form):
     assert len(hf.trainable_variables()) == 2
 
 
+@pytest.mark.parametrize("axis", [-1, 1])
+@pytest.mark.parametrize("training", [True, False, "fed"])
+@pytest.mark.parametrize("center", [True, False])
+def test_batch_normalization_of_images_by_one_op(session, axis, training, center):
+    value = RNG.normal(2, 3, size=(4, 5, 3, 5)).astype(np.float32)
+    x, feeds = hf.placeholder(hf.float32, value.shape), {}
+    if training == "fed":
+        training = hf.placeholder(hf.bool, [])
+        feeds[training] = True
+    feeds[x] = value
+    weights, found = RNG.normal(size=value.shape).astype(np.float32), []
+    for fused in (None, False):
+        with hf.variable_scope("images", reuse=bool(found)):
+            y = hf.layers.batch_normalization(x, axis, training=training, fused=fused,
+                                              center=center, scale=center, name="norm")
+        first, = hf.gradients(hf.reduce_sum(y * y * weights), x)
+        second, = hf.gradients(hf.reduce_sum(first * first), x)
+        found.append([y, first, second])
+    session.run(hf.global_variables_initializer())
+    for one, other in zip(*session.run(found, feeds), strict=True):
+        np.testing.assert_allclose(one, other, rtol=2e-4, atol=2e-4 * np.abs(other).max())
+    assert "FusedBatchNorm" in {op.type for op in hf.get_default_graph().get_operations()}
+    assert len(hf.get_collection(hf.GraphKeys.UPDATE_OPS)) == (0 if training is False else 4)
+
+
 def correlate(x, kernel, strides=1):
     """A valid convolution of [batch, *space, in] with [*window, in, out], by definition."""
     rank, window = x.ndim - 2, kernel.shape[:x.ndim - 2]
