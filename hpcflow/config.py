@@ -96,6 +96,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_DETERMINISTIC", _parse_bool, False,
          "1 gives the same bits on every run: unordered updates come in graph order, and random "
          "ops without a seed get one by their name; keep the number of threads"),
+    Flag("HPCFLOW_DENORMALS", _parse_bool, False,
+         "1 computes with numbers below the smallest normal one, instead of taking them for zeros"),
     Flag("HPCFLOW_THREADS", _parse_int, 0, "threads of large element-wise work; 0 is one per core"),
     Flag("HPCFLOW_KEEP_BYTES", _parse_int, 512 << 20,
          "freed memory that the process keeps for later arrays; 0 is what the C library does"),
@@ -143,6 +145,7 @@ class Flags:
     recompute: bool
     ps: int
     deterministic: bool
+    denormals: bool
     threads: int
     keep_bytes: int
     shared_bytes: int

@@ -16,7 +16,7 @@ from queue import SimpleQueue
 
 import numpy as np
 
-from hpcflow import config
+from hpcflow import config, denormals
 
 
 class Job:
@@ -84,6 +84,7 @@ class Pool:
 
     def _serve(self) -> None:
         np.seterr(all="ignore")  # as in the thread that runs the step
+        denormals.flush()
         while (job := self._jobs.get()) is not None:
             job.work()
 

@@ -21,7 +21,7 @@ PACKAGE = ROOT / "hpcflow"
 LEVEL_0 = {
     "config", "errors", "dtypes", "shapes", "strided", "device_spec", "tracing", "version",
     "windows", "protos", "array_protos", "callbacks", "threads", "jit", "blas",
-    "copies", "diagonals", "deferred", "heap", "native_calls", "other_names",
+    "copies", "denormals", "diagonals", "deferred", "heap", "native_calls", "other_names",
     "vector_math", "openmp", "spread",
 }  # fmt: skip
 CORE = {"graph", "ops"}

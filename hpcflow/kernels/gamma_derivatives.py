@@ -56,36 +56,26 @@ def _series(a: Any, x: Any) -> Any:
 
 
 def _fraction(a: Any, x: Any) -> Any:
-    """Of 1 - Q(a, x), by the convergents of the continued fraction and their derivatives."""
-    one, zero = np.ones_like(x), np.zeros_like(x)
+    """Of 1 - Q(a, x), by Lentz's method: Q's fraction is a product of factors ``c d``, and the
+    derivative of its logarithm a sum, in which nothing cancels."""
     b = x + 1 - a
-    numerator, before = one, zero  # h_n and h_(n-1): numerators
-    denominator, under = b, one  # k_n and k_(n-1): denominators
-    d_numerator, d_before = zero, zero
-    d_denominator, d_under = -one, zero
-    value, slope = one / b, one / (b * b)
+    c, d = np.full_like(x, _LARGE), 1 / b
+    d_c, d_d = np.zeros_like(x), d * d
+    value, slope = d, d  # of the logarithm
     for n in range(1, _MAX_TERMS):
-        c, b = -n * (n - a), b + 2
-        numerator, before, d_numerator, d_before = _next(
-            b, c, n, numerator, before, d_numerator, d_before)
-        denominator, under, d_denominator, d_under = _next(
-            b, c, n, denominator, under, d_denominator, d_under)
-        old, value = slope, numerator / denominator
-        slope = (d_numerator - value * d_denominator) / denominator
-        scale = np.where(np.abs(denominator) > _LARGE, 1 / _LARGE, 1.0)
-        numerator, before, d_numerator, d_before = (
-            v * scale for v in (numerator, before, d_numerator, d_before))
-        denominator, under, d_denominator, d_under = (
-            v * scale for v in (denominator, under, d_denominator, d_under))
-        if (np.abs(slope - old) <= np.abs(slope) * _EPSILON).all():
+        above, b = -n * (n - a), b + 2
+        d_d, d = _derived_reciprocal(above * d + b, n * d + above * d_d - 1)
+        d_c, c = n / c - above * d_c / (c * c) - 1, b + above / c
+        step, change = c * d, d_c / c + d_d / d
+        value, slope = value * step, slope + change
+        if (np.abs(step - 1) <= _EPSILON).all() and (
+                np.abs(change) <= np.abs(slope) * _EPSILON).all():
             break
     factor = np.exp(a * np.log(x) - x - lgamma(a))
-    return -factor * (value * (np.log(x) - digamma(a)) + slope)
+    return -factor * value * (np.log(x) - digamma(a) + slope)
 
 
-def _next(b: Any, c: Any, n: int, last: Any, before: Any, d_last: Any,
-          d_before: Any) -> tuple[Any, Any, Any, Any]:
-    """The recurrence ``b last + c before`` and its derivative, where b' = -1 and c' = n."""
-    value = b * last + c * before
-    slope = b * d_last - last + c * d_before + n * before
-    return value, last, slope, d_last
+def _derived_reciprocal(value: Any, slope: Any) -> tuple[Any, Any]:
+    """The derivative of ``1 / value``, and that."""
+    inverse = 1 / value
+    return -slope * inverse * inverse, inverse

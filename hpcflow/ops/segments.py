@@ -153,10 +153,12 @@ def _segment_sum_grad(op: Operation, grad: Any) -> tuple:
 
 @RegisterGradient("SegmentMean")
 def _segment_mean_grad(op: Operation, grad: Any) -> tuple:
-    ids = op.inputs[1]
-    counts = raw_ops.SegmentSum(_ones_per_row(ids, grad.dtype), ids)
+    ids, kind = op.inputs[1], grad.dtype.base_dtype
+    number = dtypes.float32 if kind.is_complex else kind  # which has an order
+    counts = raw_ops.SegmentSum(_ones_per_row(ids, number), ids)
     # A segment without rows is divided by one: nothing reads its gradient.
-    counts = raw_ops.Maximum(counts, np.ones((), grad.dtype.base_dtype.np))
+    counts = raw_ops.Maximum(counts, np.ones((), number.np))
+    counts = counts if number is kind else raw_ops.Cast(counts, DstT=kind)
     return raw_ops.Gather(raw_ops.RealDiv(grad, _per_row(counts, grad)), ids), None
 
 

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hpcflow import config, threads
+from hpcflow import config, denormals, threads
 from hpcflow.compiler.bind import instantiate
 from hpcflow.compiler.compress import Rule
 from hpcflow.compiler.executable import Executable
@@ -82,7 +82,11 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
 
     rules = (*options.compress, *(fetches[0].graph._compression if fetches else ()))
     passes = PassContext(placer, remembered, cpu_kernel, options.recompute, rules, fed)
-    return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
+    denormals.flush()  # what is computed now is what a step would compute
+    try:
+        return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
+    finally:
+        denormals.keep()
 
 
 def library_of(fetches: list[Tensor | Operation], feeds: list[Tensor]) -> FunctionLibrary | None:

@@ -27,7 +27,8 @@ BINARY = {
 }  # fmt: skip
 # Of the reference's own float32 polynomials, and ours by other formulas.
 LOOSE = {"Lgamma": 64, "Digamma": 64, "Tan": 64, "Expm1": 32, "Log1p": 32, "Erfinv": 128,
-         "Ndtri": 128, "BesselI0": 64, "BesselI1": 64, "BesselI0e": 64, "BesselI1e": 64}
+         "Ndtri": 128, "BesselI0": 64, "BesselI1": 64, "BesselI0e": 64,
+         "BesselI1e": 256}  # of whose gradient nearly equal terms cancel
 
 
 @family
@@ -91,8 +92,10 @@ def powers(table: Table) -> None:
     for op in ("Igamma", "Igammac"):
         for dtype in table.dtypes(op):
             for a, b in PAIRS:
-                table.add(op, {"a": table.positive(dtype, a), "x": table.positive(dtype, b)},
-                          gradient=1, tolerance=256)
+                given = {"a": table.positive(dtype, a), "x": table.positive(dtype, b)}
+                table.add(op, given, tolerance=256)
+                # Terms cancel in the derivative by a, and in its sums.
+                table.add(op, given, gradient=1, tolerance=4096, label="gradients")
             table.add(op, {"a": np.array([0, 1, -1, 2, 100, 1e-3], dtype)[:, None],
                            "x": np.array([0, 1, -1, 3, 99, 1e3], dtype)}, tolerance=256,
                       label="edges")
