@@ -13,9 +13,8 @@ import contextlib
 import functools
 import importlib
 import importlib.util
-import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from queue import SimpleQueue
 from typing import Any, Protocol
 
@@ -26,7 +25,6 @@ from hpcflow import config, spread
 # Seconds spent on a program before it is compiled.
 WORTH_SECONDS = 0.1
 _MOST_PROGRAMS = 4096  # that are remembered
-_TURN_SECONDS = 2e-4
 
 _BOTH = {"add": "{0} + {1}", "subtract": "{0} - {1}", "multiply": "{0} * {1}",
          "negative": "-{0}", "square": "{0} * {0}",
@@ -295,17 +293,5 @@ def _serve() -> None:
         if isinstance(item, threading.Event):
             item.set()
         else:
-            with contextlib.suppress(Exception), _soon_interrupted():  # it runs without
+            with contextlib.suppress(Exception):  # it runs without
                 item.compile()
-
-
-@contextlib.contextmanager
-def _soon_interrupted() -> Iterator[None]:
-    """Compiling, which is mostly Python, gives the interpreter up soon to threads that wait for it:
-    those of steps do so after every large kernel."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(min(before, _TURN_SECONDS))
-    try:
-        yield
-    finally:
-        sys.setswitchinterval(before)

@@ -19,7 +19,7 @@ from typing import Any
 
 from hpcflow import blas
 
-_LARGEST = 1 << 25  # multiplications, which take one thread about half a millisecond
+_LARGEST = 6 << 20  # multiplications, which take one thread about a tenth of a millisecond
 _MOST_SHAPES = 1024
 _WARM = 8  # products before the first trial
 _PERIODS, _TURNS = 16, 5  # periods of a turn, and turns of each kind, in a trial
