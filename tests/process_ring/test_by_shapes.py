@@ -87,6 +87,20 @@ def test_it_takes_as_long_as_compiling(monkeypatch):
     assert not compiled
 
 
+def test_what_cannot_be_compiled_for_a_shape_runs_as_before(monkeypatch):
+    monkeypatch.setattr(by_shapes, "_FEWEST_RUNS", 1)
+    refused = []
+
+    def refuse(shapes):
+        refused.append(shapes)
+        raise TypeError("no such step")
+
+    step = by_shapes.ByShapes(lambda feeds, timeout: ["general"], [hf.placeholder(F)], 0.0, refuse)
+    for _ in range(3):
+        assert step([numbers(2)]) == ["general"]
+    assert refused == [((2,),)]
+
+
 @pytest.mark.parametrize("lengths", [False, True])
 def test_recurrent_networks(compiled_for, lengths):
     x = hf.placeholder(F, [None, 5, 3])
