@@ -316,11 +316,10 @@ def _settle(graph: StepGraph, inference: _Inference) -> None:
 
 
 def _settle_inputs(node: Node, inference: _Inference, inside: set[Node]) -> list[Node]:
-    """New constants that `node` reads instead of values that are known; they wait for its first
-    input, so that they are where it is."""
+    """New constants that `node` reads instead of values that are known; they wait for these, so
+    that they are where it is, and dead where these would be."""
     if len(node.inputs) < 2:
         return []
-    first = node.inputs[0][0]
     made: list[Node] = []
     for i, (source, index) in enumerate(node.inputs[1:], 1):
         value = None
@@ -328,11 +327,11 @@ def _settle_inputs(node: Node, inference: _Inference, inside: set[Node]) -> list
             value = inference.value((source, index))
         if value is None:
             continue
-        if _becomes_identity(node, value):
+        if node.inputs[0][0] in inside and _becomes_identity(node, value):
             return []
         const = new_node("Const", f"{node.name}/{i}", {"dtype": source.dtypes[index],
                                                        "value": value},
-                         [], [first], node.device, [value.shape], node.order)
+                         [], [source], node.device, [value.shape], node.order)
         const.op = node.op
         node.inputs[i] = (const, 0)
         made.append(const)

@@ -140,6 +140,20 @@ def test_branches_of_different_shapes(compiled_for):
     assert len(compiled_for) == 2
 
 
+def test_what_is_dead_in_a_branch_stays_so(compiled_for):
+    """The gradient of a gather makes empty rows in the other branch, by shapes alone."""
+    table, p = hf.Variable(numbers(6, 2)), hf.placeholder(F, [None])
+    y = hf.cond(p[0] > 0, lambda: hf.reduce_sum(hf.gather(table, [1, 3, 1])**2), lambda: 0.0)
+    dense = hf.convert_to_tensor(hf.gradients(y, table)[0])
+    with hf.Session() as session:
+        session.run(table.initializer)
+        expected = 2 * session.run(table) * np.array([0, 2, 0, 1, 0, 0])[:, None]
+        for _ in range(3):
+            np.testing.assert_allclose(session.run(dense, {p: [1.0]}), expected, rtol=1e-6)
+            assert not session.run(dense, {p: [-1.0]}).any()
+    assert len(compiled_for) == 1
+
+
 def test_broadcast_gradients_where_a_size_is_one(compiled_for):
     x, y = hf.placeholder(F, [None, 3]), hf.placeholder(F, [None, 3])
     grads = hf.gradients(hf.reduce_sum(hf.square(x * y + y)), [x, y])
