@@ -47,15 +47,17 @@ def _flushing(read: Callable) -> ctypes.Array:
 
 
 class _Thread(threading.local):
-    """How many steps are open in this thread, and its environment outside of them."""
+    """How many steps are open in this thread, and its environment before the first."""
 
     def __init__(self) -> None:
         self.depth = 0
         self.outside = ctypes.create_string_buffer(_BYTES)
+        if _known is not None:
+            _known[0](self.outside)
 
 
-_thread = _Thread()
 _known = _functions()
+_thread = _Thread()
 
 
 if _known is None or config.flags.denormals:
@@ -74,7 +76,6 @@ else:
         """Take denormal numbers for zeros in this thread, until ``keep()``."""
         thread = _thread
         if not thread.depth:
-            _read(thread.outside)
             _write(_FLUSHING)
         thread.depth += 1
 
