@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Callable
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import numpy as np
 from hpcflow import callbacks, errors
 from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, OpError
+from hpcflow.float_errors import call_outside
 from hpcflow.kernels.background import in_own_thread
 from hpcflow.kernels.registry import ASYNC, KernelNode, invalid, kernel
 
@@ -49,17 +51,22 @@ def py_func_in_thread(node: KernelNode) -> Callable:
 
 def _call(function: Callable, arguments: list) -> Any:
     try:
-        return function(*arguments)
+        return call_outside(function, arguments)
     except Exception as e:  # it becomes an error of the step
-        # The first entry is the call above.
-        trace = "".join(traceback.format_exception(type(e), e, e.__traceback__.tb_next
-                                                   if e.__traceback__ else None))
+        trace = "".join(traceback.format_exception(type(e), e, _inside(e.__traceback__)))
         message = f"{type(e).__name__}: {e}\n{trace}"
         if isinstance(e, OpError):
             raise errors.make(e.error_code, message) from e
         kind: Any = next((k for classes, k in _CLASSES if isinstance(e, classes)),
                          errors.UnknownError)
         raise kind(None, None, message) from e
+
+
+def _inside(trace: TracebackType | None) -> TracebackType | None:
+    """What follows the two entries of the call itself."""
+    for _ in range(2):
+        trace = trace.tb_next if trace is not None else None
+    return trace
 
 
 def _outputs(result: Any, token: str, types: list[DType]) -> Any:

@@ -18,12 +18,12 @@ from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.place import DeviceInfo, Placer
 from hpcflow.compiler.placement_file import Placement
 from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
+from hpcflow.float_errors import restore, silence
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.deadline import DirectRun
 from hpcflow.runtime.executor import Step, check_results
-from hpcflow.runtime.float_errors import restore, silence
 from hpcflow.runtime.loop import event_loop
 from hpcflow.runtime.task import KernelContext, Task
 from hpcflow.runtime.tracing import step_stats
@@ -122,7 +122,7 @@ class LocalStep:
         in_order = order == tuple(range(self.feed_count))
 
         def run(feeds: tuple, timeout: float | None = None, step: DirectRun | None = None) -> Any:
-            quiet = silence()
+            entered = silence()
             try:
                 return function(step, *feeds) if in_order else function(
                     step, *[feeds[i] for i in order])
@@ -130,7 +130,7 @@ class LocalStep:
                 error = item.region.explain(e, item.nodes[0].device, None)
                 raise error from error.__cause__
             finally:
-                restore(quiet)
+                restore(entered)
 
         def run_loops(feeds: tuple, timeout: float | None = None) -> Any:
             step = DirectRun(timeout or self.timeout)
@@ -152,11 +152,13 @@ class LocalStep:
         timeout = timeout or self.timeout
         step.deadline = None if timeout is None else time.monotonic() + timeout
         self.running.add(run)
+        entered = silence()
         try:
             step.start(feeds)
             if not step.finished:
                 run.wait(run.finished, timeout)
         finally:
+            restore(entered)
             self.running.discard(run)
         check_results(step, self.names)
         return step.results

@@ -32,8 +32,8 @@ from hpcflow.compiler.executable import (
 )
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, op_error
+from hpcflow.float_errors import restore, silence
 from hpcflow.runtime.deadline import check_deadline
-from hpcflow.runtime.float_errors import restore, silence
 from hpcflow.runtime.iterations import DEAD, Frame, Iteration
 from hpcflow.runtime.offload import MEMORY, SHORT_SECONDS, Pace, now
 from hpcflow.runtime.spread import SpreadLoops
@@ -138,7 +138,7 @@ class Step:
             # will the thread that has yet to start the step.
             if not (begin or self._begun) or not lock.acquire(begin):
                 return
-            quiet = silence()
+            entered = silence()
             try:
                 while begin or inbox or self._ready:
                     try:
@@ -160,7 +160,7 @@ class Step:
                     self.finished = True
             finally:
                 lock.release()
-                restore(quiet)
+                restore(entered)
             if done:
                 self._finish_step()
             if not inbox:
@@ -323,7 +323,7 @@ class Step:
 
     def _take_in(self, item: Item, value: Any) -> None:
         """As ``advance``, for one value; the caller has taken the lock."""
-        quiet = silence()
+        entered = silence()
         try:
             try:
                 self._received(item, value)
@@ -335,7 +335,7 @@ class Step:
                 self.finished = True
         finally:
             self._lock.release()
-            restore(quiet)
+            restore(entered)
         if done:
             self._finish_step()
         elif self._inbox:

@@ -18,6 +18,7 @@ from weakref import WeakMethod
 from hpcflow import config
 from hpcflow.comm.waiting import Backoff
 from hpcflow.errors import DeadlineExceededError
+from hpcflow.float_errors import restore, silence
 
 # A driver that has been busy with one thing for longer gets help from threads that wait.
 _BUSY_SECONDS = 0.002
@@ -117,14 +118,18 @@ class EventLoop:
             self._wait_until(done, deadline, what)
 
     def _wait_until(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
-        while not done():
-            if self._driving.acquire(blocking=False):
-                try:
-                    self._drive(done, deadline, what)
-                finally:
-                    self._driving.release()
-            else:
-                self._wait_beside(done, deadline, what)
+        entered = silence()  # once for all pieces of steps that run here
+        try:
+            while not done():
+                if self._driving.acquire(blocking=False):
+                    try:
+                        self._drive(done, deadline, what)
+                    finally:
+                        self._driving.release()
+                else:
+                    self._wait_beside(done, deadline, what)
+        finally:
+            restore(entered)
 
     def _drive(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
         backoff, ready = self._backoff, self._ready
@@ -220,6 +225,7 @@ class EventLoop:
 
     def _cover(self) -> None:
         """Serve this process while its own threads do other things."""
+        silence()
         pause = _COVER_SECONDS
         while True:
             time.sleep(pause if self._came_lately() else _QUIET_SECONDS)

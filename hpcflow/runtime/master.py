@@ -12,6 +12,7 @@ from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.errors import AbortedError, DeadlineExceededError, InvalidArgumentError, OpError
+from hpcflow.float_errors import restore, silence
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.kernels.registry import is_collective
@@ -241,10 +242,12 @@ class DistributedStep:
         execution = self.open()
         timeout = timeout or self.timeout
         execution.step.deadline = None if timeout is None else time.monotonic() + timeout
+        entered = silence()
         try:
             execution.start(feeds)
             execution.wait(execution.finished, timeout)
         finally:
+            restore(entered)
             execution.end()
         check_results(execution.step, self.names)
         return execution.step.results

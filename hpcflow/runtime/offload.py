@@ -15,6 +15,8 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from time import perf_counter as now
 
+from hpcflow.float_errors import silence
+
 #: Pieces that take longer are long. Handing one over takes some tens of microseconds, and then two
 #: threads want the interpreter.
 LONG_SECONDS = 400e-6
@@ -104,5 +106,6 @@ def _submit(action: Action) -> None:
 
 
 def _serve() -> None:
+    silence()
     while True:
         _queue.get()()

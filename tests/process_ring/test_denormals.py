@@ -60,6 +60,44 @@ def test_steps_in_steps():
     assert kept()
 
 
+def test_functions_of_the_user_keep_them():
+    """Whatever calls them: also inside a loop, and in a step that a function of the user runs."""
+    seen = []
+
+    def look():
+        with np.errstate(divide="raise"):
+            try:
+                np.float32(1) / np.float32(0)
+                raises = False
+            except FloatingPointError:
+                raises = True
+        seen.append((kept(), raises))
+        return np.float32(2)
+
+    with hf.Session() as session:
+        value = hf.py_func(look, [], hf.float32) * TINY * 0.5
+        outer = hf.py_func(lambda: session.run(value) + look(), [], hf.float32)
+        assert session.run(outer) == 2 and session.run(value) == 0
+    assert seen == [(True, True)] * 3 and kept()
+
+
+def test_what_the_user_says_of_exceptional_numbers_does_not_reach_steps():
+    with hf.Session() as session:
+        inner = hf.placeholder(hf.float32, []) / 0.0
+
+        def divide():
+            with np.errstate(all="raise"):
+                return session.run(inner, {inner.op.inputs[0]: 1.0})
+
+        assert session.run(hf.py_func(divide, [], hf.float32)) == np.inf
+        np.seterr(over="raise")
+        try:
+            assert session.run(hf.py_func(divide, [], hf.float32)) == np.inf
+            assert np.geterr()["over"] == "raise"
+        finally:
+            np.seterr(over="warn")
+
+
 def test_a_flag_keeps_them():
     program = ("import numpy as np, hpcflow as hf\n"
                "x = hf.placeholder(hf.float32, [2])\n"
