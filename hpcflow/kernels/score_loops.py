@@ -17,8 +17,7 @@ from hpcflow import jit, spread, vector_math
 from hpcflow.kernels.parallel import over_rows
 
 SOFTMAX, LOG_SOFTMAX, DENSE, SPARSE = "softmax", "log softmax", "cross entropy", "sparse"
-_SHORTEST = 32  # columns from which on a row fills the vector units
-_LARGE = 1 << 15  # elements from which on a loop is worth it
+_NARROW = 32  # columns below which a row does not fill the vector units
 
 
 def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
@@ -43,22 +42,24 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
 
 def _loop_of(kind: str, arrays: list) -> jit.Compiled | None:
     scores = arrays[0]
-    if not (scores.size >= _LARGE and scores.shape[1] >= _SHORTEST and jit.approximates()
+    if not (scores.size and jit.approximates()
             and vector_math.supports(jit.name_of(scores.dtype))
             and all([a.flags.c_contiguous and a.flags.aligned for a in arrays])):
         return None
     return jit.compiled(_program(kind, jit.name_of(scores.dtype),
-                                 jit.name_of(arrays[1].dtype) if kind == SPARSE else ""))
+                                 jit.name_of(arrays[1].dtype) if kind == SPARSE else "",
+                                 scores.shape[1] < _NARROW))
 
 
 class _Program:
-    """The loop of one kind for `jit`."""
+    """The loop of one kind for `jit`, for narrow rows or wide ones."""
 
-    def __init__(self, kind: str, dtype: str, label_dtype: str) -> None:
+    def __init__(self, kind: str, dtype: str, label_dtype: str, narrow: bool) -> None:
         self.kind = kind
         self.dtype = dtype
         self.label_dtype = label_dtype
-        self.key = f"{dtype} {label_dtype}", f"rows of {kind}"
+        self.narrow = narrow
+        self.key = f"{dtype} {label_dtype}", f"{'narrow ' if narrow else ''}rows of {kind}"
 
     def compile(self) -> Callable:
         """The compiled loop."""
@@ -69,7 +70,7 @@ class _Program:
         more = {DENSE: (given, loss), SPARSE: (
             types.Array(getattr(types, self.label_dtype or "int32"), 1, "C", readonly=True), loss)}
         signature = (given, *more.get(self.kind, ()), matrix)
-        loop = _LOOPS[self.kind](self.dtype)
+        loop = (_NARROW_LOOPS if self.narrow else _LOOPS)[self.kind](self.dtype)
         return vector_math.compiler("contract")(signature)(loop)
 
 
@@ -185,3 +186,123 @@ def _sparse(dtype: str) -> Callable:
 
 
 _LOOPS = {SOFTMAX: _softmax, LOG_SOFTMAX: _log_softmax, DENSE: _dense, SPARSE: _sparse}
+
+
+# ---------------------------------------------------------------- narrow rows
+
+# The exponentials of all rows of a block are one loop, since those of a row are few.
+
+
+@functools.lru_cache(maxsize=4)
+def _exponentials(dtype: str) -> Callable:
+    """A function that writes 2**64 exp(score - the largest of its row) for all scores."""
+    exp, wide = vector_math.lifted_exponential(dtype), vector_math.wide()
+
+    @_any_order()
+    def exponentials(x: Any, y: Any) -> None:
+        wide()
+        for i in range(x.shape[0]):
+            top = x[i, 0]
+            for j in range(1, x.shape[1]):
+                top = x[i, j] if x[i, j] > top else top
+            for j in range(x.shape[1]):
+                y[i, j] = x[i, j] - top
+        flat = y.reshape(-1)
+        for k in range(flat.size):
+            flat[k] = exp(flat[k])
+
+    return exponentials
+
+
+def _narrow_softmax(dtype: str) -> Callable:
+    exponentials, (zero, one) = _exponentials(dtype), vector_math.constants(dtype, 0, 1)
+
+    @_any_order()
+    def normalize(row: Any) -> None:
+        total = zero
+        for j in range(row.size):
+            total += row[j]
+        factor = one / total
+        for j in range(row.size):
+            row[j] *= factor
+
+    def loop(x: Any, y: Any) -> None:
+        exponentials(x, y)
+        for i in range(x.shape[0]):
+            normalize(y[i])
+
+    return loop
+
+
+def _narrow_log_softmax(dtype: str) -> Callable:
+    exponentials, (zero, lowered) = _exponentials(dtype), vector_math.constants(
+        dtype, 0, vector_math.LOWERED)
+
+    @_any_order()
+    def log_sum(row: Any) -> Any:
+        total = zero
+        for j in range(row.size):
+            total += row[j]
+        return math.log(total * lowered)
+
+    def loop(x: Any, y: Any) -> None:
+        exponentials(x, y)
+        for i in range(x.shape[0]):
+            top, lower = x[i].max(), log_sum(y[i])
+            for j in range(x.shape[1]):
+                y[i, j] = (x[i, j] - top) - lower
+
+    return loop
+
+
+def _narrow_dense(dtype: str) -> Callable:
+    exponentials, (zero, one, lowered) = _exponentials(dtype), vector_math.constants(
+        dtype, 0, 1, vector_math.LOWERED)
+
+    @_any_order()
+    def entropy(scores: Any, label: Any, row: Any) -> Any:
+        top, total, expected, weight = scores[0], zero, zero, zero
+        for j in range(row.size):
+            top = scores[j] if scores[j] > top else top
+            total += row[j]
+        factor = one / total
+        for j in range(row.size):
+            expected += (scores[j] - top) * label[j]
+            weight += label[j]
+            row[j] = row[j] * factor - label[j]
+        return math.log(total * lowered) * weight - expected
+
+    def loop(x: Any, labels: Any, loss: Any, y: Any) -> None:
+        exponentials(x, y)
+        for i in range(x.shape[0]):
+            loss[i] = entropy(x[i], labels[i], y[i])
+
+    return loop
+
+
+def _narrow_sparse(dtype: str) -> Callable:
+    exponentials, (zero, one, lowered) = _exponentials(dtype), vector_math.constants(
+        dtype, 0, 1, vector_math.LOWERED)
+
+    @_any_order()
+    def entropy(scores: Any, label: Any, row: Any) -> Any:
+        top, total = scores[0], zero
+        for j in range(row.size):
+            top = scores[j] if scores[j] > top else top
+            total += row[j]
+        factor = one / total
+        for j in range(row.size):
+            row[j] *= factor
+        row[label] -= one
+        return math.log(total * lowered) - (scores[label] - top)
+
+    def loop(x: Any, labels: Any, loss: Any, y: Any) -> None:
+        exponentials(x, y)
+        for i in range(x.shape[0]):
+            loss[i] = entropy(x[i], labels[i], y[i])
+
+    return loop
+
+
+_NARROW_LOOPS = {SOFTMAX: _narrow_softmax, LOG_SOFTMAX: _narrow_log_softmax,
+                 DENSE: _narrow_dense, SPARSE: _narrow_sparse}

@@ -32,7 +32,7 @@ class Program:
     def _set(self, count):
         self.threads = count
 
-    def _product(self):
+    def _product(self, _):
         self.used.append(self.threads)
         self.now += self.alone if self.threads == 1 else self.together
         self.made[...] = 1 + self.noise * self.threads
@@ -41,8 +41,8 @@ class Program:
         """The threads of so many products."""
         del self.used[:]
         for _ in range(count):
-            self.team.run((key,), 5_000_000, self._product, self._product,
-                          (self.made.ctypes.data, self.made.nbytes))
+            self.team.run(key, 5_000_000, self._product, self._product,
+                          (self.made.ctypes.data,), self.made.nbytes)
             self.now += self.between
         return self.used
 
@@ -62,8 +62,8 @@ def test_products_get_all_threads_where_that_makes_the_program_faster(program):
 def test_a_gain_of_the_product_that_other_work_pays_for_is_none(program, monkeypatch):
     begin = program._product
 
-    def product():
-        begin()
+    def product(made):
+        begin(made)
         program.now += 0.5 * (program.threads == 2)
 
     monkeypatch.setattr(program, "_product", product)
@@ -115,7 +115,7 @@ def test_where_nothing_is_tried_the_number_is_what_it_was(program, monkeypatch, 
 
 def test_a_product_that_fails_puts_the_number_back(program):
     with pytest.raises(ZeroDivisionError):
-        program.team.run(("key",), 5_000_000, lambda: 1 / 0, lambda: 1 / 0, (0, 0))
+        program.team.run("key", 5_000_000, lambda _: 1 / 0, lambda _: 1 / 0, (0,), 0)
     assert program.threads == 2
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.addresses import address_of
 from hpcflow.kernels.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import numpy_kernel
@@ -70,7 +71,7 @@ def _fits(x: Any, first: bool, *vectors: Any) -> bool:
 
 
 def _addresses(*arrays: Any) -> list[int]:
-    return [a.ctypes.data for a in arrays]
+    return [address_of(a) for a in arrays]
 
 
 @kernel("FusedBatchNorm", types=_ONE, fresh=True, **_OPTIONS)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.addresses import address_of
 from hpcflow.kernels import convolution as plain
 from hpcflow.kernels import depthwise
 from hpcflow.kernels.convolution import channels_last, described
@@ -85,8 +86,8 @@ class Forward:
 
     def __call__(self, x: Any, w: Any, *rest: Any) -> None:
         """Compute y, the last of the arrays."""
-        self.run(x.ctypes.data, ordered(self.order, w, self.bytes),
-                 *[a.ctypes.data for a in rest])
+        self.run(address_of(x), ordered(self.order, w, self.bytes),
+                 *[address_of(a) for a in rest])
 
 
 class WithBias(Forward):
@@ -104,9 +105,9 @@ class WithRelu(WithBias):
 def ordered(order: p.Primitive | None, array: Any, size: int, name: str = "filter") -> int:
     """The address of an array in the order that a primitive wants."""
     if order is None:
-        return array.ctypes.data
+        return address_of(array)
     buffer = p.thread.buffer(name, size)
-    order(array.ctypes.data, buffer)
+    order(address_of(array), buffer)
     return buffer
 
 
@@ -124,7 +125,7 @@ class _ByInput:
         self.run = p.Primitive(lib, desc, [(p.DIFF_DST, g.y), (p.WEIGHTS, w), (p.DIFF_SRC, g.x)])
 
     def __call__(self, dy: Any, w: Any, dx: Any) -> None:
-        self.run(dy.ctypes.data, ordered(self.order, w, self.bytes), dx.ctypes.data)
+        self.run(address_of(dy), ordered(self.order, w, self.bytes), address_of(dx))
 
 
 class ByInputOnto:
@@ -145,7 +146,7 @@ class ByInputOnto:
 
     def __call__(self, dy: Any, w: Any, dx: Any) -> None:
         """dx += the gradient."""
-        self.run(dy.ctypes.data, ordered(self.order, w, self.bytes), dx.ctypes.data)
+        self.run(address_of(dy), ordered(self.order, w, self.bytes), address_of(dx))
 
 
 class _ByFilter:
@@ -173,11 +174,11 @@ class _ByFilter:
         image = ordered(self.image_order, x, self.bytes["image"], "image")
         gradient = ordered(self.gradient_order, dy, self.bytes["gradient"], "gradient")
         if self.order is None:
-            self.run(image, gradient, dw.ctypes.data)
+            self.run(image, gradient, address_of(dw))
             return
         buffer = p.thread.buffer("filter", self.bytes["filter"])
         self.run(image, gradient, buffer)
-        self.order(buffer, dw.ctypes.data)
+        self.order(buffer, address_of(dw))
 
 
 @functools.lru_cache(maxsize=1024)

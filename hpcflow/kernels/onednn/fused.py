@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.addresses import address_of
 from hpcflow.kernels import fused
 from hpcflow.kernels.convolution import channels_last, checked_spans, described
 from hpcflow.kernels.fused import check_bias, factors, targeted_factors
@@ -76,6 +77,7 @@ def _gradient_sum(node: KernelNode) -> Callable:
 
 # Products over more than so many columns are faster without bias and relu inside, and these after.
 _DEEPEST = 2048
+_MOST_KNOWN = 64  # shapes that a node remembers
 
 
 @kernel("_MatMulBias", fresh=True, **_OPTIONS)
@@ -86,19 +88,28 @@ def _layer(node: KernelNode) -> Callable:
     flips, relu = (node.attr("transpose_a"), node.attr("transpose_b")), node.attr("relu")
     oriented = factors(node)
     apart = fused.layer_by(node, lambda a, b, out: multiply(lib, a, b, False, False, out))
+    known: dict[tuple, Any] = {}  # shapes -> the product with bias and relu inside
 
     def run(a: Any, b: Any, bias: Any) -> Any:
-        left, right = oriented(a, b)
-        (m, k), n = left.shape, right.shape[1]
-        if not is_large(m, k, n):
-            return plain(a, b, bias)
-        check_bias(bias, n)
-        whole = product(lib, 1, m, k, n, *flips, bias=True, relu=relu) if k <= _DEEPEST else None
-        if whole is None:
-            return apart(a, b, bias)
-        y = np.empty((m, n), np.float32)
-        a, b, bias = map(np.ascontiguousarray, (a, b, bias))
-        whole(*[x.ctypes.data for x in (a, b, bias, y)])
+        found = known.get((a.shape, b.shape, bias.shape))
+        if found is None:
+            left, right = oriented(a, b)
+            (m, k), n = left.shape, right.shape[1]
+            if not is_large(m, k, n):
+                return plain(a, b, bias)
+            check_bias(bias, n)
+            whole = None
+            if k <= _DEEPEST:
+                whole = product(lib, 1, m, k, n, *flips, bias=True, relu=relu)
+            if whole is None:
+                return apart(a, b, bias)
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            found = known[a.shape, b.shape, bias.shape] = whole, (m, n)
+        whole, dims = found
+        y = np.empty(dims, np.float32)
+        a, b, bias = np.ascontiguousarray(a), np.ascontiguousarray(b), np.ascontiguousarray(bias)
+        whole(address_of(a), address_of(b), address_of(bias), address_of(y))
         return y
 
     return run

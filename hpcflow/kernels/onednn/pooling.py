@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.addresses import address_of
 from hpcflow.kernels import fused
 from hpcflow.kernels.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
@@ -67,28 +68,28 @@ class _Pooling:
 
     def forward(self, x: Any, y: Any) -> None:
         """Pool `x` into `y`."""
-        self.run(x.ctypes.data, y.ctypes.data)
+        self.run(address_of(x), address_of(y))
 
     def max_gradient(self, x: Any, dy: Any, dx: Any) -> None:
         """The gradient by `x`: pools again, which says where the maxima are."""
         y = p.thread.buffer("pooled", dy.nbytes)
         places = p.thread.buffer("places", self.places)
-        self.run(x.ctypes.data, y, places)
-        self.back(dy.ctypes.data, dx.ctypes.data, places)
+        self.run(address_of(x), y, places)
+        self.back(address_of(dy), address_of(dx), places)
 
     def forward_with_places(self, x: Any, y: Any) -> Any:
         """Pool `x` into `y`; returns where the maxima are, for :meth:`gradient_at`."""
         places = np.empty(self.places, np.uint8)
-        self.run(x.ctypes.data, y.ctypes.data, places.ctypes.data)
+        self.run(address_of(x), address_of(y), address_of(places))
         return places
 
     def gradient_at(self, places: Any, dy: Any, dx: Any) -> None:
         """The gradient by `x` of a pooling whose maxima are known."""
-        self.back(dy.ctypes.data, dx.ctypes.data, places.ctypes.data)
+        self.back(address_of(dy), address_of(dx), address_of(places))
 
     def mean_gradient(self, dy: Any, dx: Any) -> None:
         """The gradient of means does not depend on the input."""
-        self.back(dy.ctypes.data, dx.ctypes.data)
+        self.back(address_of(dy), address_of(dx))
 
 
 @functools.lru_cache(maxsize=1024)

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.addresses import address_of
 from hpcflow.kernels.onednn.library import Library, OneDNNError
 
 _ANY, _STREAM_IN_ORDER = 1, 1
@@ -89,7 +90,7 @@ class _Argument(ctypes.Structure):
 def aligned(size: int) -> np.ndarray:
     """`size` bytes that start at a cache line."""
     raw = np.empty(size + _ALIGNMENT, np.uint8)
-    start = -raw.ctypes.data % _ALIGNMENT
+    start = -address_of(raw) % _ALIGNMENT
     return raw[start : start + size]
 
 
@@ -105,7 +106,7 @@ class _Thread(threading.local):
         found = self.buffers.get(name)
         if found is None or found.size < size:
             found = self.buffers[name] = aligned(size)
-        return found.ctypes.data
+        return address_of(found)
 
 
 thread = _Thread()
@@ -139,10 +140,10 @@ class Primitive:
             memories = local.memories
         except AttributeError:
             memories = local.memories = _Memories(self)
-        for memory, address in zip(memories.handles, addresses):
-            lib.set_handle(memory, address)
         if self.scratch_bytes:
-            lib.set_handle(memories.handles[-1], thread.buffer("scratch", self.scratch_bytes))
+            addresses = *addresses, thread.buffer("scratch", self.scratch_bytes)
+        if memories.addresses != addresses:
+            memories.point_to(addresses)
         if thread.stream is None:
             thread.stream = lib.create("stream_create", lib.engine, _STREAM_IN_ORDER)
         status = lib.execute(self.handle, thread.stream, len(memories.handles), memories.array)
@@ -164,6 +165,14 @@ class _Memories:
         self.array = (_Argument * len(self.handles))(*[
             _Argument(index, memory.value)
             for (index, _), memory in zip(primitive.arguments, self.handles)])
+        self.addresses: tuple[int | None, ...] = (None,) * len(self.handles)
+
+    def point_to(self, addresses: tuple[int, ...]) -> None:
+        """Let each be at its address; parameters are where they were in the step before."""
+        for memory, before, address in zip(self.handles, self.addresses, addresses):
+            if before != address:
+                self.lib.set_handle(memory, address)
+        self.addresses = addresses
 
     def __del__(self) -> None:
         for memory in getattr(self, "handles", ()):

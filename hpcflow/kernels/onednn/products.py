@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import blas
+from hpcflow.addresses import address_of
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
@@ -45,30 +46,35 @@ def _operand(x: Any, flip: bool) -> _Operand:
 def multiply(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
              factor: float = 1.0, keep: float = 0.0) -> None:
     """``out = keep * out + factor * a @ b``, factors transposed as asked; `out` lies in C order."""
-    compute, key = _sgemm(lib, a, b, flip_a, flip_b, out, factor, keep)
+    key, (a, b) = _form(a, b, flip_a, flip_b, out, keep)
+    compute, addresses = _sgemm(lib, key, factor), (address_of(a), address_of(b), address_of(out))
     if lib.team is None:
-        compute()
+        compute(*addresses)
     else:
         m, n, k = key[:3]
-        lib.team.run(key, m * n * k, compute, compute, (out.ctypes.data, out.nbytes))
+        lib.team.run(key, m * n * k, compute, compute, addresses, out.nbytes)
 
 
-def _sgemm(lib: Library, a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any,
-           factor: float = 1.0, keep: float = 0.0) -> tuple[Callable[[], None], tuple]:
-    """What multiplies, and what it depends on: the rows and columns of the result, the inner size,
-    and how all lie."""
+def _form(a: Any, b: Any, flip_a: bool, flip_b: bool, out: Any, keep: float) -> tuple[tuple, tuple]:
+    """What a product depends on: the rows and columns of the result, the inner size, and how all
+    lie; and the arrays that are read."""
     m, n = out.shape
     k = a.shape[0] if flip_a else a.shape[1]
     a, form_a, step_a = _operand(a, flip_a)
     b, form_b, step_b = _operand(b, flip_b)
+    return (m, n, k, form_a, form_b, step_a, step_b, keep), (a, b)
 
-    def compute() -> None:
-        status = lib.sgemm(form_a, form_b, m, n, k, factor, a.ctypes.data, step_a, b.ctypes.data,
-                           step_b, keep, out.ctypes.data, n)
+
+def _sgemm(lib: Library, key: tuple, factor: float) -> Callable[[int, int, int], None]:
+    """What multiplies matrices at two addresses, the result at the third."""
+    m, n, k, form_a, form_b, step_a, step_b, keep = key
+
+    def compute(a: int, b: int, out: int) -> None:
+        status = lib.sgemm(form_a, form_b, m, n, k, factor, a, step_a, b, step_b, keep, out, n)
         if status:
             raise OneDNNError(f"dnnl_sgemm failed with status {status}")
 
-    return compute, (m, n, k, form_a, form_b, step_a, step_b, keep)
+    return compute
 
 
 def _multiply_alone(a: Any, b: Any) -> Any:
@@ -78,7 +84,8 @@ def _multiply_alone(a: Any, b: Any) -> Any:
             not is_large(a.shape[0], a.shape[1], b.shape[1])):
         return None
     out = np.empty((a.shape[0], b.shape[1]), np.float32)
-    lib.team.alone(_sgemm(lib, a, b, False, False, out)[0])
+    key, (a, b) = _form(a, b, False, False, out, 0.0)
+    lib.team.alone(_sgemm(lib, key, 1.0), (address_of(a), address_of(b), address_of(out)))
     return out
 
 
@@ -110,8 +117,7 @@ class _Product:
         if team is None:
             self.together(*addresses)
         else:
-            team.run((self,), self.size, lambda: self._run_alone(*addresses),
-                     lambda: self.together(*addresses), (addresses[-1], self.nbytes))
+            team.run(self, self.size, self._run_alone, self.together, addresses, self.nbytes)
 
     def _run_alone(self, *addresses: int) -> None:
         found = self.alone
@@ -148,7 +154,7 @@ def product(lib: Library, batch: int, m: int, k: int, n: int, flip_a: bool, flip
 
 def _run_product(run: _Product, a: Any, b: Any, out: Any) -> None:
     a, b = np.ascontiguousarray(a), np.ascontiguousarray(b)
-    run(a.ctypes.data, b.ctypes.data, out.ctypes.data)
+    run(address_of(a), address_of(b), address_of(out))
 
 
 def multiply_transposed(lib: Library, a: Any, b: Any, out: Any) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.addresses import address_of
 from hpcflow.kernels import response
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
@@ -60,14 +61,14 @@ class _Response:
 
     def forward(self, x: Any, y: Any) -> None:
         """Normalize `x` into `y`."""
-        self._run(x.ctypes.data, y.ctypes.data)
+        self._run(address_of(x), address_of(y))
 
     def gradient(self, dy: Any, x: Any, dx: Any) -> None:
         """The gradient by `x`: normalizes again, which notes what the library needs."""
         notes = p.thread.buffer("notes", self.noted)
         # The result is of no use; the gradient overwrites it.
-        self._note(x.ctypes.data, dx.ctypes.data, notes)
-        self._back(x.ctypes.data, dy.ctypes.data, dx.ctypes.data, notes)
+        self._note(address_of(x), address_of(dx), notes)
+        self._back(address_of(x), address_of(dy), address_of(dx), notes)
 
 
 @functools.lru_cache(maxsize=512)

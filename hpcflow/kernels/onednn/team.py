@@ -14,7 +14,7 @@ import ctypes
 import statistics
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from hpcflow import blas
@@ -96,7 +96,7 @@ class Team:
     def __init__(self, read: Callable[[], int], write: Callable[[int], Any]) -> None:
         self._read = read
         self._write = write
-        self._trials: dict[tuple, Trial] = {}
+        self._trials: dict[Hashable, Trial] = {}
 
     @classmethod
     def of(cls, path: str) -> Team | None:
@@ -107,19 +107,20 @@ class Team:
         except (AttributeError, OSError):
             return None
 
-    def run(self, key: tuple, size: int, alone: Callable[[], None], together: Callable[[], None],
-            made: tuple[int, int]) -> None:
+    def run(self, key: Hashable, size: int, alone: Callable[..., None],
+            together: Callable[..., None], addresses: tuple[int, ...], nbytes: int) -> None:
         """Make a product by one of two functions that give the same but for the threads they use.
 
         Args:
             key: what the product is like.
             size: its multiplications.
             alone, together: the functions; `alone` is called while the caller has one thread.
-            made: the address and the bytes of what they write (and may read).
+            addresses: their arguments, the last of what they write (and may read).
+            nbytes: how much that is.
         """
         usual = self._read() if size <= _LARGEST and blas.may_try() else 1
         if usual < 2:
-            together()
+            together(*addresses)
             return
         trial = self._trials.get(key)
         if trial is None:
@@ -128,29 +129,32 @@ class Team:
             trial = self._trials.setdefault(key, Trial())
         now = time.perf_counter()
         if trial.wants_to_begin(now):
-            if self._same_bits(alone, together, made):
+            if self._same_bits(alone, together, addresses, nbytes):
                 trial.begin(time.perf_counter())
             else:
                 trial.refuse()
         elif trial.is_second(now):
-            together()
+            together(*addresses)
         else:
-            self.alone(alone, usual)
+            self.alone(alone, addresses, usual)
 
-    def alone(self, function: Callable[[], Any], usual: int = 0) -> None:
+    def alone(self, function: Callable[..., Any], addresses: tuple[int, ...],
+              usual: int = 0) -> None:
         """Call `function` while the caller has one thread, of `usual` ones."""
         usual = usual or self._read()
         self._write(1)
         try:
-            function()
+            function(*addresses)
         finally:
             self._write(usual)
 
-    def _same_bits(self, alone: Callable, together: Callable, made: tuple[int, int]) -> bool:
+    def _same_bits(self, alone: Callable, together: Callable, addresses: tuple[int, ...],
+                   nbytes: int) -> bool:
         """Make the product in both ways; what one thread made stays if they differ."""
+        made = addresses[-1], nbytes
         before = ctypes.string_at(*made)
-        together()
+        together(*addresses)
         other = ctypes.string_at(*made)
         ctypes.memmove(made[0], before, made[1])
-        self.alone(alone)
+        self.alone(alone, addresses)
         return other == ctypes.string_at(*made)
