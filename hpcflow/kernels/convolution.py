@@ -30,9 +30,15 @@ _TYPES = {"T": ("float16", "float32", "float64", "int32")}
 def checked_spans(window: Window, x_dims: Sequence[int], w_dims: Sequence[int],
                   dy_dims: Sequence[int] | None = None) -> tuple[Span, ...]:
     """The spans of a convolution of shapes with the channels last; checks that they agree."""
-    if x_dims[-1] != w_dims[-2]:
-        raise invalid(f"depth of the input {shown(x_dims)} and of the filter {shown(w_dims)} must "
-                      "be equal")
+    if len(w_dims) != 4:
+        check_same_depth(x_dims, w_dims)
+    groups = groups_of(x_dims[-1], w_dims)
+    if groups * w_dims[-2] != x_dims[-1]:
+        raise invalid(f"depth of the input {shown(x_dims)} must be a multiple of the input depth "
+                      f"of the filter {shown(w_dims)}")
+    if w_dims[-1] % groups:
+        raise invalid(f"filter {shown(w_dims)} must have as many channels for each of the {groups} "
+                      f"groups of channels of the input {shown(x_dims)}")
     if min(w_dims[:-2]) < 1:
         raise invalid(f"filter must not have zero elements: {shown(w_dims)}")
     over = window.over(x_dims[1:-1], w_dims[:-2])
@@ -43,12 +49,37 @@ def checked_spans(window: Window, x_dims: Sequence[int], w_dims: Sequence[int],
     return over
 
 
+def check_same_depth(x_dims: Sequence[int], w_dims: Sequence[int]) -> None:
+    """InvalidArgumentError if the channels would fall into groups."""
+    if x_dims[-1] != w_dims[-2]:
+        raise invalid(f"depth of the input {shown(x_dims)} and of the filter {shown(w_dims)} must "
+                      "be equal")
+
+
+def groups_of(depth: int, w_dims: Sequence[int]) -> int:
+    """How many groups of an input's channels have filters of their own."""
+    return max(depth // max(w_dims[-2], 1), 1)
+
+
+def _split(x: Any, groups: int) -> list[Any]:
+    """Views of as many channels each, where the channels come last."""
+    size = x.shape[-1] // groups
+    return [x[..., k * size : (k + 1) * size] for k in range(groups)]
+
+
 def _bytes_per_image(x: Any, over: Sequence[Span]) -> int:
     return math.prod(s.out * s.window for s in over) * x.shape[-1] * x.itemsize
 
 
 def convolve(xp: Any, x: Any, w: Any, over: Sequence[Span]) -> Any:
-    """The convolution of `x` [batch, *space, in] with `w` [*window, in, out]."""
+    """The convolution of `x` [batch, *space, in] with `w` [*window, in, out].
+
+    If `w` is less deep than `x`, the channels of both, `in` and `out`, fall into groups.
+    """
+    groups = groups_of(x.shape[-1], w.shape)
+    if groups > 1:
+        parts = zip(_split(x, groups), _split(w, groups), strict=True)
+        return xp.concatenate([convolve(xp, *part, over) for part in parts], axis=-1)
     weights = matrix(w)
     y = xp.empty((x.shape[0], *(s.out for s in over), w.shape[-1]), x.dtype)
     if is_pointwise(over):
@@ -59,8 +90,11 @@ def convolve(xp: Any, x: Any, w: Any, over: Sequence[Span]) -> Any:
     return y
 
 
-def input_gradient(xp: Any, w: Any, dy: Any, over: Sequence[Span]) -> Any:
+def input_gradient(xp: Any, w: Any, dy: Any, over: Sequence[Span], groups: int = 1) -> Any:
     """The gradient of :func:`convolve` by `x`."""
+    if groups > 1:
+        parts = zip(_split(w, groups), _split(dy, groups), strict=True)
+        return xp.concatenate([input_gradient(xp, *part, over) for part in parts], axis=-1)
     space, out, window = zip(*((s.size, s.out, s.window) for s in over), strict=True)
     weights = matrix(w).T
     if is_pointwise(over):
@@ -74,6 +108,11 @@ def input_gradient(xp: Any, w: Any, dy: Any, over: Sequence[Span]) -> Any:
 
 def filter_gradient(xp: Any, x: Any, w_dims: Sequence[int], dy: Any, over: Sequence[Span]) -> Any:
     """The gradient of :func:`convolve` by `w`, whose shape is `w_dims`."""
+    groups = groups_of(x.shape[-1], w_dims)
+    if groups > 1:
+        dims = (*w_dims[:-1], w_dims[-1] // groups)
+        parts = zip(_split(x, groups), _split(dy, groups), strict=True)
+        return xp.concatenate([filter_gradient(xp, a, dims, b, over) for a, b in parts], axis=-1)
     if is_pointwise(over):
         return (matrix(x).T @ matrix(dy)).reshape(w_dims)
     dw = xp.zeros((math.prod(w_dims[:-1]), w_dims[-1]), x.dtype)
@@ -123,7 +162,7 @@ def _by_input(node: KernelNode, dims_of: Callable) -> Callable:
         x_dims = channels_last(described(dims_of(sizes), "input_sizes", rank), first)
         dy = last(dy, first)
         over = checked_spans(window, x_dims, w.shape, dy.shape)
-        return restored(input_gradient(xp, w, dy, over), first)
+        return restored(input_gradient(xp, w, dy, over, groups_of(x_dims[-1], w.shape)), first)
 
     return in_float32(node, run)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels.convolution import check_same_depth
 from hpcflow.kernels.image_resizing import (
     Grid,
     bilinear_taps,
@@ -34,6 +35,8 @@ def _padded_convolution(node: KernelNode) -> Callable:
     def run(x: Any, paddings: Any, filter: Any) -> Any:
         if np.shape(paddings) != (4, 2):
             raise invalid(f"paddings must have shape [4, 2], got {shown(np.shape(paddings))}")
+        if filter.ndim == 4:
+            check_same_depth(x.shape, filter.shape)
         return convolve(pad(x, paddings), filter)
 
     return run

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.convolution import checked_spans, convolve
+from hpcflow.kernels.convolution import check_same_depth, checked_spans, convolve
 from hpcflow.kernels.pooling import max_pool
 from hpcflow.kernels.quantized_numbers import (
     number,
@@ -83,6 +83,7 @@ def conv2d_by(node: KernelNode, convolution: Callable) -> Callable:
     def run(x: Any, w: Any, low_x: Any, high_x: Any, low_w: Any, high_w: Any) -> tuple:
         check_rank("input", x, 4)
         check_rank("filter", w, 4)
+        check_same_depth(x.shape, w.shape)
         range_x, range_w = _range(low_x, high_x, "input"), _range(low_w, high_w, "filter")
         zeros = zero_point(*range_x, x.dtype), zero_point(*range_w, w.dtype)
         y = convolution(x, w, zeros, checked_spans(window, x.shape, w.shape), out)

@@ -13,7 +13,6 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, show
-from hpcflow.nn.activations import log_softmax
 from hpcflow.other_names import also_called
 
 __all__ = [
@@ -69,24 +68,9 @@ def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
     """
     _check_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     with name_scope(name, "SoftmaxCrossEntropyWithLogits", [logits, labels]) as scope:
-        logits = convert_to_tensor(logits, name="logits")
-        labels = convert_to_tensor(labels, logits.dtype.base_dtype, name="labels")
-        _same_shape("logits", logits, "labels", labels)
-        kind = logits.dtype.base_dtype
-        wide, labels = _in_float32(logits), _in_float32(labels)
-        if wide._dims is not None and len(wide._dims) == 2 and dim in (-1, 1) and (
-                kind is not dtypes.float16):
-            return raw_ops.SoftmaxCrossEntropyWithLogits(wide, labels, name=scope)[0]
-        wide, labels = _dim_last(wide, dim), _dim_last(labels, dim)
-        loss = raw_ops.SoftmaxCrossEntropyWithLogits(_as_matrix(wide), _as_matrix(labels))[0]
-        loss = _like_rows(loss, wide)
-        if kind is dtypes.float16:
-            loss = raw_ops.Cast(loss, DstT="float16")
-        return raw_ops.Identity(loss, name=scope)
-
-
-# Labels of these types have no gradient that anybody could ask for.
-_GIVEN = frozenset(("Const", "Placeholder", "PlaceholderWithDefault", "OneHot", "Cast"))
+        logits, labels = _scores_and_labels(logits, labels)
+        fixed = raw_ops.StopGradient(labels, name="labels_stop_gradient")
+        return _cross_entropy(logits, fixed, dim, scope)
 
 
 @also_called(axis="dim")
@@ -95,17 +79,29 @@ def softmax_cross_entropy_with_logits_v2(_sentinel: Any = None, labels: Any = No
                                          name: str | None = None) -> Tensor:
     """As :func:`softmax_cross_entropy_with_logits`, but gradients flow to the labels too."""
     _check_named("softmax_cross_entropy_with_logits_v2", _sentinel, labels, logits)
-    with name_scope(name, "softmax_cross_entropy_with_logits_v2", [logits, labels]):
-        logits = convert_to_tensor(logits, name="logits")
-        labels = convert_to_tensor(labels, logits.dtype.base_dtype, name="labels")
-        loss = softmax_cross_entropy_with_logits(labels=labels, logits=logits, dim=dim)
-        if labels.op.type in _GIVEN:
-            return loss
-        # What is added is zero, and has the gradient of the loss by its labels.
-        scores = raw_ops.StopGradient(log_softmax(logits, dim))
-        change = raw_ops.Sub(raw_ops.StopGradient(labels), labels)
-        return raw_ops.Add(loss, raw_ops.Sum(raw_ops.Mul(change, scores),
-                                             np.array([dim], np.int32)))
+    with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
+        return _cross_entropy(*_scores_and_labels(logits, labels), dim, scope)
+
+
+def _scores_and_labels(logits: Any, labels: Any) -> tuple[Tensor, Tensor]:
+    logits = convert_to_tensor(logits, name="logits")
+    return logits, convert_to_tensor(labels, logits.dtype.base_dtype, name="labels")
+
+
+def _cross_entropy(logits: Tensor, labels: Tensor, dim: int, scope: str) -> Tensor:
+    """The losses by the op, which takes matrices with the classes last."""
+    _same_shape("logits", logits, "labels", labels)
+    kind = logits.dtype.base_dtype
+    wide, labels = _in_float32(logits), _in_float32(labels)
+    if wide._dims is not None and len(wide._dims) == 2 and dim in (-1, 1) and (
+            kind is not dtypes.float16):
+        return raw_ops.SoftmaxCrossEntropyWithLogits(wide, labels, name=scope)[0]
+    wide, labels = _dim_last(wide, dim), _dim_last(labels, dim)
+    loss = raw_ops.SoftmaxCrossEntropyWithLogits(_as_matrix(wide), _as_matrix(labels))[0]
+    loss = _like_rows(loss, wide)
+    if kind is dtypes.float16:
+        loss = raw_ops.Cast(loss, DstT="float16")
+    return raw_ops.Identity(loss, name=scope)
 
 
 def _dim_last(x: Tensor, dim: int) -> Tensor:

@@ -84,11 +84,8 @@ def _is_zero(grad: Any) -> bool:
     return grad is None or getattr(grad, "op", None) is not None and grad.op.type == "ZerosLike"
 
 
-def _cross_entropy_grad(op: Operation, grad_loss: Any, grad_backprop: Any) -> tuple:
-    """The loss's gradient is the second output; its own gradient is that of a softmax.
-
-    No gradient flows into the labels.
-    """
+def _scores_grad(op: Operation, grad_loss: Any, grad_backprop: Any) -> Tensor:
+    """The loss's gradient is the second output; its own gradient is that of a softmax."""
     softmax_minus_labels = op.outputs[1]
     grad = raw_ops.Mul(_column(grad_loss), softmax_minus_labels)
     if not _is_zero(grad_backprop):
@@ -96,11 +93,22 @@ def _cross_entropy_grad(op: Operation, grad_loss: Any, grad_backprop: Any) -> tu
         total = raw_ops.Sum(raw_ops.Mul(grad_backprop, softmax), _LAST, keep_dims=True)
         through = raw_ops.Mul(raw_ops.Sub(grad_backprop, total), softmax)
         grad = raw_ops.Add(grad, through)
-    return grad, None
+    return grad
 
 
-RegisterGradient("SoftmaxCrossEntropyWithLogits")(_cross_entropy_grad)
-RegisterGradient("SparseSoftmaxCrossEntropyWithLogits")(_cross_entropy_grad)
+@RegisterGradient("SoftmaxCrossEntropyWithLogits")
+def _cross_entropy_grad(op: Operation, grad_loss: Any, grad_backprop: Any) -> tuple:
+    """The loss is linear in the labels; so is the second output, which subtracts them."""
+    by_labels = raw_ops.Neg(raw_ops.Mul(_column(grad_loss), raw_ops.LogSoftmax(op.inputs[0])))
+    if not _is_zero(grad_backprop):
+        by_labels = raw_ops.Sub(by_labels, grad_backprop)
+    return _scores_grad(op, grad_loss, grad_backprop), by_labels
+
+
+@RegisterGradient("SparseSoftmaxCrossEntropyWithLogits")
+def _sparse_cross_entropy_grad(op: Operation, grad_loss: Any, grad_backprop: Any) -> tuple:
+    """Labels that are numbers of classes have no gradient."""
+    return _scores_grad(op, grad_loss, grad_backprop), None
 
 # ---------------------------------------------------------------- TopK, InTopK
 

@@ -28,18 +28,37 @@ def conv_output(op: Operation, x: Any, filter_dims: Any) -> Dims:
     """The shape of a convolution's output from the shapes of input and filter."""
     rank = len(x)
     strides = in_space(op, "strides", rank)
-    channel = axes(op, rank).channel
-    try:
-        depth = merge_dim(x[channel], filter_dims[-2])
-    except ValueError:
-        raise ValueError(f"Dimensions must be equal, but are {x[channel]} and {filter_dims[-2]}: "
-                         f"depth of the input {show(x)} and of the filter {show(filter_dims)}"
-                         ) from None
-    channels = filter_dims[-1]
+    depth, channels = x[axes(op, rank).channel], filter_dims[-1]
+    if op.type.startswith("Conv2D"):
+        _check_groups(x, depth, filter_dims)
+    else:
+        depth = _same_depth(x, depth, filter_dims)
     if op.type.startswith("Depthwise"):
         channels = None if None in (depth, channels) else depth * channels
     rates = in_space(op, "dilations", rank) if op.attr("dilations") else None
     return placed(op, x[0], slid(op, x, filter_dims[:-2], strides, rates), channels)
+
+
+def _same_depth(x: Any, depth: int | None, filter_dims: Any) -> int | None:
+    try:
+        return merge_dim(depth, filter_dims[-2])
+    except ValueError:
+        raise ValueError(f"Dimensions must be equal, but are {depth} and {filter_dims[-2]}: "
+                         f"depth of the input {show(x)} and of the filter {show(filter_dims)}"
+                         ) from None
+
+
+def _check_groups(x: Any, depth: int | None, filter_dims: Any) -> None:
+    """A filter less deep than the input is one for each group of channels."""
+    inner, outer = filter_dims[-2:]
+    if None in (depth, inner) or depth == inner:
+        return
+    if inner == 0 or depth % inner:
+        raise ValueError(f"Depth of the input ({depth}) is not a multiple of the input depth of "
+                         f"the filter ({inner}): input {show(x)}, filter {show(filter_dims)}")
+    if outer is not None and outer % max(depth // inner, 1):
+        raise ValueError(f"Depth of the output ({outer}) is not a multiple of the number of groups "
+                         f"({depth // inner}): input {show(x)}, filter {show(filter_dims)}")
 
 
 def _rank(op: Operation) -> int:

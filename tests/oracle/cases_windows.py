@@ -20,6 +20,19 @@ def _out(size: int, window: int, stride: int, padding: str) -> int:
     return -(-size // stride) if padding == "SAME" else -(-(size - window + 1) // stride)
 
 
+def _filters_of_groups(table: Table) -> None:
+    for dtype in FLOATS:
+        for dims, filters, stride in (((2, 5, 6, 4), (3, 3, 2, 6), 1),
+                                      ((1, 7, 7, 6), (2, 2, 1, 6), 2),
+                                      ((2, 3, 3, 6), (1, 1, 3, 4), 1)):
+            attrs = {"strides": [1, stride, stride, 1], "padding": "SAME"}
+            x, w = table.normal(dtype, dims), table.normal(dtype, filters)
+            table.add("Conv2D", {"input": x, "filter": w}, attrs, gradient=1, tolerance=TOLERANCE)
+    for filters in ((3, 3, 4, 6), (3, 3, 2, 5)):
+        table.bad("Conv2D", {"input": x, "filter": table.normal("float32", filters)}, attrs,
+                  label=str(filters))
+
+
 @family
 def convolutions(table: Table) -> None:
     for dtype in FLOATS:
@@ -43,6 +56,7 @@ def convolutions(table: Table) -> None:
                                                  "out_backprop": back}, attrs, **options)
                 table.add(op + "BackpropFilter", {"input": x, "filter_sizes": ints(*filters),
                                                   "out_backprop": back}, attrs, **options)
+    _filters_of_groups(table)
     x = table.normal("float32", (1, 5, 5, 2))
     attrs = {"strides": [1, 1, 1, 1], "padding": "VALID"}
     for op in ("Conv2D", "DepthwiseConv2dNative"):

@@ -197,7 +197,78 @@ def test_older_gradients_take_the_tensors_themselves():
     np.testing.assert_array_equal(old, new)
 
 
+# ---------------------------------------------------------------- groups of channels
+
+def in_groups(x, w, strides, padding):
+    """Each group of channels convolved with its own filters."""
+    count = x.shape[-1] // w.shape[-2]
+    parts = zip(np.split(x, count, -1), np.split(w, count, -1))
+    return np.concatenate([definition(a, b, strides, padding) for a, b in parts], -1)
+
+
+GROUPED = [((2, 6, 5, 6), (3, 2, 2, 9), (1, 1)), ((1, 7, 7, 4), (3, 3, 1, 4), (2, 2)),
+           ((2, 4, 4, 6), (1, 1, 3, 4), (1, 1)), ((0, 4, 4, 4), (2, 2, 2, 4), (1, 1))]
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pytest.mark.parametrize("case", GROUPED, ids=str)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_filters_of_groups_of_channels(case, padding, dtype):
+    dims, window, strides = case
+    x, w = normal(*dims).astype(dtype), normal(*window).astype(dtype)
+    expected = in_groups(x, w, strides, padding)
+    limit = {4: 1e-5, 8: 1e-12}[x.itemsize]
+    got = evaluate(lambda a, b: hf.nn.conv2d(a, b, [1, *strides, 1], padding), x, w)
+    np.testing.assert_allclose(got, expected, rtol=limit, atol=limit)
+    got = evaluate(lambda a, b: hf.nn.conv2d(a, b, [1, 1, *strides], padding,
+                                             data_format="NCHW"), first(x), w)
+    np.testing.assert_allclose(got, first(expected), rtol=limit, atol=limit)
+
+
+def test_layers_of_groups_have_biases():
+    x, w, bias = normal(2, 5, 5, 4), normal(3, 3, 2, 6), normal(6)
+    got = evaluate(lambda a, b, c: hf.nn.relu(hf.nn.bias_add(
+        hf.nn.conv2d(a, b, [1, 1, 1, 1], "SAME"), c)),
+        *(v.astype(np.float32) for v in (x, w, bias)))
+    expected = np.maximum(in_groups(x, w, (1, 1), "SAME") + bias, 0)
+    np.testing.assert_allclose(got, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("window", [(2, 2, 2, 6), (1, 1, 2, 4)])
+def test_gradients_of_filters_of_groups(window):
+    x, w = normal(2, 4, 3, 4), normal(*window)
+    check_gradient(lambda a, b: hf.nn.conv2d(a, b, [1, 1, 1, 1], "SAME"), x, w)
+
+
+def test_sums_of_gradients_of_groups():
+    """Pointwise convolutions of one image, whose gradients are added up."""
+    x, wide, narrow = (normal(*dims).astype(np.float32) for dims in (
+        (2, 4, 3, 4), (1, 1, 4, 4), (1, 1, 2, 4)))
+
+    def gradient(a, b, c):
+        ys = [hf.nn.conv2d(a, w, [1, 1, 1, 1], "VALID") for w in (b, c)]
+        return hf.gradients(ys, a)[0]
+
+    halves = np.concatenate([part.sum(1) for part in np.split(narrow[0, 0], 2, -1)])
+    expected = np.broadcast_to(wide[0, 0].sum(1) + halves, x.shape)
+    np.testing.assert_allclose(evaluate(gradient, x, wide, narrow), expected, rtol=1e-5, atol=1e-5)
+
+
 # ---------------------------------------------------------------- errors
+
+def test_groups_that_do_not_fit():
+    def conv(x, w):
+        return hf.nn.conv2d(x, w, [1, 1, 1, 1], "VALID")
+
+    x = np.zeros((1, 4, 4, 6), np.float32)
+    for message in failing(conv, x, np.zeros((2, 2, 4, 2), np.float32)):
+        assert "a multiple of" in message
+    for message in failing(conv, x, np.zeros((2, 2, 2, 4), np.float32)):
+        assert "groups" in message
+    volume, w = np.zeros((1, 4, 4, 4, 4), np.float32), np.zeros((2, 2, 2, 2, 4), np.float32)
+    for message in failing(lambda a, b: hf.nn.conv3d(a, b, [1, 1, 1, 1, 1], "VALID"), volume, w):
+        assert "equal" in message
+
 
 def test_operands_that_do_not_fit():
     def conv(x, w):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import op_forms
 import pytest
+from gradcheck import check_gradient
 from op_forms import evaluate, failing
 
 import hpcflow as hf
@@ -149,6 +150,33 @@ def test_no_gradient_flows_to_labels():
     logits, labels = hf.constant([[1.0, 2.0]]), hf.constant([[0.5, 0.5]])
     grads = hf.gradients(cross_entropy(logits, labels), [logits, labels])
     assert grads[0] is not None and grads[1] is None
+
+
+@pytest.mark.parametrize("dim", [0, -1])
+@pytest.mark.parametrize("constant", [True, False])
+def test_gradients_flow_to_labels_of_the_second_version(dim, constant):
+    logits, labels = RNG.normal(size=(3, 4)), RNG.uniform(size=(3, 4))
+    labels /= labels.sum(dim, keepdims=True)
+    feed = hf.constant if constant else hf.Variable
+
+    with hf.Graph().as_default(), hf.Session() as session:
+        x, y = feed(logits), feed(labels)
+        loss = hf.nn.softmax_cross_entropy_with_logits_v2(labels=y, logits=x, dim=dim)
+        by_logits, by_labels = hf.gradients(loss, [x, y])
+        session.run(hf.global_variables_initializer())
+        by_logits, by_labels = session.run([by_logits, by_labels])
+    scores = np.moveaxis(log_softmax(np.moveaxis(logits, dim, -1)), -1, dim)
+    np.testing.assert_allclose(by_labels, -scores, rtol=1e-12)
+    expected = np.exp(scores) - labels
+    np.testing.assert_allclose(by_logits, expected, rtol=1e-12)
+
+
+def test_gradients_of_the_op_by_its_labels():
+    def both(x, y):
+        loss, backprop = raw_ops.SoftmaxCrossEntropyWithLogits(x, y)
+        return hf.concat([hf.expand_dims(loss, 1), backprop], 1)
+
+    check_gradient(both, RNG.normal(size=(3, 4)), distributions(3, 4))
 
 
 # ---------------------------------------------------------------- other losses

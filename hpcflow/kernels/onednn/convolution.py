@@ -32,23 +32,30 @@ _SMALL_BATCH, _DEEP, _SPACIOUS = 4, 16, 400
 class _Geometry:
     """The descriptions of one convolution's arrays, and its window.
 
-    `x_dims` have the channels last, `w_dims` are the op's; groups are one per channel or none.
+    `x_dims` have the channels last, `w_dims` are the op's. `depthwise`: every channel is a group
+    with as many outputs as the filter's last dimension says; else the groups are those that the
+    depth of the filter makes of the input's channels.
     """
 
     def __init__(self, lib: Library, x_dims: tuple, w_dims: tuple, over: Sequence[Span],
-                 first: bool, grouped: bool) -> None:
+                 first: bool, depthwise: bool) -> None:
         self.lib = lib
         batch, *space, depth = x_dims
         *window, inner, outer = w_dims
-        channels = inner * outer if grouped else outer
+        channels = inner * outer if depthwise else outer
+        groups = depth // inner
         self.image_dims = (batch, depth, *space), (batch, channels, *(s.out for s in over))
         self.x, self.y = (self._image(dims, first) for dims in self.image_dims)
-        self.small_batch = (batch <= _SMALL_BATCH and depth >= _DEEP and not grouped
+        self.small_batch = (batch <= _SMALL_BATCH and depth >= _DEEP
+                            and not depthwise and groups == 1
                             and math.prod(window) > 1
                             and math.prod(s.out for s in over) >= _SPACIOUS)
         steps = [math.prod(w_dims[i + 1 :]) for i in range(len(window))]
-        if grouped:
+        if depthwise:
             dims, strides = (inner, outer, 1, *window), (outer, 1, 1, *steps)
+        elif groups > 1:
+            each = outer // groups
+            dims, strides = (groups, each, inner, *window), (each, 1, outer, *steps)
         else:
             dims, strides = (outer, inner, *window), (1, outer, *steps)
         self.w_dims, self.w_strides = dims, strides
@@ -183,10 +190,10 @@ class _ByFilter:
 
 @functools.lru_cache(maxsize=1024)
 def primitive(kind: type, lib: Library, x_dims: tuple, w_dims: tuple, over: tuple, first: bool,
-              grouped: bool) -> Any:
+              depthwise: bool) -> Any:
     """The primitive for one shape; None if the library has none."""
     try:
-        return kind(_Geometry(lib, x_dims, w_dims, over, first, grouped))
+        return kind(_Geometry(lib, x_dims, w_dims, over, first, depthwise))
     except OneDNNError:
         return None
 
@@ -223,18 +230,18 @@ def _forward(node: KernelNode) -> Callable:
     if lib is None:
         return fallback
     window, checked = window_of(node), _checked_spans(node)
-    first, rank, grouped = window.channels_first, len(window.strides) + 2, _grouped(node)
+    first, rank, by_channel = window.channels_first, len(window.strides) + 2, _by_channel(node)
 
     def run(x: Any, w: Any) -> Any:
         check_rank("input", x, rank)
         check_rank("filter", w, rank)
         dims = channels_last(x.shape, first)
         over = checked(window, dims, w.shape)
-        channels = w.shape[-1] * (w.shape[-2] if grouped else 1)
+        channels = w.shape[-1] * (w.shape[-2] if by_channel else 1)
         y = np.empty(output_shape(dims, channels, over, first), np.float32)
         if not (y.size and x.size and w.size):
             return fallback(x, w)
-        made = primitive(Forward, lib, dims, w.shape, over, first, grouped)
+        made = primitive(Forward, lib, dims, w.shape, over, first, by_channel)
         if made is None:
             return fallback(x, w)
         made(np.ascontiguousarray(x), np.ascontiguousarray(w), y)
@@ -243,7 +250,7 @@ def _forward(node: KernelNode) -> Callable:
     return in_float32(node, run)
 
 
-def _grouped(node: KernelNode) -> bool:
+def _by_channel(node: KernelNode) -> bool:
     return node.op_type.startswith("Depthwise")
 
 
@@ -254,7 +261,7 @@ def _by_input(node: KernelNode) -> Callable:
     if lib is None:
         return fallback
     window, checked = window_of(node), _checked_spans(node)
-    first, rank, grouped = window.channels_first, len(window.strides) + 2, _grouped(node)
+    first, rank, by_channel = window.channels_first, len(window.strides) + 2, _by_channel(node)
 
     def run(sizes: Any, w: Any, dy: Any) -> Any:
         check_rank("filter", w, rank)
@@ -265,7 +272,7 @@ def _by_input(node: KernelNode) -> Callable:
         dx = np.empty(shape, np.float32)
         if not (dy.size and dx.size and w.size):
             return fallback(sizes, w, dy)
-        made = primitive(_ByInput, lib, dims, w.shape, over, first, grouped)
+        made = primitive(_ByInput, lib, dims, w.shape, over, first, by_channel)
         if made is None:
             return fallback(sizes, w, dy)
         made(np.ascontiguousarray(dy), np.ascontiguousarray(w), dx)
@@ -281,7 +288,7 @@ def _by_filter(node: KernelNode) -> Callable:
     if lib is None:
         return fallback
     window, checked = window_of(node), _checked_spans(node)
-    first, rank, grouped = window.channels_first, len(window.strides) + 2, _grouped(node)
+    first, rank, by_channel = window.channels_first, len(window.strides) + 2, _by_channel(node)
 
     def run(x: Any, sizes: Any, dy: Any) -> Any:
         check_rank("input", x, rank)
@@ -292,7 +299,7 @@ def _by_filter(node: KernelNode) -> Callable:
         dw = np.empty(w_dims, np.float32)
         if not (dy.size and x.size and dw.size):
             return fallback(x, sizes, dy)
-        made = primitive(_ByFilter, lib, dims, w_dims, over, first, grouped)
+        made = primitive(_ByFilter, lib, dims, w_dims, over, first, by_channel)
         if made is None:
             return fallback(x, sizes, dy)
         made(np.ascontiguousarray(x), np.ascontiguousarray(dy), dw)

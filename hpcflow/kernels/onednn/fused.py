@@ -63,7 +63,7 @@ def _gradient_sum(node: KernelNode) -> Callable:
         over = checked_spans(window, dims, w.shape, channels_last(dy.shape, first))
         fused.check_sum(total, shape)
         primitive = None
-        if total.size and dy.size:
+        if total.size and dy.size and dims[-1] == w.shape[-2]:
             primitive = c.primitive(c.ByInputOnto, lib, dims, w.shape, over, first, False)
         if primitive is None:
             return plain(total, sizes, w, dy, own)
