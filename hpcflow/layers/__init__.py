@@ -10,12 +10,14 @@ from hpcflow.layers.classes import (
     Conv2D,
     Conv2DTranspose,
     Conv3D,
+    Conv3DTranspose,
     Dense,
     Dropout,
     Flatten,
     MaxPooling1D,
     MaxPooling2D,
     MaxPooling3D,
+    SeparableConv1D,
     SeparableConv2D,
 )
 from hpcflow.layers.convolutional import (
@@ -23,6 +25,8 @@ from hpcflow.layers.convolutional import (
     conv2d,
     conv2d_transpose,
     conv3d,
+    conv3d_transpose,
+    separable_conv1d,
     separable_conv2d,
 )
 from hpcflow.layers.dense import dense

@@ -17,6 +17,8 @@ from hpcflow.layers.convolutional import (
     conv2d,
     conv2d_transpose,
     conv3d,
+    conv3d_transpose,
+    separable_conv1d,
     separable_conv2d,
 )
 from hpcflow.layers.dense import dense
@@ -100,6 +102,7 @@ class FunctionLayer(Layer):
 
 
 _KERNEL = ("kernel", "bias")
+_KERNELS = ("depthwise_kernel", "pointwise_kernel", "bias")
 
 
 def _layer(name: str, function: Callable, made: tuple[str, ...] = ()) -> Any:
@@ -115,8 +118,9 @@ Conv1D: Any = _layer("Conv1D", conv1d, _KERNEL)
 Conv2D: Any = _layer("Conv2D", conv2d, _KERNEL)
 Conv3D: Any = _layer("Conv3D", conv3d, _KERNEL)
 Conv2DTranspose: Any = _layer("Conv2DTranspose", conv2d_transpose, _KERNEL)
-SeparableConv2D: Any = _layer("SeparableConv2D", separable_conv2d,
-                              ("depthwise_kernel", "pointwise_kernel", "bias"))
+Conv3DTranspose: Any = _layer("Conv3DTranspose", conv3d_transpose, _KERNEL)
+SeparableConv1D: Any = _layer("SeparableConv1D", separable_conv1d, _KERNELS)
+SeparableConv2D: Any = _layer("SeparableConv2D", separable_conv2d, _KERNELS)
 BatchNormalization: Any = _layer("BatchNormalization", batch_normalization,
                                  ("beta", "gamma", "moving_mean", "moving_variance"))
 MaxPooling1D: Any = _layer("MaxPooling1D", max_pooling1d)

@@ -22,7 +22,8 @@ from hpcflow.layers.building import (
     padding_name,
     set_shape,
 )
-from hpcflow.nn.convolution import conv2d_transpose as transposed_convolution
+from hpcflow.nn.convolution import conv2d_transpose as transposed_of_images
+from hpcflow.nn.convolution import conv3d_transpose as transposed_of_volumes
 from hpcflow.nn.convolution import convolution
 from hpcflow.nn.convolution import separable_conv2d as separable_convolution
 from hpcflow.ops.initializers import Zeros
@@ -142,23 +143,74 @@ def separable_conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     ``pointwise_kernel`` ``[1, 1, channels * depth_multiplier, filters]`` and ``bias``. Arguments
     otherwise as of :func:`conv2d`.
     """
-    inputs = convert_to_tensor(inputs)
+    return _separable(2, inputs, filters, kernel_size, strides, padding, data_format,
+                      dilation_rate, depth_multiplier, activation, use_bias,
+                      depthwise_initializer, pointwise_initializer, bias_initializer,
+                      depthwise_regularizer, pointwise_regularizer, bias_regularizer,
+                      activity_regularizer, trainable, name, reuse)
+
+
+def separable_conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1,
+                     padding: str = "valid", data_format: str = "channels_last",
+                     dilation_rate: Any = 1, depth_multiplier: int = 1,
+                     activation: Callable | None = None, use_bias: bool = True,
+                     depthwise_initializer: Any = None, pointwise_initializer: Any = None,
+                     bias_initializer: Any = _ZEROS,
+                     depthwise_regularizer: Callable | None = None,
+                     pointwise_regularizer: Callable | None = None,
+                     bias_regularizer: Callable | None = None,
+                     activity_regularizer: Callable | None = None, trainable: bool = True,
+                     name: str | None = None, reuse: bool | None = None) -> Tensor:
+    """As :func:`separable_conv2d` over one dimension, for inputs ``[batch, width, channels]`` or
+    ``[batch, channels, width]``; the kernels have one dimension of space."""
+    return _separable(1, inputs, filters, kernel_size, strides, padding, data_format,
+                      dilation_rate, depth_multiplier, activation, use_bias,
+                      depthwise_initializer, pointwise_initializer, bias_initializer,
+                      depthwise_regularizer, pointwise_regularizer, bias_regularizer,
+                      activity_regularizer, trainable, name, reuse)
+
+
+def _separable(rank: int, inputs: Any, filters: int, kernel_size: Any, strides: Any, padding: str,
+               data_format: str, dilation_rate: Any, depth_multiplier: int,
+               activation: Callable | None, use_bias: bool, depthwise_initializer: Any,
+               pointwise_initializer: Any, bias_initializer: Any,
+               depthwise_regularizer: Callable | None, pointwise_regularizer: Callable | None,
+               bias_regularizer: Callable | None, activity_regularizer: Callable | None,
+               trainable: bool, name: str | None, reuse: bool | None) -> Tensor:
+    """The separable layer over `rank` dimensions of space."""
+    inputs, layer = convert_to_tensor(inputs), f"separable_conv{rank}d"
     first = is_channels_first(data_format)
-    window, steps = numbers(kernel_size, 2, "kernel_size"), numbers(strides, 2, "strides")
-    dilation, padding = numbers(dilation_rate, 2, "dilation_rate"), padding_name(padding)
-    with layer_scope(name, "separable_conv2d", reuse, inputs):
-        channels = known_size(inputs, 1 if first else -1, "separable_conv2d", 4)
-        dtype = inputs.dtype.base_dtype
+    window, steps = numbers(kernel_size, rank, "kernel_size"), numbers(strides, rank, "strides")
+    dilation, padding = numbers(dilation_rate, rank, "dilation_rate"), padding_name(padding)
+    with layer_scope(name, layer, reuse, inputs):
+        channels = known_size(inputs, 1 if first else -1, layer, rank + 2)
+        middle, dtype = channels * depth_multiplier, inputs.dtype.base_dtype
         deep = get_variable("depthwise_kernel", [*window, channels, depth_multiplier], dtype,
                             depthwise_initializer, depthwise_regularizer, trainable)
-        flat = get_variable("pointwise_kernel", [1, 1, channels * depth_multiplier, filters],
-                            dtype, pointwise_initializer, pointwise_regularizer, trainable)
-        outputs = separable_convolution(
-            inputs, deep, flat, _with_batch(steps, first), padding, dilation,
-            data_format=format_name(first, 2))
+        flat = get_variable("pointwise_kernel", [1] * rank + [middle, filters], dtype,
+                            pointwise_initializer, pointwise_regularizer, trainable)
+        separated = _separated_rows if rank == 1 else _separated_images
+        outputs = separated(inputs, convert_to_tensor(deep), convert_to_tensor(flat), steps,
+                            padding, dilation, first)
         outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),
                            first)
         return finish(outputs, activation, activity_regularizer)
+
+
+def _separated_images(images: Tensor, deep: Tensor, flat: Tensor, steps: list[int], padding: str,
+                      dilation: list[int], first: bool) -> Tensor:
+    return separable_convolution(images, deep, flat, _with_batch(steps, first), padding, dilation,
+                                 data_format=format_name(first, 2))
+
+
+def _separated_rows(rows: Tensor, deep: Tensor, flat: Tensor, steps: list[int], padding: str,
+                    dilation: list[int], first: bool) -> Tensor:
+    """As of images one row high; a step along that row has no effect."""
+    axis = np.int32(2 if first else 1)
+    outputs = _separated_images(
+        raw_ops.ExpandDims(rows, axis), raw_ops.ExpandDims(deep, np.int32(0)),
+        raw_ops.ExpandDims(flat, np.int32(0)), steps * 2, padding, [1, *dilation], first)
+    return raw_ops.Squeeze(outputs, squeeze_dims=[axis])
 
 
 def _with_batch(space: list[int], channels_first: bool) -> list[int]:
@@ -180,21 +232,46 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     "same" padding and ``n stride + max(window - stride, 0)`` with "valid". Arguments otherwise as
     of :func:`conv2d`.
     """
-    inputs = convert_to_tensor(inputs)
-    first = is_channels_first(data_format)
-    window, steps = numbers(kernel_size, 2, "kernel_size"), numbers(strides, 2, "strides")
-    padding = padding_name(padding)
-    with layer_scope(name, "conv2d_transpose", reuse, inputs):
-        channels = known_size(inputs, 1 if first else -1, "conv2d_transpose", 4)
+    return _transposed(2, inputs, filters, kernel_size, strides, padding, data_format, activation,
+                       use_bias, kernel_initializer, bias_initializer, kernel_regularizer,
+                       bias_regularizer, activity_regularizer, trainable, name, reuse)
+
+
+def conv3d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1, 1),
+                     padding: str = "valid", data_format: str = "channels_last",
+                     activation: Callable | None = None, use_bias: bool = True,
+                     kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
+                     kernel_regularizer: Callable | None = None,
+                     bias_regularizer: Callable | None = None,
+                     activity_regularizer: Callable | None = None, trainable: bool = True,
+                     name: str | None = None, reuse: bool | None = None) -> Tensor:
+    """As :func:`conv2d_transpose` over three dimensions, for the inputs of :func:`conv3d`."""
+    return _transposed(3, inputs, filters, kernel_size, strides, padding, data_format, activation,
+                       use_bias, kernel_initializer, bias_initializer, kernel_regularizer,
+                       bias_regularizer, activity_regularizer, trainable, name, reuse)
+
+
+def _transposed(rank: int, inputs: Any, filters: int, kernel_size: Any, strides: Any,
+                padding: str, data_format: str, activation: Callable | None, use_bias: bool,
+                kernel_initializer: Any, bias_initializer: Any,
+                kernel_regularizer: Callable | None, bias_regularizer: Callable | None,
+                activity_regularizer: Callable | None, trainable: bool, name: str | None,
+                reuse: bool | None) -> Tensor:
+    """The transposed layer over `rank` dimensions of space."""
+    inputs, layer = convert_to_tensor(inputs), f"conv{rank}d_transpose"
+    first, padding = is_channels_first(data_format), padding_name(padding)
+    window, steps = numbers(kernel_size, rank, "kernel_size"), numbers(strides, rank, "strides")
+    with layer_scope(name, layer, reuse, inputs):
+        channels = known_size(inputs, 1 if first else -1, layer, rank + 2)
         kernel = convert_to_tensor(get_variable(
             "kernel", [*window, filters, channels], inputs.dtype.base_dtype, kernel_initializer,
             kernel_regularizer, trainable))
         extra = [max(w - s, 0) if padding == "VALID" else 0
                  for w, s in zip(window, steps, strict=True)]
         shape, dims = _transposed_shape(inputs, filters, steps, extra, first)
-        outputs = transposed_convolution(
-            inputs, kernel, shape, _with_batch(steps, first), padding,
-            format_name(first, 2))
+        transpose = transposed_of_images if rank == 2 else transposed_of_volumes
+        outputs = transpose(inputs, kernel, shape, _with_batch(steps, first), padding,
+                            format_name(first, rank))
         set_shape(outputs, dims)
         outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),
                            first)
@@ -204,15 +281,15 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
 def _transposed_shape(inputs: Tensor, filters: int, steps: list[int], extra: list[int],
                       channels_first: bool) -> tuple[Any, list]:
     """The shape of the result, as a tensor (or an array if it is known) and as far as known."""
-    space = [2, 3] if channels_first else [1, 2]
+    space = range(2, len(steps) + 2) if channels_first else range(1, len(steps) + 1)
     given: list = inputs.shape.as_list()
     dims: list = list(given)
-    dims[1 if channels_first else 3] = filters
+    dims[1 if channels_first else -1] = filters
     for axis, step, more in zip(space, steps, extra, strict=True):
         dims[axis] = None if given[axis] is None else given[axis] * step + more
     if None not in dims:
         return np.array(dims, np.int32), dims
-    sizes = raw_ops.Unpack(raw_ops.Shape(inputs), num=4)
+    sizes = raw_ops.Unpack(raw_ops.Shape(inputs), num=len(dims))
     parts: list = [sizes[i] if d is None else np.int32(d) for i, d in enumerate(dims)]
     for axis, step, more in zip(space, steps, extra, strict=True):
         if dims[axis] is None:

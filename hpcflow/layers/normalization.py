@@ -14,16 +14,25 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import if_training, known_size, layer_scope
+from hpcflow.layers.renormalization import (
+    Layout,
+    Renormalization,
+    check_virtual_batches,
+    checked_clipping,
+    follow,
+    in_virtual_batches,
+    layout_of,
+    normalize,
+)
 from hpcflow.nn import normalization
 from hpcflow.nn.fused_normalization import fused_batch_norm
 from hpcflow.ops.initializers import Ones, Zeros
-from hpcflow.ops.state import assign_sub
 from hpcflow.ops.variable_scope import get_variable
 
 _ZEROS, _ONES = Zeros(), Ones()
 
 
-def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
+def batch_normalization(inputs: Any, axis: Any = -1, momentum: float = 0.99,
                         epsilon: float = 1e-3, center: bool = True, scale: bool = True,
                         beta_initializer: Any = _ZEROS, gamma_initializer: Any = _ONES,
                         moving_mean_initializer: Any = _ZEROS,
@@ -43,7 +52,8 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
 
     Args:
         inputs: any shape of known rank.
-        axis: the dimension whose entries are normalized apart, its size known.
+        axis: the dimension whose entries are normalized apart, its size known; or several, for
+            whose entries together there are statistics, beta and gamma.
         momentum: of the moving statistics: ``moving = momentum moving + (1 - momentum) batch``.
         epsilon: added to the variance.
         center: whether there is a beta.
@@ -55,36 +65,88 @@ def batch_normalization(inputs: Any, axis: int = -1, momentum: float = 0.99,
         trainable: whether optimizers change beta and gamma.
         name: variable scope; "batch_normalization" made unique if None.
         reuse: whether the layer's variables are those of an earlier one.
+        renorm: whether, in training, normalized values are corrected towards the statistics of
+            training so far (arXiv:1702.03275), which are variables of their own.
+        renorm_clipping: limits ``rmin``, ``rmax`` and ``dmax`` of the corrections.
+        renorm_momentum: of the statistics of training so far.
         fused: the moving variance is that of the population (over n - 1), not of the batch (over
             n); for None as well where there are four dimensions. Images of float32 are normalized
             by one op then, with an epsilon of 1.001e-5 at least.
+        virtual_batch_size: the batch is normalized in parts of that size, which must divide it;
+            the moving statistics follow the means over the parts.
+        adjustment: function of the shape of the inputs that gives a scale and a bias for the
+            normalized values in training.
 
-    Raises: ``ValueError`` if the size of the axis is unknown, or for `renorm`,
-        `virtual_batch_size` or `adjustment`, which are not supported.
+    Raises: ``ValueError`` if the size of the axis is unknown, for other limits, for virtual batches
+        of no size, with an `adjustment` or along the batch, and for `fused` with `renorm`,
+        `virtual_batch_size`, `adjustment` or several axes.
     """
-    if renorm or virtual_batch_size is not None or adjustment is not None:
-        raise ValueError("batch_normalization: renorm, virtual_batch_size and adjustment are not "
-                         "supported")
     inputs = convert_to_tensor(inputs)
+    axes = list(axis) if isinstance(axis, (list, tuple)) else [axis]
+    virtual, clipping = virtual_batch_size is not None, checked_clipping(renorm_clipping)
+    plain = len(axes) == 1 and not (renorm or virtual or adjustment)
+    if fused and not plain:
+        raise ValueError("batch_normalization: fused=True cannot be used with renorm, "
+                         "virtual_batch_size, adjustment or several axes")
     with layer_scope(name, "batch_normalization", reuse, inputs):
-        size = known_size(inputs, axis, "batch_normalization")
-        dtype = inputs.dtype.base_dtype
+        for a in axes:
+            known_size(inputs, a, "batch_normalization")
+        dims = inputs.shape.as_list()
+        if virtual:
+            check_virtual_batches(virtual_batch_size, axes, adjustment, dims)
+        layout = layout_of(dims, [a % len(dims) for a in axes], virtual)
 
         def variable(kind: str, initializer: Any, regularizer: Any = None,
-                     trained: bool = trainable) -> Any:
-            return get_variable(kind, [size], dtype, initializer, regularizer, trained)
+                     trained: bool = False) -> Any:
+            return get_variable(kind, layout.kept, inputs.dtype.base_dtype, initializer,
+                                regularizer, trained)
 
-        beta = variable("beta", beta_initializer, beta_regularizer) if center else None
-        gamma = variable("gamma", gamma_initializer, gamma_regularizer) if scale else None
-        moving = (variable("moving_mean", moving_mean_initializer, trained=False),
-                  variable("moving_variance", moving_variance_initializer, trained=False))
-        if fused is not False and _has_one_op(inputs, axis):
-            outputs, *batch = _fused(inputs, axis, moving, beta, gamma, epsilon, training)
-        else:
-            outputs, *batch = _composed(inputs, axis, moving, beta, gamma, epsilon, training, fused)
-        _update(moving, batch, momentum, training)
-        outputs.set_shape(inputs.shape)
-        return outputs
+        beta = variable("beta", beta_initializer, beta_regularizer, trainable) if center else None
+        gamma = (variable("gamma", gamma_initializer, gamma_regularizer, trainable) if scale
+                 else None)
+        moving = (variable("moving_mean", moving_mean_initializer),
+                  variable("moving_variance", moving_variance_initializer))
+        if plain:
+            return _plain(inputs, axes[0], layout, moving, beta, gamma, momentum, epsilon,
+                          training, fused)
+        before = _before(variable, clipping, renorm_momentum, moving_mean_initializer,
+                         moving_variance_initializer) if renorm else None
+        parts = in_virtual_batches(inputs, virtual_batch_size) if virtual else inputs
+        outputs = normalize(parts, layout, moving, beta, gamma, momentum, epsilon, training,
+                            virtual, before, adjustment)
+        return _like(outputs, inputs, virtual)
+
+
+def _before(variable: Callable, clipping: dict, momentum: float, of_mean: Any,
+            of_variance: Any) -> Renormalization:
+    """The variables of the statistics of training so far."""
+
+    def root(*args: Any, **keywords: Any) -> Tensor:
+        return raw_ops.Sqrt(of_variance(*args, **keywords))
+
+    moving = variable("moving_stddev", root)
+    return Renormalization(clipping, momentum, variable("renorm_mean", of_mean),
+                           variable("renorm_stddev", root), moving)
+
+
+def _like(outputs: Tensor, inputs: Tensor, virtual: bool) -> Tensor:
+    """`outputs` in the shape of `inputs`."""
+    if virtual:
+        outputs = raw_ops.Reshape(outputs, raw_ops.Shape(inputs))
+    outputs.set_shape(inputs.shape)
+    return outputs
+
+
+def _plain(inputs: Tensor, axis: int, layout: Layout, moving: tuple, beta: Any, gamma: Any,
+           momentum: float, epsilon: float, training: Any, fused: bool | None) -> Tensor:
+    """The usual form: one axis, statistics of the whole batch."""
+    if fused is not False and _has_one_op(inputs, axis):
+        outputs, *batch = _fused(inputs, axis, moving, beta, gamma, epsilon, training)
+    else:
+        outputs, *batch = _composed(inputs, layout, moving, beta, gamma, epsilon, training,
+                                     fused)
+    _update(moving, batch, momentum, training)
+    return _like(outputs, inputs, False)
 
 
 def _has_one_op(inputs: Tensor, axis: int) -> bool:
@@ -110,26 +172,21 @@ def _fused(inputs: Tensor, axis: int, moving: tuple, beta: Any, gamma: Any, epsi
                        lambda: [normalized(*values)[0], *map(raw_ops.Identity, values)])
 
 
-def _composed(inputs: Tensor, axis: int, moving: tuple, beta: Any, gamma: Any, epsilon: float,
+def _composed(inputs: Tensor, layout: Layout, moving: tuple, beta: Any, gamma: Any, epsilon: float,
               training: Any, fused: bool | None) -> list[Tensor]:
     """The normalized inputs, and the mean and the variance that the moving ones follow."""
-    rank = len(inputs.shape.as_list())
-    others = [a for a in range(rank) if a != axis % rank]
     values = [convert_to_tensor(m) for m in moving]
-    population = rank == 4 if fused is None else fused
+    population = len(inputs.shape) == 4 if fused is None else fused
 
     def of_batch() -> list[Tensor]:
-        mean, variance = normalization.moments(inputs, others)
+        mean, variance = normalization.moments(inputs, layout.reduced)
         kept = _of_population(variance, inputs, mean) if population else variance
         return [mean, variance, kept]
 
     mean, variance, kept = if_training(training, of_batch, lambda: [
         raw_ops.Identity(v) for v in (*values, values[1])])
-    shape = _row(inputs, axis)
-    fitted = [None if v is None else _shaped(convert_to_tensor(v), shape)
-              for v in (mean, variance, beta, gamma)]
-    outputs = normalization.batch_normalization(inputs, fitted[0], fitted[1], fitted[2], fitted[3],
-                                                epsilon)
+    outputs = normalization.batch_normalization(
+        inputs, *(layout.fitted(v) for v in (mean, variance, beta, gamma)), epsilon)
     return [outputs, mean, kept]
 
 
@@ -137,12 +194,9 @@ def _update(moving: tuple, batch: list[Tensor], momentum: float, training: Any) 
     """Add the updates of the moving statistics to the collection, if it may be training."""
     if isinstance(training, (bool, int)) and not training:
         return
-    rate = moving[0].dtype.base_dtype.np.type(1 - momentum)
     for kept, new in zip(moving, batch, strict=True):
         # Where it is not training the difference is zero.
-        update = assign_sub(kept, raw_ops.Mul(raw_ops.Sub(convert_to_tensor(kept), new), rate),
-                            name="AssignMovingAvg")
-        add_to_collection(GraphKeys.UPDATE_OPS, update)
+        add_to_collection(GraphKeys.UPDATE_OPS, follow(kept, new, momentum))
 
 
 def _of_population(variance: Tensor, inputs: Tensor, mean: Tensor) -> Tensor:
@@ -152,16 +206,3 @@ def _of_population(variance: Tensor, inputs: Tensor, mean: Tensor) -> Tensor:
     one = variance.dtype.base_dtype.np.type(1)
     others = raw_ops.Maximum(raw_ops.Sub(count, one), one)
     return raw_ops.Mul(variance, raw_ops.RealDiv(count, others))
-
-
-def _row(inputs: Tensor, axis: int) -> list[int] | None:
-    """The shape in which statistics broadcast to the inputs; None if they do as they are."""
-    dims: list = inputs.shape.as_list()
-    axis %= len(dims)
-    if axis == len(dims) - 1:
-        return None
-    return [dims[axis] if a == axis else 1 for a in range(len(dims))]
-
-
-def _shaped(value: Tensor, shape: list[int] | None) -> Tensor:
-    return value if shape is None else raw_ops.Reshape(value, np.array(shape, np.int32))

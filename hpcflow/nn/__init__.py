@@ -40,6 +40,7 @@ from hpcflow.nn.convolution import (
     conv3d,
     conv3d_backprop_filter_v2,
     conv3d_transpose,
+    conv_transpose,
     convolution,
     depthwise_conv2d,
     depthwise_conv2d_native,

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
@@ -17,6 +18,7 @@ from hpcflow.nn.windowing import (
     format_with_default,
     numbers_per_dimension,
     of_rows,
+    over_batches,
     padding_attrs,
     positive_list,
     with_holes,
@@ -35,6 +37,7 @@ __all__ = [
     "conv3d",
     "conv3d_backprop_filter_v2",
     "conv3d_transpose",
+    "conv_transpose",
     "convolution",
     "depthwise_conv2d",
     "depthwise_conv2d_native",
@@ -57,8 +60,10 @@ def conv2d(input: Any, filter: Any, strides: int | Sequence[int],
     ``output[b, i, j, k] = Σ input[b, s₁ i + di, s₂ j + dj, q] filter[di, dj, q, k]``.
 
     Args:
-        input: [batch, height, width, in] (``NHWC``) or [batch, in, height, width] (``NCHW``).
-        filter: [height, width, in, out].
+        input: [batch, height, width, in] (``NHWC``) or [batch, in, height, width] (``NCHW``); the
+            batch may have several dimensions.
+        filter: [height, width, in, out], or less deep by a factor: so many groups of the input's
+            channels then have filters of their own, which give as many groups of channels.
         strides: four numbers, in the order of the data format, 1 for batch and channels; or those
             of height and width, or one for both.
         padding: ``"SAME"``, ``"VALID"``, or a pair of numbers (before, after) per dimension.
@@ -68,10 +73,11 @@ def conv2d(input: Any, filter: Any, strides: int | Sequence[int],
         dilations: distances of the filter's elements, given like the strides.
 
     Raises:
-        ValueError: if the depths differ or the window does not fit.
+        ValueError: if the depths or the window do not fit.
     """
-    return raw_ops.Conv2D(input=input, filter=filter, name=name,
-                          **_attrs_2d(strides, padding, use_cudnn_on_gpu, data_format, dilations))
+    attrs = _attrs_2d(strides, padding, use_cudnn_on_gpu, data_format, dilations)
+    return over_batches(input, 4, name, "conv2d", lambda images, name: raw_ops.Conv2D(
+        input=images, filter=filter, name=name, **attrs))
 
 
 def _attrs_2d(strides: Any, padding: Any, use_cudnn_on_gpu: bool | None,
@@ -116,8 +122,9 @@ def conv3d(input: Any, filter: Any, strides: int | Sequence[int], padding: str,
            dilations: int | Sequence[int] | None = None) -> Tensor:
     """Return the convolution of volumes [batch, depth, height, width, in] (``NDHWC``, or
     ``NCDHW``) with a filter [depth, height, width, in, out]; see :func:`conv2d`."""
-    return raw_ops.Conv3D(input=input, filter=filter, name=name,
-                          **_attrs_3d(strides, padding, data_format, dilations))
+    attrs = _attrs_3d(strides, padding, data_format, dilations)
+    return over_batches(input, 5, name, "conv3d", lambda volumes, name: raw_ops.Conv3D(
+        input=volumes, filter=filter, name=name, **attrs))
 
 
 def _attrs_3d(strides: Any, padding: str, data_format: str | None,
@@ -146,11 +153,16 @@ def conv1d(value: Any, filters: Any, stride: int | Sequence[int], padding: str,
     chosen = format_1d(data_format)
     axis = 1 if chosen == "NHWC" else 2
     strides, rates = of_rows(stride, chosen, "stride"), of_rows(dilations, chosen, "dilations")
-    with name_scope(name, "conv1d", [value, filters]) as scope:
-        image = raw_ops.ExpandDims(value, np.int32(axis))
-        rows = raw_ops.ExpandDims(filters, np.int32(0))
-        result = conv2d(image, rows, strides, padding, use_cudnn_on_gpu, chosen, dilations=rates)
-        return raw_ops.Squeeze(result, squeeze_dims=[axis], name=scope)
+
+    def convolve(value: Any, name: str | None) -> Tensor:
+        with name_scope(name, "conv1d", [value, filters]) as scope:
+            image = raw_ops.ExpandDims(value, np.int32(axis))
+            rows = raw_ops.ExpandDims(filters, np.int32(0))
+            result = conv2d(image, rows, strides, padding, use_cudnn_on_gpu, chosen,
+                            dilations=rates)
+            return raw_ops.Squeeze(result, squeeze_dims=[axis], name=scope)
+
+    return over_batches(value, 3, name, "conv1d", convolve)
 
 
 # ---------------------------------------------------------------- transposed
@@ -240,6 +252,25 @@ def conv3d_transpose(value: Any, filter: Any, output_shape: Any, strides: int | 
         value, filter, shape = _transposed(value, filter, output_shape, channel, 5)
         return raw_ops.Conv3DBackpropInputV2(
             shape, filter, value, name=scope, **_attrs_3d(strides, padding, chosen, dilations))
+
+
+def conv_transpose(input: Any, filters: Any, output_shape: Any, strides: int | Sequence[int],
+                   padding: str = "SAME", data_format: str | None = None,
+                   dilations: int | Sequence[int] | None = None,
+                   name: str | None = None) -> Tensor:
+    """Return :func:`conv1d_transpose`, :func:`conv2d_transpose` or :func:`conv3d_transpose`.
+
+    Which one follows from the length of `output_shape`, or the known rank of `filters`; other
+    ranks are a ``ValueError``.
+    """
+    dims = convert_to_tensor(output_shape, dtypes.int32, name="output_shape").shape
+    known = dims[0].value if dims.ndims == 1 else convert_to_tensor(filters).shape.ndims
+    transpose = {3: conv1d_transpose, 4: conv2d_transpose, 5: conv3d_transpose}.get(known)
+    if transpose is None:
+        raise ValueError(f"output_shape must have 3, 4 or 5 numbers but has {known}")
+    rows_first = {None: "NWC"} if known == 3 else {}
+    return transpose(input, filters, output_shape, strides, padding,
+                     rows_first.get(data_format, data_format), name=name, dilations=dilations)
 
 
 # ---------------------------------------------------------------- with holes

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.nn.space_to_batch import with_space_to_batch
+from hpcflow.shapes import TensorShape
 
 
 def positive_list(values: Any, length: int, what: str) -> list[int]:
@@ -37,6 +40,24 @@ def numbers_per_dimension(values: Any, space: int, data_format: str | None,
     inner = numbers * (space // len(numbers))
     first = bool(data_format) and str(data_format).startswith("NC")
     return [1, 1, *inner] if first else [1, *inner, 1]
+
+
+def over_batches(x: Any, rank: int, name: str | None, default: str, build: Callable) -> Tensor:
+    """``build(x, name)`` of `rank` dimensions; more dimensions before them are of the batch."""
+    dims = np.shape(x) if isinstance(x, (np.ndarray, list, tuple)) else getattr(x, "shape", None)
+    if dims is None or dims == TensorShape(None) or len(dims) <= rank:
+        return build(x, name)
+    with name_scope(name, default, [x]) as scope:
+        shape = raw_ops.Shape(x)
+        split = len(dims) - rank + 1
+        rows = raw_ops.ConcatV2([np.array([-1], np.int32), shape[split:]], np.int32(0))
+        flat = raw_ops.Reshape(x, rows)
+        flat.set_shape([None, *dims[split:]])
+        found = build(flat, None)
+        whole = raw_ops.ConcatV2([shape[:split], raw_ops.Shape(found)[1:]], np.int32(0))
+        result = raw_ops.Reshape(found, whole, name=scope)
+        result.set_shape([*dims[:split], *found.shape[1:]])
+        return result
 
 
 def padding_attrs(padding: Any) -> dict[str, Any]:

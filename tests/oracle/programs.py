@@ -17,6 +17,7 @@ import naming
 import numpy as np
 import scenarios
 import scenarios_data  # noqa: F401 - those of data sets
+import scenarios_layers  # noqa: F401 - those of layers
 import scenarios_more  # noqa: F401 - more of them
 import scenarios_namespaces  # noqa: F401 - and more
 import scenarios_quantized  # noqa: F401 - adds its own

@@ -278,14 +278,6 @@ def test_lists_of_variables_by_scope():
     assert hf.local_variables("one") == [w] and hf.local_variables("two") == []
 
 
-def test_batch_normalization_that_is_not_supported():
-    x = hf.ones([2, 3])
-    hf.layers.batch_normalization(x, fused=True, renorm=False)
-    for argument in ({"renorm": True}, {"virtual_batch_size": 2}, {"adjustment": lambda s: s}):
-        with pytest.raises(ValueError, match="not supported"):
-            hf.layers.batch_normalization(x, **argument)
-
-
 def test_rows_of_a_batch_are_replaced():
     v = hf.Variable(np.zeros((2, 3), np.float32))
     update = hf.batch_scatter_update(v, [[0, 2], [1, 1]], [[1.0, 2], [3, 4]])

@@ -165,6 +165,37 @@ def test_separable_convolution(session):
     np.testing.assert_allclose(session.run(y), expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("data_format", ["channels_last", "channels_first"])
+def test_separable_convolution_of_rows(session, data_format):
+    x = RNG.normal(size=(2, 9, 3)).astype(np.float32)
+    given = np.moveaxis(x, -1, 1) if data_format == "channels_first" else x
+    y = hf.layers.separable_conv1d(hf.constant(given), 4, 3, 2, depth_multiplier=2,
+                                   data_format=data_format)
+    w = values_of(session)
+    deep, flat = (w[f"separable_conv1d/{k}_kernel"] for k in ("depthwise", "pointwise"))
+    parts = [correlate(x[..., c:c + 1], deep[:, c:c + 1], 2) for c in range(3)]
+    expected = np.concatenate(parts, -1) @ flat[0] + w["separable_conv1d/bias"]
+    found = session.run(y)
+    found = np.moveaxis(found, 1, -1) if data_format == "channels_first" else found
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["static", "unknown"])
+@pytest.mark.parametrize("padding", ["valid", "same"])
+def test_transposed_convolution_of_volumes(session, padding, known):
+    x = RNG.normal(size=(1, 2, 3, 2, 3)).astype(np.float32)
+    given = hf.placeholder(hf.float32, x.shape if known else [None, None, None, None, 3])
+    y = hf.layers.conv3d_transpose(given, 2, 3, strides=2, padding=padding)
+    w = values_of(session)
+    whole = np.zeros((1, 5, 7, 5, 2))
+    for at in np.ndindex(2, 3, 2):
+        block = np.tensordot(x[(slice(None), *at)], w["conv3d_transpose/kernel"], [[1], [4]])
+        whole[(slice(None), *(slice(2 * i, 2 * i + 3) for i in at))] += block
+    expected = whole if padding == "valid" else whole[:, :4, :6, :4]
+    np.testing.assert_allclose(session.run(y, {given: x}), expected + w["conv3d_transpose/bias"],
+                               rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize("known", [True, False], ids=["static", "unknown"])
 @pytest.mark.parametrize("padding", ["valid", "same"])
 def test_transposed_convolution(session, padding, known):

@@ -197,6 +197,34 @@ def test_older_gradients_take_the_tensors_themselves():
     np.testing.assert_array_equal(old, new)
 
 
+# ---------------------------------------------------------------- batches of batches
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_batches_of_several_dimensions(rank):
+    x, w = normal(2, 3, *(5, 4, 3)[:rank], 2), normal(*(2, 1, 2)[:rank], 2, 3)
+    convolve = getattr(hf.nn, f"conv{rank}d")
+    flat = definition(x.reshape(6, *x.shape[2:]), w, (1,) * rank, "VALID")
+    with hf.Graph().as_default(), hf.Session() as session:
+        for dims in (x.shape, [None, 3] + [None] * rank + [2]):
+            images = hf.placeholder(hf.float64, dims)
+            y = convolve(images, hf.constant(w), 1, "VALID")
+            assert y.shape[1:2].as_list() == [3] and y.shape.ndims == x.ndim
+            np.testing.assert_allclose(session.run(y, {images: x}),
+                                       flat.reshape(2, 3, *flat.shape[1:]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_transposes_by_the_length_of_the_shape(rank):
+    x, w = normal(2, *(3, 2, 2)[:rank], 4), normal(*(2, 3, 2)[:rank], 5, 4)
+    shape = [2, *(6, 4, 4)[:rank], 5]
+    of_rank = getattr(hf.nn, f"conv{rank}d_transpose")
+    found, expected = (evaluate(lambda a, b, f=f: f(a, b, shape, 2), x, w)
+                       for f in (hf.nn.conv_transpose, of_rank))
+    np.testing.assert_array_equal(found, expected)
+    with hf.Graph().as_default(), pytest.raises(ValueError, match="must have 3, 4 or 5"):
+        hf.nn.conv_transpose(x, w, [1, 2], 2)
+
+
 # ---------------------------------------------------------------- groups of channels
 
 def in_groups(x, w, strides, padding):

@@ -41,7 +41,8 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
                outputs_collections: Any = None, trainable: bool = True, batch_weights: Any = None,
                fused: bool | None = None, data_format: str = "NHWC",
                zero_debias_moving_mean: bool = False, scope: Any = None,
-               renorm: bool = False) -> Tensor:
+               renorm: bool = False, renorm_clipping: dict | None = None,
+               renorm_decay: float = 0.99, adjustment: Callable | None = None) -> Tensor:
     """Return gamma (inputs - mean) / √(variance + epsilon) + beta (arXiv:1502.03167).
 
     Args:
@@ -55,16 +56,16 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
         updates_collections: names of collections for the updates of the moving statistics; None to
             run them whenever the result is computed.
         is_training: a bool or a scalar bool tensor.
-        fused: as of ``layers.batch_normalization``.
+        fused, renorm, renorm_clipping, renorm_decay, adjustment: as of
+            ``layers.batch_normalization``, where the decay is called momentum.
         data_format: ``"NHWC"`` or ``"NCHW"``.
         scope: variable scope; "BatchNorm" made unique if None.
 
-    The other arguments are those of ``convolution``. Raises ``ValueError`` for `batch_weights`,
-    `zero_debias_moving_mean` and `renorm`, which are not supported.
+    The other arguments are those of ``convolution``. Raises ``ValueError`` for `batch_weights` and
+    `zero_debias_moving_mean`, which are not supported.
     """
-    if batch_weights is not None or zero_debias_moving_mean or renorm:
-        raise ValueError("batch_norm: batch_weights, zero_debias_moving_mean and renorm are not "
-                         "supported")
+    if batch_weights is not None or zero_debias_moving_mean:
+        raise ValueError("batch_norm: batch_weights and zero_debias_moving_mean are not supported")
     inputs = convert_to_tensor(inputs)
     axis = 1 if format_of_layers(data_format) == "channels_first" else -1
     initial, regular = param_initializers or {}, param_regularizers or {}
@@ -76,7 +77,8 @@ def batch_norm(inputs: Any, decay: float = 0.999, center: bool = True, scale: bo
                 inputs, axis, decay, epsilon, center, scale, initial.get("beta", Zeros()),
                 initial.get("gamma", Ones()), initial.get("moving_mean", Zeros()),
                 initial.get("moving_variance", Ones()), regular.get("beta"), regular.get("gamma"),
-                is_training, trainable, name, fused=fused)
+                is_training, trainable, name, None, renorm, renorm_clipping, renorm_decay, fused,
+                adjustment=adjustment)
         updates = kept[before:]
         del kept[before:]
         for collection in names_of(updates_collections, ""):
