@@ -41,6 +41,12 @@ def import_graph_def(graph_def: Any, input_map: dict | None = None,
     del op_dict  # every registered op is known
     _check_arguments(graph_def, input_map, return_elements)
     graph = get_default_graph()
+    with graph._lock:  # what other threads add is not among what this adds
+        return _import(graph, graph_def, input_map, return_elements, name, producer_op_list)
+
+
+def _import(graph: Graph, graph_def: Any, input_map: dict | None, return_elements: list | None,
+            name: str | None, producer_op_list: Any) -> list | None:
     added = graph._library.add_protos(graph_def.library)
     nodes = graph_def.node if producer_op_list is None else [
         _known_attributes(graph, n, producer_op_list) for n in graph_def.node]

@@ -92,7 +92,7 @@ def batch_normalization(inputs: Any, axis: Any = -1, momentum: float = 0.99,
         for a in axes:
             known_size(inputs, a, "batch_normalization")
         dims = inputs.shape.as_list()
-        if virtual:
+        if virtual_batch_size is not None:
             check_virtual_batches(virtual_batch_size, axes, adjustment, dims)
         layout = layout_of(dims, [a % len(dims) for a in axes], virtual)
 
@@ -111,7 +111,8 @@ def batch_normalization(inputs: Any, axis: Any = -1, momentum: float = 0.99,
                           training, fused)
         before = _before(variable, clipping, renorm_momentum, moving_mean_initializer,
                          moving_variance_initializer) if renorm else None
-        parts = in_virtual_batches(inputs, virtual_batch_size) if virtual else inputs
+        parts = (inputs if virtual_batch_size is None else
+                 in_virtual_batches(inputs, virtual_batch_size))
         outputs = normalize(parts, layout, moving, beta, gamma, momentum, epsilon, training,
                             virtual, before, adjustment)
         return _like(outputs, inputs, virtual)
@@ -185,8 +186,9 @@ def _composed(inputs: Tensor, layout: Layout, moving: tuple, beta: Any, gamma: A
 
     mean, variance, kept = if_training(training, of_batch, lambda: [
         raw_ops.Identity(v) for v in (*values, values[1])])
-    outputs = normalization.batch_normalization(
-        inputs, *(layout.fitted(v) for v in (mean, variance, beta, gamma)), epsilon)
+    fitted = [layout.fitted(v) for v in (mean, variance, beta, gamma)]
+    outputs = normalization.batch_normalization(inputs, fitted[0], fitted[1], fitted[2], fitted[3],
+                                                epsilon)
     return [outputs, mean, kept]
 
 

@@ -79,7 +79,7 @@ def layout_of(dims: Sequence[int | None], axes: Sequence[int], virtual: bool) ->
     a dimension after the first."""
     if not virtual and len(axes) == 1:
         kept: list = [dims[axes[0]]]
-        row = [dims[axes[0]] if a == axes[0] else 1 for a in range(len(dims))]
+        row: list = [dims[axes[0]] if a == axes[0] else 1 for a in range(len(dims))]
         broadcast = None if axes[0] == len(dims) - 1 else row
     else:
         kept, broadcast = [d if a in axes else 1 for a, d in enumerate(dims)], None
@@ -118,8 +118,9 @@ def normalize(inputs: Tensor, layout: Layout, moving: tuple, beta: Any, gamma: A
         training, of_batch, lambda: [raw_ops.Identity(v) for v in values * 2])
     scale, offset = layout.fitted(gamma), layout.fitted(beta)
     if adjustment is not None:
-        found = [convert_to_tensor(v) for v in adjustment(raw_ops.Shape(inputs))]
-        scale, offset = _then(*_in_training(training, *found), scale, offset)
+        by, more = map(convert_to_tensor, adjustment(raw_ops.Shape(inputs)))
+        by, more = _in_training(training, by, more)
+        scale, offset = _then(by, more, scale, offset)
     waits: list = []
     if renorm is not None:
         factor, shift, waits = _corrected(renorm, new_mean, new_variance, epsilon, training)

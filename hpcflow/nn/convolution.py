@@ -265,12 +265,13 @@ def conv_transpose(input: Any, filters: Any, output_shape: Any, strides: int | S
     """
     dims = convert_to_tensor(output_shape, dtypes.int32, name="output_shape").shape
     known = dims[0].value if dims.ndims == 1 else convert_to_tensor(filters).shape.ndims
-    transpose = {3: conv1d_transpose, 4: conv2d_transpose, 5: conv3d_transpose}.get(known)
-    if transpose is None:
+    of_rank: dict[Any, Any] = {3: conv1d_transpose, 4: conv2d_transpose, 5: conv3d_transpose}
+    if known not in of_rank:
         raise ValueError(f"output_shape must have 3, 4 or 5 numbers but has {known}")
-    rows_first = {None: "NWC"} if known == 3 else {}
-    return transpose(input, filters, output_shape, strides, padding,
-                     rows_first.get(data_format, data_format), name=name, dilations=dilations)
+    if data_format is None and known == 3:
+        data_format = "NWC"
+    return of_rank[known](input, filters, output_shape, strides, padding, data_format, name=name,
+                          dilations=dilations)
 
 
 # ---------------------------------------------------------------- with holes

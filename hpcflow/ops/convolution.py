@@ -54,8 +54,9 @@ def _check_groups(x: Any, depth: int | None, filter_dims: Any) -> None:
     if None in (depth, inner) or depth == inner:
         return
     if inner == 0 or depth % inner:
-        raise ValueError(f"Depth of the input ({depth}) is not a multiple of the input depth of "
-                         f"the filter ({inner}): input {show(x)}, filter {show(filter_dims)}")
+        raise ValueError(f"Dimensions must be equal, but are {depth} and {inner}, or the first a "
+                         f"multiple of the second: depth of the input {show(x)} and of the filter "
+                         f"{show(filter_dims)}")
     if outer is not None and outer % max(depth // inner, 1):
         raise ValueError(f"Depth of the output ({outer}) is not a multiple of the number of groups "
                          f"({depth // inner}): input {show(x)}, filter {show(filter_dims)}")

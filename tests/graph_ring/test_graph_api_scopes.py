@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 
 import pytest
@@ -292,6 +293,40 @@ def test_scopes_of_threads(graph):
     assert here.device == "/device:CPU:2" and here.control_inputs
     assert not graph.get_operation_by_name("own").control_inputs
     assert no_op("outside").device == ""
+
+
+def test_scopes_that_are_open_elsewhere(graph):
+    """Without the switch nothing of another thread is inherited."""
+    made = []
+    with graph.name_scope("outer"), graph.device("/device:CPU:1"), graph.container("box"):
+        with graph.control_dependencies([no_op("before")]):
+            thread = threading.Thread(target=in_graph(graph, lambda: made.append(no_op("alone"))))
+            thread.start()
+            thread.join()
+            here = no_op("here")
+    assert (made[0].name, made[0].device, made[0].control_inputs) == ("alone", "", [])
+    assert here.name == "outer/here" and here.control_inputs
+
+
+def test_names_of_threads_are_unique(graph):
+    def build():
+        for _ in range(200):
+            with graph.name_scope("scope"):
+                no_op("op")
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=in_graph(graph, build)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    ops = graph.get_operations()
+    assert len(ops) == len({op.name for op in ops}) == 800
+    assert [op._id for op in ops] == list(range(800))
 
 
 def in_graph(graph, build):
