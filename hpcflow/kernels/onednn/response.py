@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.addresses import address_of
-from hpcflow.kernels import response
+from hpcflow.kernels import response, response_loops
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
@@ -120,13 +120,18 @@ def _lrn_grad(node: KernelNode) -> Callable:
     fallback, find = response.lrn_grad(node), _finder(node)
     if find is None:
         return fallback
+    radius, bias, alpha = (node.attr(name) for name in ("depth_radius", "bias", "alpha"))
+
+    def by_library(found: _Response, dy: Any, x: Any) -> Any:
+        dx = np.empty(x.shape, np.float32)
+        found.gradient(np.ascontiguousarray(dy), np.ascontiguousarray(x), dx)
+        return dx
 
     def run(dy: Any, x: Any, y: Any) -> Any:
         found = find(x)
         if found is None or not dy.shape == x.shape == y.shape:
             return fallback(dy, x, y)
-        dx = np.empty(x.shape, np.float32)
-        found.gradient(*map(np.ascontiguousarray, (dy, x)), dx)
-        return dx
+        return response_loops.gradient(dy, x, y, radius, bias, alpha, _POWER,
+                                       lambda: by_library(found, dy, x))
 
     return run
