@@ -311,6 +311,27 @@ def multiply_alone_by(function: Callable[[Any, Any], Any]) -> None:
     _large_alone = function
 
 
+_large_together: Callable[[Any, Any], Any] = lambda a, b: None  # noqa: E731
+
+
+def multiply_together_by(function: Callable[[Any, Any], Any]) -> None:
+    """Let ``function(a, b)``, by all threads, make the products for which it does not return
+    None, with the bits of `dot_alone`."""
+    global _large_together
+    _large_together = function
+
+
+def dot_together(a: Any, b: Any) -> Any:
+    """The product of two large matrices by all threads, with the bits of `dot_alone`; None where
+    that is not known to be possible, or the threads have other work."""
+    if not threads.has_idle_cores() or not threads.may_spin() or not threads.pool().take():
+        return None
+    try:
+        return _large_together(a, b)
+    finally:
+        threads.pool().give_back()
+
+
 def dot_alone(a: Any, b: Any) -> Any:
     """The product of two matrices, or of a vector and a matrix, by one thread."""
     found = _large_alone(a, b) if a.ndim == 2 else None

@@ -19,6 +19,8 @@ from hpcflow.native_calls import Call, Operand
 _FEWEST_ROWS, _ROWS_TOGETHER = 16, 4  # that a thread should have, and of which it has a multiple
 _DTYPES = ("float32", "float64")
 _OPERATIONS = 5e10  # in a second, about
+_MOST_PLANS = 16  # counts of iterations, of which the places of values are remembered
+_MOST_HELD = 1 << 24  # bytes of places that are held between the runs of a loop
 _FEWEST_USES, _MOST_COPIED = 4, 1 << 20  # iterations, and bytes, of factors that may be copied
 
 
@@ -67,18 +69,25 @@ def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
     return raw[start : start + size].view(dtype).reshape(shape)
 
 
-# How the places of a slot follow from the iteration.
-_FIXED, _GIVEN, _VARIABLE, _SCRATCH, _TWO, _KEPT = range(6)
+# How the places of a slot follow from the iteration: what comes from outside, an element or what
+# was popped, a variable, a value that is dropped, one that is the next of a variable, one that is
+# kept, and a sum over time.
+_FIXED, _GIVEN, _VARIABLE, _SCRATCH, _TWO, _KEPT, _SUM = range(7)
+_KINDS = 7
 
 
 class _Slot:
-    __slots__ = ("kind", "source", "nbytes", "shape", "dtype")
+    __slots__ = ("kind", "source", "shape", "dtype")
 
     def __init__(self, kind: int, source: Any, shape: tuple = (), dtype: Any = None) -> None:
         self.kind = kind
         self.source = source  # a name, or an array
         self.shape = shape
         self.dtype = dtype
+
+    def nbytes(self) -> int:
+        """Of the value in an iteration."""
+        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
 
 
 class Layout:
@@ -116,6 +125,8 @@ class Layout:
         self.seconds = sum(2.0 * self.rows * call.inner * call.columns
                            for call in self.made) / _OPERATIONS
         self.calls = np.array([call.words() for call in self.made], np.int64)
+        self.arenas: list[_Arena] = []
+        self._plans: dict[int, _Plan] = {}
         del self._outside, self._first
 
     # ------------------------------------------------------------ values
@@ -208,6 +219,19 @@ class Layout:
             self._finish(step.target, self._join([self.value(a) for a in step.arguments]))
         elif step.kind == "map":
             self._finish(step.target, self._map(step))
+        elif step.kind == "sum":
+            self._add_rows_up(step)
+
+    def _add_rows_up(self, step: Any) -> None:
+        """Add to the sums over time of rows."""
+        name, *operands = step.arguments
+        plan = self._value_outside(name).plan
+        for term in plan.row_terms:
+            value = self.value(operands[plan.terms[term].right])
+            total = self._add_rows(_SUM, (name, term), value.shape, value.dtype)
+            self.call(np.add, [total, value], total)
+        if plan.row_terms:
+            self.fixed.append(name)
 
     def _split(self, step: Any) -> None:
         """The parts are views, but for those that are kept."""
@@ -316,14 +340,29 @@ class Layout:
     def chunk(self, nbytes: int, seconds: float, most: int) -> int:
         """How many iterations run together, so that what they keep takes about `nbytes` and their
         products take about `seconds`."""
-        kept = sum(np.dtype(s.dtype).itemsize * s.shape[0] * s.shape[1]
-                   for s in self.slots if s.kind == _KEPT)
+        kept = sum(s.nbytes() for s in self.slots if s.kind == _KEPT)
         return max(1, min(nbytes // max(1, kept), int(seconds / self.seconds), most))
 
     def memory(self, count: int, fixed: dict[str, Any], given: dict[str, Any],
                variables: dict[str, Any]) -> Memory:
         """The places of all values in `count` iterations."""
         return Memory(self, count, fixed, given, variables)
+
+    def plan(self, count: int) -> _Plan:
+        """That for so many iterations."""
+        found = self._plans.get(count)
+        if found is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[count] = _Plan(self, count)
+        return found
+
+    def take_arena(self) -> _Arena:
+        """One that no other run uses."""
+        try:
+            return self.arenas.pop()
+        except IndexError:
+            return _Arena(self.slots)
 
 
 def _has_same_bits(parts: list, inner: int, columns: int, is_by_rows: bool, dtype: str) -> bool:
@@ -343,6 +382,53 @@ def _has_same_bits(parts: list, inner: int, columns: int, is_by_rows: bool, dtyp
 _same_bits: dict[tuple, bool] = {}
 
 
+class _Arena:
+    """The places of what need not be kept when a run is over: a run at a time."""
+
+    def __init__(self, slots: list[_Slot]) -> None:
+        self.values: dict[Any, np.ndarray] = {}
+        self.offsets: dict[int, int] = {}
+        size = 0
+        for number, slot in enumerate(slots):
+            if slot.kind in (_SCRATCH, _TWO):
+                self.offsets[number] = size
+                size += -(-slot.nbytes() * (2 if slot.kind == _TWO else 1) // _LINE) * _LINE
+        self.nbytes = size
+        whole = _aligned((size,), np.uint8)
+        self.address = whole.__array_interface__["data"][0]
+        for number, start in self.offsets.items():
+            slot = slots[number]
+            if slot.kind == _TWO:
+                self.values[slot.source] = whole[start : start + 2 * slot.nbytes()].view(
+                    slot.dtype).reshape(2, *slot.shape)
+        self._whole = whole
+
+
+class _Plan:
+    """How the places of values in `count` iterations follow from where their arrays begin.
+
+    Attributes:
+        steps: per slot and iteration, the bytes from there.
+        kept, given, variables, sums: which slots have arrays of these kinds.
+        fixed: those whose values are the same in all iterations.
+    """
+
+    def __init__(self, layout: Layout, count: int) -> None:
+        self.steps = np.zeros((len(layout.slots), count), np.int64)
+        numbers = np.arange(1, count + 1)
+        of_kind: list[list[int]] = [[] for _ in range(_KINDS)]
+        for number, slot in enumerate(layout.slots):
+            of_kind[slot.kind].append(number)
+            if slot.kind == _TWO:
+                self.steps[number] = numbers % 2 * slot.nbytes()
+            elif slot.kind == _KEPT:
+                is_summed = slot.source in layout.loop.summed  # as sums take it
+                self.steps[number] = (count - numbers if is_summed else numbers) * slot.nbytes()
+        self.fixed, self.given, self.variables = (of_kind[k] for k in (_FIXED, _GIVEN, _VARIABLE))
+        self.kept, self.sums = of_kind[_KEPT], of_kind[_SUM]
+        self.numbers = numbers - 1
+
+
 class Memory:
     """The arrays of some iterations.
 
@@ -357,29 +443,35 @@ class Memory:
         self.given = given
         self.variables = variables
         self.arrays: dict[str, np.ndarray] = {}
-        self.slots = np.empty((len(layout.slots), count), np.int64)
         self._alive: list[Any] = []
-        self._numbers = np.arange(1, count + 1)
-        later = []
-        for number, (row, slot) in enumerate(zip(self.slots, layout.slots)):
-            if slot.kind == _FIXED:
-                source = slot.source if isinstance(slot.source, np.ndarray) else fixed[slot.source]
-                array = np.asarray(getattr(source, "bias", source))
-                row[:] = (self._factor(array) if number in layout.factors
-                          else self._address(array))
-            elif slot.kind == _GIVEN:
-                row[:] = self._addresses(given[slot.source])
-            elif slot.kind == _VARIABLE:
-                later.append((row, slot.source))
-            else:
-                self._place(row, slot)
-        for row, variable in later:
+        self.arena = layout.take_arena()
+        plan, places = layout.plan(count), [0] * len(layout.slots)
+        for number, start in self.arena.offsets.items():
+            places[number] = self.arena.address + start
+        self.arrays.update(self.arena.values)
+        for number in plan.fixed:
+            places[number] = self._fixed(number, fixed)
+        for number in plan.sums:
+            places[number] = self._sum(layout.slots[number], fixed)
+        for number in plan.kept:
+            places[number] = self._keep(layout.slots[number])
+        self.slots = plan.steps + np.array(places, np.int64)[:, np.newaxis]
+        for number in plan.given:
+            self.slots[number] = self._addresses(given[layout.slots[number].source], plan.numbers)
+        for number in plan.variables:
+            variable, row = layout.slots[number].source, self.slots[number]
             row[0] = self._address(variables[variable])
             row[1:] = self.slots[layout.values[layout.loop.following[variable]].slot, :-1]
 
     def _address(self, array: np.ndarray) -> int:
         self._alive.append(array)
         return array.__array_interface__["data"][0]
+
+    def _fixed(self, number: int, fixed: dict[str, Any]) -> int:
+        source = self.layout.slots[number].source
+        array = source if isinstance(source, np.ndarray) else fixed[source]
+        array = np.asarray(getattr(array, "bias", array))
+        return self._factor(array) if number in self.layout.factors else self._address(array)
 
     def _factor(self, matrix: np.ndarray) -> int:
         """The address of a matrix that many are multiplied by, or of a copy that begins at a line
@@ -391,21 +483,22 @@ class Memory:
         copy[...] = matrix if matrix.flags.c_contiguous else matrix.T
         return self._address(copy)
 
-    def _addresses(self, values: Any) -> Any:
+    def _sum(self, slot: _Slot, fixed: dict[str, Any]) -> int:
+        """Where a sum over time of rows is; what adds it up has it from then on."""
+        name, term = slot.source
+        return self._address(fixed[name].rows_of(term, slot.shape, slot.dtype))
+
+    def _addresses(self, values: Any, numbers: np.ndarray) -> Any:
         if type(values) is np.ndarray:
-            return self._address(values) + (self._numbers - 1) * values.strides[0]
+            return self._address(values) + numbers * values.strides[0]
         return [v.__array_interface__["data"][0] for v in values]
 
-    def _place(self, row: np.ndarray, slot: _Slot) -> None:
-        many = {_SCRATCH: 1, _TWO: 2, _KEPT: self.count + 1}[slot.kind]
-        array = _aligned((many, *slot.shape), slot.dtype)
-        if slot.source in self.layout.loop.summed:  # as sums take it
-            array = array[::-1]
-        row[:] = self._address(array)
-        if many > 1:
-            row += self._numbers % many * array.strides[0]
-        if slot.source is not None:
-            self.arrays[slot.source] = array
+    def _keep(self, slot: _Slot) -> int:
+        array = _aligned((self.count + 1, *slot.shape), slot.dtype)
+        address = array.__array_interface__["data"][0]
+        self.arrays[slot.source] = (
+            array[::-1] if slot.source in self.layout.loop.summed else array)
+        return address
 
     def each(self, name: str) -> Any:
         """What a value that is kept was in each iteration: a list, or the rows of an array."""
@@ -423,8 +516,13 @@ class Memory:
         found = dict(self.variables)
         for variable, name in self.layout.loop.following.items():
             array = self.arrays[name]
-            found[variable] = array[self.count % len(array)]
+            found[variable] = array[self.count % len(array)].copy()
         return found
+
+    def give_back(self) -> None:
+        """What is not kept may be overwritten."""
+        if self.arena.nbytes <= _MOST_HELD:
+            self.layout.arenas.append(self.arena)
 
 
 class _Note(np.lib.mixins.NDArrayOperatorsMixin):

@@ -407,8 +407,7 @@ class _Run:
             if start and step is not None:
                 step.check()
             values = self._chunk(start, min(start + size, self.count), values)
-        return {v: value.copy() if v in self.loop.following else value
-                for v, value in values.items()}
+        return values
 
     def _take_given(self) -> None:
         for s in self.loop.steps:
@@ -445,7 +444,9 @@ class _Run:
                     write(int(index), value)
             elif s.kind == "sum":
                 self.value(s.arguments[0]).add_rows(*[memory.each(a) for a in s.arguments[1:]])
-        return memory.following()
+        found = memory.following()
+        memory.give_back()
+        return found
 
 
 def _are_consecutive(indices: list[int]) -> bool:

@@ -20,8 +20,7 @@ from hpcflow import blas, threads
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.compiler.ir import Node
 
-_BLOCK_FLOPS = 1e8  # of a block's products, about: long beside what it costs to hand them over
-_WIDE = 16  # columns from which on the rows of a matrix are added up as vectors
+_BLOCK_FLOPS = 3e8  # of a block's products, about: long beside what it costs to hand them over
 _MOST_STEPS = 64
 # Blocks that may wait for another core; then the thread of the loop computes the oldest itself.
 _MOST_BLOCKS = 3
@@ -50,12 +49,16 @@ class Term(NamedTuple):
 class Plan:
     """Which sums a loop makes: fixed when it is compiled.
 
-    Args:
+    Attributes:
         terms: what each sum adds in an iteration.
+        products: the numbers of those that add a product.
+        row_terms: the numbers of those that add the rows of an operand.
     """
 
     def __init__(self, terms: list[Term]) -> None:
         self.terms = terms
+        self.products = [k for k, term in enumerate(terms) if term.left is not None]
+        self.row_terms = [k for k, term in enumerate(terms) if term.left is None]
 
     def begin(self) -> Sums:
         """The sums of one execution of the loop."""
@@ -63,7 +66,7 @@ class Plan:
 
 
 class _Block:
-    """Some iterations: what each operand was in them, and then what they add to the sums."""
+    """Some iterations: what each operand was in them, and then the products of the rows of all."""
 
     __slots__ = ("plan", "forms", "largest", "most", "given", "rows", "stacks", "parts", "job",
                  "_lock")  # fmt: skip
@@ -71,13 +74,13 @@ class _Block:
     def __init__(self, plan: Plan, operands: tuple) -> None:
         self.plan = plan
         self.forms = [a.shape for a in operands]
-        products = [math.prod((*self.forms[t.left], self.forms[t.right][1]))
-                    for t in plan.terms if t.left is not None]
-        self.largest = max(products)
-        self.most = min(max(2, int(_BLOCK_FLOPS / max(1, 2 * sum(products)))), _MOST_STEPS)
+        sizes = [math.prod((*self.forms[t.left], self.forms[t.right][1]))
+                 for t in plan.terms if t.left is not None]
+        self.largest = max(sizes)
+        self.most = min(max(2, int(_BLOCK_FLOPS / max(1, 2 * sum(sizes)))), _MOST_STEPS)
         self.given: list[tuple] = []
         self.rows: list[Any] | None = None  # instead, per operand an array with all iterations
-        self.parts: list[Any] = [None] * len(plan.terms)
+        self.parts: list[Any] = [None] * len(plan.products)
         self.stacks: list[Any] = [None] * len(operands)
         self.job: threads.Job | None = None
         self._lock = threading.Lock()
@@ -119,19 +122,22 @@ class _Block:
         return found
 
     def compute(self, k: int, multiply: Callable[[Any, Any], Any] = np.dot) -> None:
-        """What the iterations add to sum `k`."""
-        term = self.plan.terms[k]
-        right = self._stacked(term.right)
-        if term.left is not None:
-            self.parts[k] = multiply(self._stacked(term.left).T, right)
-        elif right.shape[1] >= _WIDE:
-            self.parts[k] = np.add.reduce(right, 0)
-        else:
-            self.parts[k] = multiply(np.ones(len(right), right.dtype), right)
+        """What the iterations add to product `k`."""
+        term = self.plan.terms[self.plan.products[k]]
+        assert term.left is not None
+        self.parts[k] = multiply(self._stacked(term.left).T, self._stacked(term.right))
 
     def compute_alone(self, k: int) -> None:
         """The same by one thread."""
         self.compute(k, blas.dot_alone)
+
+    def compute_together(self) -> bool:
+        """All products, each by all threads; false if that cannot be."""
+        for k in range(len(self.parts)):
+            self.compute(k, blas.dot_together)
+            if self.parts[k] is None:
+                return False
+        return True
 
     def forget(self) -> None:
         """The operands are not needed any more."""
@@ -148,21 +154,31 @@ class _Block:
 
 class Sums:
     """The sums of one execution of the loop: blocks are added when they are computed, in their
-    order, so that no more than a few are in memory."""
+    order, so that no more than a few are in memory. Rows are added to those of the iteration
+    before; all together are added up at the end."""
 
-    __slots__ = ("plan", "current", "blocks", "sum")
+    __slots__ = ("plan", "current", "blocks", "sum", "rows", "row_sums")
 
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.current: _Block | None = None
         self.blocks: list[_Block] = []  # those that may not be computed yet
         self.sum: _Block | None = None  # of the blocks before
+        self.rows: dict[int, Any] = {}  # by term, the sums over time of rows of one shape
+        self.row_sums: dict[int, Any] = {}  # of the rows of other shapes before
 
     def add(self, *operands: Any) -> None:
         """Take the operands of an iteration, which must not change before the loop is done.
 
         Raises what the op of a term raises for them.
         """
+        self._add_products(operands)
+        for k in self.plan.row_terms:
+            value = operands[self.plan.terms[k].right]
+            total = self.rows_of(k, value.shape, value.dtype)
+            np.add(total, value, out=total)
+
+    def _add_products(self, operands: tuple) -> None:
         block = self.current
         left = -1 if block is None else block.add(operands)
         if left < 0:
@@ -170,15 +186,32 @@ class Sums:
         if not left:
             self._close()
 
+    def rows_of(self, k: int, shape: tuple, dtype: Any) -> Any:
+        """The sum over time of what term `k` adds, of this shape; whoever adds to it."""
+        found = self.rows.get(k)
+        if found is None or found.shape != shape:
+            self._add_up(k)
+            found = self.rows[k] = np.zeros(shape, dtype)
+        return found
+
+    def _add_up(self, k: int) -> Any:
+        """The sum of the rows of term `k` until now."""
+        rows, found = self.rows.pop(k, None), self.row_sums.get(k)
+        if rows is not None:
+            part = np.add.reduce(rows, 0)
+            found = self.row_sums[k] = part if found is None else found + part
+        return found
+
     def add_rows(self, *operands: Any) -> None:
-        """Take the operands of some iterations: of each a list, or an array with them as rows."""
+        """Take the operands of some iterations: of each a list, or an array with them as rows.
+        What is added to the sums of rows is not: see `rows_of`."""
         start = 0
         while start < len(operands[0]):
             first = tuple([a[start] for a in operands])
             block = self._begin(first) if self.current is None else self.current
             taken = block.add_rows(operands, start)
             if not taken:
-                self.add(*first)
+                self._add_products(first)
             elif block.is_full():
                 self._close()
             start += taken or 1
@@ -197,15 +230,21 @@ class Sums:
         block, self.current = self.current, None
         assert block is not None
         self.blocks.append(block)
+        if block.rows is None or not block.compute_together():  # the iterations may be still going
+            self._start(block)
+        while len(self.blocks) > (_MOST_BLOCKS if block.job is not None else 0):
+            self._add_oldest()
+
+    def _start(self, block: _Block) -> None:
+        """Let another thread compute the block, or compute it with as many as the single products
+        would have."""
         pool = blas.idle_pool(block.largest)
         if pool is not None:
             block.job = pool.start(block.compute_alone, len(block.parts))
-        else:  # as many threads as the single products would have
-            compute = block.compute_alone if blas.is_small(block.largest) else block.compute
-            for k in range(len(block.parts)):
-                compute(k)
-        while len(self.blocks) > (_MOST_BLOCKS if block.job is not None else 0):
-            self._add_oldest()
+            return
+        compute = block.compute_alone if blas.is_small(block.largest) else block.compute
+        for k in range(len(block.parts)):
+            compute(k)
 
     def _add_oldest(self) -> None:
         """Add the oldest block to the sum; what is left of it to compute is done here, and while
@@ -229,7 +268,10 @@ class Sums:
             self._close()
         while self.blocks:
             self._add_oldest()
-        found = self.sum
-        totals = initial if found is None else tuple(
-            [first + part for first, part in zip(initial, found.parts)])
-        return totals[0] if len(totals) == 1 else totals
+        found = list(initial)
+        if self.sum is not None:
+            for k, part in zip(self.plan.products, self.sum.parts):
+                found[k] = initial[k] + part
+            for k in self.plan.row_terms:
+                found[k] = initial[k] + self._add_up(k)
+        return found[0] if len(found) == 1 else tuple(found)

@@ -224,3 +224,27 @@ def test_products_by_one_thread_may_be_made_by_another_library(setting, monkeypa
     assert blas.dot_alone(a, b) == "made" and setting == [4]
     assert blas.dot_alone(a[:2], b).shape == (2, 5) and setting == [4, 1, 4]
     assert blas.dot_alone(a[0], b).shape == (5,)
+
+
+@pytest.mark.parametrize("shape", [(3200, 128, 128), (300, 200, 96), (20, 8, 8)])
+def test_products_by_all_threads_have_the_bits_of_one(shape, monkeypatch):
+    rows, inner, columns = shape
+    a, b = (np.random.default_rng(k).standard_normal((rows, n), np.float32)
+            for k, n in ((1, inner), (2, columns)))
+    monkeypatch.setattr(threads, "has_idle_cores", lambda: True)
+    monkeypatch.setattr(threads, "may_spin", lambda: True)
+    for _ in range(3):
+        found = blas.dot_together(a.T, b)
+        assert found is None or found.tobytes() == blas.dot_alone(a.T, b).tobytes()
+    assert blas.dot_together(a[:20, :8].T, b[:20, :8]) is None, "small ones have one thread"
+
+
+def test_products_do_not_take_threads_that_have_other_work(monkeypatch):
+    monkeypatch.setattr(threads, "has_idle_cores", lambda: True)
+    a = np.ones((3200, 128), np.float32)
+    pool = threads.pool()
+    assert pool.take()
+    try:
+        assert blas.dot_together(a.T, a) is None
+    finally:
+        pool.give_back()

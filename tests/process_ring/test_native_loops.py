@@ -134,6 +134,29 @@ def test_many_iterations_run_in_several_chunks(graph, calls, monkeypatch, chunk,
     assert calls.made == [True, True]
 
 
+def test_sums_over_time_have_all_threads_once_the_loop_is_done(graph, calls, monkeypatch):
+    together = []
+
+    def product(a, b):
+        together.append(a.shape)
+        return blas.dot_alone(a, b)
+
+    monkeypatch.setattr(blas, "dot_together", product)
+    x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
+    with hf.Session() as session:
+        both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
+    assert together == [(UNITS, TIME * 40)] * 2
+
+
+def test_a_loop_of_other_lengths_has_places_of_its_own(graph, calls):
+    """The places of one run are used by the next, but not by two at a time."""
+    x = hf.placeholder(hf.float32, [None, 40, UNITS])
+    fetches = recurrent(x, gated, 2)
+    with hf.Session() as session:
+        for time in (TIME, 3, TIME, 4):
+            both(calls, session, fetches, {x: data(time, time, 40, UNITS)})
+
+
 def test_a_long_loop_ends_when_its_time_is_over(graph, calls, monkeypatch):
     monkeypatch.setattr(native_loops, "_CHUNK_SECONDS", 0.0)
     x, w = hf.placeholder(hf.float32, [64, 64]), hf.constant(data(3, 64, 64) / 8)

@@ -415,3 +415,22 @@ def test_the_thread_of_the_loop_computes_while_another_does(used, monkeypatch):
     found = sums.total(np.zeros((4, 5), np.float32))
     assert all(in_time)
     np.testing.assert_allclose(found, np.einsum("tri,trj->ij", a, b), rtol=1e-4, atol=1e-5)
+
+
+def test_rows_are_added_up_over_time_first(used):
+    """Iterations of other numbers of rows begin another sum."""
+    def of_rows(x):
+        return np.add.reduce(x, 0)
+
+    terms = [running_sums.Term(None, np.dot, 0, 1), running_sums.Term(None, of_rows, None, 1)]
+    sums, random = running_sums.Plan(terms).begin(), np.random.default_rng(2)
+    given = [(whole_of(random, rows, 4), whole_of(random, rows, 5)) for rows in (3, 3, 2, 2, 3)]
+    for left, right in given:
+        sums.add(left, right)
+    product, rows = sums.total(np.ones((4, 5), np.float32), np.ones(5, np.float32))
+    np.testing.assert_array_equal(product, 1 + sum(a.T @ b for a, b in given))
+    np.testing.assert_array_equal(rows, 1 + sum(b.sum(0) for _, b in given))
+
+
+def whole_of(random, *shape):
+    return random.integers(-3, 4, shape).astype(np.float32)
