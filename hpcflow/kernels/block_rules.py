@@ -10,6 +10,7 @@ arrays, and if it can on scalars, that only take down what is done with them. A 
 from __future__ import annotations
 
 import functools
+import operator
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow import jit, spread, threads
-from hpcflow.deferred import Deferred
+from hpcflow.deferred import Deferred, Steps
 
 # What one block of all arrays together may take: a little more than the second-level cache of a
 # core, since the passes of a rule do not touch all arrays at once.
@@ -61,7 +62,8 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
 def _run_compiled(rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> bool:
     """Apply `rule` to small arrays by its loop; False if there is none (yet)."""
     first = arrays[0]
-    found = _known_loop(rule, first.dtype, len(arrays) - 1, scratch_count, len(scalars))
+    found = _known_loop(rule, first.dtype, len(arrays) - 1, scratch_count, len(scalars),
+                        len(arrays))
     if found is None or not jit.enabled():
         return False
     compiled = jit.compiled(found.program)
@@ -138,28 +140,25 @@ class _Work:
         if not jit.enabled() or any([a.dtype != dtype or not a.flags.c_contiguous
                                      or not a.flags.aligned for a in self.arrays]):
             return None
-        recorder = _Recorder(dtype)
-        traced = [_Traced(f"a{i}", dtype) for i in range(self.states)]
-        scratch = [_Traced(f"t{i}", dtype) for i in range(self.scratch_count)]
+        steps = None if self.deferred is None else self.deferred.source.loop_steps
+        if self.deferred is not None and steps is None:
+            return None
+        numbers = () if self.deferred is None else self.deferred.numbers
+        known = _known_loop(self.rule, dtype, self.states, self.scratch_count, len(self.scalars),
+                            len(self.arrays), steps, len(numbers))
+        every = (*self.scalars, *numbers)
+        if known is not None and all([type(number) is dtype.type for number in every]):
+            return jit.compiled(known.program), list(known.numbers(every))
+        return self._traced_loop(steps, numbers)
+
+    def _traced_loop(self, steps: Steps | None, numbers: tuple) -> tuple[jit.Compiled, list] | None:
+        """As :meth:`loop`, where values of scalars decide."""
         try:
-            grad = _Traced(self._gradient(recorder), dtype)
-            self.rule(recorder, [*traced, grad], self.scalars, scratch)
+            recorder, states = _traced(self.rule, self.arrays[0].dtype, self.states,
+                                       self.scratch_count, self.scalars, steps, numbers)
         except _Untraceable:
             return None
-        return jit.compiled(_program(recorder, traced, len(self.arrays))), recorder.scalars
-
-    def _gradient(self, recorder: _Recorder) -> str:
-        """The name of the gradient, after the steps that make it."""
-        if self.deferred is None:
-            return f"a{self.states}"
-        program = self.deferred.source.loop_steps
-        if program is None:
-            raise _Untraceable("a gradient without a loop")
-        names = {f"a{i}": f"a{self.states + i}" for i in range(len(self.deferred.arrays))}
-        recorder.steps += [(target, ufunc, tuple([names.get(a, a) for a in arguments]))
-                           for target, ufunc, arguments in program.steps]
-        recorder.scalars += self.deferred.numbers
-        return names.get(program.result, program.result)
+        return jit.compiled(_program(recorder, states, len(self.arrays))), recorder.scalars
 
 
 # ---------------------------------------------------------------- the loop of a rule
@@ -171,7 +170,7 @@ class _Known(NamedTuple):
     Attributes:
         program: the loop.
         calls: how many ufuncs it stands for.
-        sources: what its numbers are: positions among the scalars, or constants of the rule.
+        sources: what its numbers are: functions of the scalars, or constants of the rule.
     """
 
     program: jit.Program
@@ -180,22 +179,38 @@ class _Known(NamedTuple):
 
     def numbers(self, scalars: tuple) -> tuple:
         """The numbers of the loop for these scalars."""
-        return tuple([scalars[s] if type(s) is int else s for s in self.sources])
+        return tuple([s.of(scalars) if type(s) is _Scalar else s for s in self.sources])
 
 
 @functools.lru_cache(maxsize=256)
-def _known_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int,
-                scalar_count: int) -> _Known | None:
-    """The loop of `rule` over arrays of `dtype`, if no scalar's value decides what it is."""
-    recorder = _Recorder(dtype)
-    arrays = [_Traced(f"a{i}", dtype) for i in range(states + 1)]
-    scratch = [_Traced(f"t{i}", dtype) for i in range(scratch_count)]
+def _known_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, scalar_count: int,
+                arrays: int, steps: Steps | None = None, number_count: int = 0) -> _Known | None:
+    """The loop of `rule` over so many `arrays` of `dtype`, if no scalar's value decides what it is.
+
+    The last `number_count` scalars are the numbers of `steps`, which make the gradient.
+    """
+    scalars = tuple([_Scalar(operator.itemgetter(i), dtype)
+                     for i in range(scalar_count + number_count)])
     try:
-        rule(recorder, arrays, tuple([_Scalar(i, dtype) for i in range(scalar_count)]), scratch)
+        recorder, traced = _traced(rule, dtype, states, scratch_count, scalars[:scalar_count],
+                                   steps, scalars[scalar_count:])
     except (_Untraceable, TypeError, AttributeError):  # it does more with them than pass them on
         return None
-    sources = tuple([s.position if type(s) is _Scalar else s for s in recorder.scalars])
-    return _Known(_program(recorder, arrays[:-1], states + 1), len(recorder.steps), sources)
+    return _Known(_program(recorder, traced, arrays), len(recorder.steps),
+                  tuple(recorder.scalars))
+
+
+def _traced(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, scalars: tuple,
+            steps: Steps | None, numbers: tuple) -> tuple[_Recorder, list[_Traced]]:
+    """What `rule` does with `states` and a gradient, and what became of the states; the gradient is
+    the array after them, or what `steps` make of those after them and `numbers`."""
+    recorder, grad = _Recorder(dtype), f"a{states}"
+    if steps is not None:
+        grad = recorder.take(steps, states, numbers)
+    traced = [_Traced(f"a{i}", dtype) for i in range(states)]
+    scratch = [_Traced(f"t{i}", dtype) for i in range(scratch_count)]
+    rule(recorder, [*traced, _Traced(grad, dtype)], scalars, scratch)
+    return recorder, traced
 
 
 def _program(recorder: _Recorder, states: list[_Traced], arrays: int) -> jit.Program:
@@ -221,12 +236,16 @@ class _Traced:
 
 
 class _Scalar:
-    """Stands for any number: good as an operand of a ufunc, and for nothing else."""
+    """Stands for any number: good as an operand of a ufunc, and for arithmetic.
 
-    __slots__ = ("position", "dtype")
+    ``of(scalars)`` is the number, once the scalars are known.
+    """
 
-    def __init__(self, position: int, dtype: np.dtype) -> None:
-        self.position = position
+    __slots__ = ("of", "dtype")
+    __array_ufunc__ = None  # operators of NumPy's numbers leave it to those below
+
+    def __init__(self, of: Callable[[tuple], Any], dtype: np.dtype) -> None:
+        self.of = of
         self.dtype = dtype
 
     def _refuse(self, *_: Any) -> Any:
@@ -234,6 +253,35 @@ class _Scalar:
 
     __bool__ = __eq__ = __ne__ = _refuse
     __hash__ = None  # type: ignore[assignment]
+
+    def _with(self, operate: Callable, other: Any, swapped: bool = False) -> Any:
+        kind = getattr(other, "dtype", None)
+        if kind != self.dtype or getattr(other, "shape", ()) != ():
+            return NotImplemented
+        ours, theirs = self.of, other.of if type(other) is _Scalar else lambda _: other
+        first, second = (theirs, ours) if swapped else (ours, theirs)
+        return _Scalar(lambda scalars: operate(first(scalars), second(scalars)), self.dtype)
+
+    def __neg__(self) -> _Scalar:
+        return _Scalar(lambda scalars: -self.of(scalars), self.dtype)
+
+    def __add__(self, other: Any) -> Any:
+        return self._with(operator.add, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._with(operator.add, other, True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._with(operator.sub, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._with(operator.sub, other, True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._with(operator.mul, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._with(operator.mul, other, True)
 
 
 @functools.lru_cache(maxsize=256)
@@ -255,6 +303,16 @@ class _Recorder:
     def __getattr__(self, name: str) -> Callable:
         nin = _inputs(name, self.dtype)
         return lambda *values, out=None: self._record(name, values[:nin], out or values[nin])
+
+    def take(self, program: Steps, first: int, numbers: tuple) -> str:
+        """Begin with `program`, whose arrays are those from number `first` on; the name of its
+        value."""
+        arrays = {a for _, _, arguments in program.steps for a in arguments if a[0] == "a"}
+        names = {a: f"a{first + int(a[1:])}" for a in {*arrays, program.result} if a[0] == "a"}
+        self.steps += [(target, ufunc, tuple([names.get(a, a) for a in arguments]))
+                       for target, ufunc, arguments in program.steps]
+        self.scalars += numbers
+        return names.get(program.result, program.result)
 
     def _record(self, name: str, values: tuple, out: _Traced) -> None:
         target = f"v{len(self.steps)}"

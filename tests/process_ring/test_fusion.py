@@ -260,9 +260,36 @@ def test_rules_of_small_arrays_compiled(eager, name, dtype):
             for a, b in zip(start, expected, strict=True):
                 np.testing.assert_array_equal(a, b)
         jit.wait()
-    if jit.enabled() and name in ("gradient_descent", "momentum", "adagrad", "adam"):
+    if jit.enabled() and name != "ftrl":  # whose power decides what it does
         (found,) = jit._programs.values()
         assert found.function is not None
+
+
+@pytest.mark.parametrize("name", ["momentum", "rms_prop"])
+def test_a_rule_is_traced_once(monkeypatch, eager, pool, name):
+    """The loop of a large array is known in later steps, with whatever numbers."""
+    if not jit.enabled():
+        pytest.skip("Numba is not installed")
+    monkeypatch.setattr(block_rules, "WORKING_SET_BYTES", 8192)
+    count, scalar_count, scratch = RULES[name]
+    rule, calls = _rule(name), []
+
+    def counted(*arguments):
+        calls.append(arguments)
+        rule(*arguments)
+
+    for k in range(4):
+        arrays = [np.full(5000, 0.5, np.float32) for _ in range(count)]
+        expected = [a.copy() for a in arrays]
+        scalars = tuple(np.float32(s + 0.01 * k) for s in (0.05, 0.2, 0.3, 0.4)[:scalar_count])
+        rule(np, expected, scalars, [np.empty_like(arrays[0]) for _ in range(scratch)])
+        block_rules.run_rule(np, counted, arrays, scalars, scratch)
+        for a, b in zip(arrays, expected, strict=True):
+            np.testing.assert_array_equal(a, b)
+        jit.wait()
+        if k == 1:
+            calls.clear()  # from now on there is the loop
+    assert not calls
 
 
 def test_a_compiled_rule_takes_only_what_it_is_for(eager):
