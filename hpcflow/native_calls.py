@@ -169,7 +169,7 @@ class _Runner:
         assert found is not None
         single, double = (_multiplication(name, found.has_wide_integers)
                           for name in ("FloatType", "DoubleType"))
-        return jit.compile_text(_SOURCE, _signature, apply=_application(), single=single,
+        return jit.compile_text(_SOURCE, _signature, apply=application(), single=single,
                                 double=double)
 
 
@@ -183,7 +183,7 @@ def _signature(types: Any) -> tuple:
             *[types.int64] * 3)
 
 
-def _application() -> Callable:
+def application() -> Callable:
     """For compiled loops: ``apply(function, arrays, size, steps, data)`` of addresses."""
     ir = importlib.import_module("llvmlite.ir")
     number = ir.IntType(64)

@@ -21,8 +21,8 @@ PACKAGE = ROOT / "hpcflow"
 LEVEL_0 = {
     "config", "errors", "dtypes", "shapes", "strided", "device_spec", "tracing", "version",
     "windows", "protos", "array_protos", "callbacks", "threads", "jit", "blas",
-    "addresses", "copies", "denormals", "diagonals", "deferred", "heap", "native_calls",
-    "other_names", "vector_math", "openmp", "spread", "float_errors",
+    "addresses", "copies", "denormals", "diagonals", "deferred", "formulas", "heap",
+    "native_calls", "other_names", "row_loops", "vector_math", "openmp", "spread", "float_errors",
 }  # fmt: skip
 CORE = {"graph", "ops"}
 GRADIENTS = {"autodiff", "nn", "framework"}

@@ -69,7 +69,8 @@ def fuse(program: Translation) -> None:
             continue
         result += _fused_alike(program, plain, uses)
         plain = []
-        lines = piece.lines if piece.count is not None else _fused_alike(program, piece.lines, uses)
+        is_large = piece.count is not None and piece.count * piece.row_size() >= row_blocks.LARGE
+        lines = piece.lines if is_large else _fused_alike(program, piece.lines, uses)
         result += [call[0], *lines, call[1]]
     program.lines = result + _fused_alike(program, plain, uses)
 
@@ -78,11 +79,16 @@ def _row_call(program: Translation, group: RowGroup,
               uses: dict[str, int]) -> tuple[Line, Line] | None:
     """The lines around those of `group` that compute it by rows, where that is worth it."""
     outputs = group.outputs(uses)
-    if not group.may_run(outputs) or _are_alike(group.lines) or (
-            group.count is not None and group.count * group.row_size() < row_blocks.LARGE):
+    if not group.may_run(outputs) or _are_alike(group.lines):
+        return None
+    size = row_blocks.LARGE if group.count is None else group.count * group.row_size()
+    if size < row_blocks.FEWEST:
+        return None
+    function = row_fusion.fused(group, outputs)
+    if size < row_blocks.LARGE and (function.loop is None or len(group.lines) < _FEWEST):
         return None
     name = f"f{len(program.globals)}"
-    program.globals[name] = row_fusion.fused(group, outputs)
+    program.globals[name] = function
     node = group.lines[0].node
     return (Line(node, [], FUSED, [name, *group.rowed, *group.whole]),
             Line(node, outputs, FUSED_END, []))

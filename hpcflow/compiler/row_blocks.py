@@ -7,13 +7,20 @@ the results, whatever thread computes which block. All else has the bits of the 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from hpcflow import threads
 
+if TYPE_CHECKING:
+    from hpcflow.compiler.row_programs import RowLoop
+
+FEWEST = 1 << 11  # elements of a value from which on a compiled loop pays
+# What a line takes otherwise, about: to be called, and per element.
+_CALL_SECONDS, _ELEMENT_SECONDS = 1e-6, 2e-10
 LARGE = 1 << 17  # elements of a value from which on blocks on several cores pay
 BLOCK_BYTES = 1 << 21  # of all values of a block together; see fusion
 _FEWEST_BLOCKS = 4
@@ -73,11 +80,14 @@ class RowFused:
         whole: the names of the other inputs.
         outputs: the names of the results.
         merged: how many leading axes all values in rows have in common and may be taken as one.
+        loop: computes the same where it is compiled; None if there is none.
     """
 
     def __init__(self, steps: list[Step], rowed: dict[str, tuple[np.dtype, tuple]],
-                 whole: list[str], outputs: list[str], merged: int) -> None:
+                 whole: list[str], outputs: list[str], merged: int,
+                 loop: RowLoop | None = None) -> None:
         self.steps = steps
+        self.loop = loop
         self.rowed = rowed
         self.whole = whole
         self.outputs = [o for o in outputs if self._step(o).end is None]
@@ -123,8 +133,26 @@ class RowFused:
         """See the class."""
         arrays = inputs[: len(self.rowed)]
         rows = arrays[0].shape[0]
-        if rows * self._row_size < LARGE or any([a.shape[0] != rows for a in arrays]):
+        if any([a.shape[0] != rows for a in arrays]):
             return None
+        size = rows * self._row_size
+        compiled = None if self.loop is None or size < FEWEST else self.loop.compiled()
+        if compiled is not None and compiled.function is not None:
+            made = self.loop.run(compiled, inputs)  # type: ignore[union-attr]
+            if made is not None:
+                by_name = dict(zip([*self.outputs, *(s.target for s in self.ends)], made))
+                return tuple([by_name[name] for name in self.order])
+        if size < LARGE:
+            if compiled is not None:
+                compiled.spent(len(self.steps) * (_CALL_SECONDS + size * _ELEMENT_SECONDS))
+            return None
+        began = time.perf_counter()
+        found = self._by_blocks(rows, arrays, inputs)
+        if compiled is not None:
+            compiled.spent(time.perf_counter() - began)
+        return found
+
+    def _by_blocks(self, rows: int, arrays: tuple, inputs: tuple) -> tuple | None:
         targets = [self._target(o, rows, arrays) for o in self.outputs]
         try:
             parts = self._run(*self._merge(arrays, targets), inputs[len(arrays):])

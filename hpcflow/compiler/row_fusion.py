@@ -15,6 +15,7 @@ from typing import Any
 from hpcflow.compiler.bind import constant_value
 from hpcflow.compiler.ir import Node
 from hpcflow.compiler.row_blocks import END_UFUNCS, End, RowFused, Step
+from hpcflow.compiler.row_programs import loop_of
 from hpcflow.compiler.translate import OPERATOR, READ, Line
 from hpcflow.kernels.registry import SYNC
 
@@ -238,4 +239,5 @@ def fused(group: RowGroup, outputs: list[str]) -> RowFused:
                           () if end is not None else line.node.dims[0][1:],
                           b.kernel.accepts_out and b.kernel.elementwise, end))
     rowed = {n: (group.types[n], d[1:]) for n, d in group.rowed.items()}
-    return RowFused(steps, rowed, list(group.whole), outputs, common_axes(group))
+    return RowFused(steps, rowed, list(group.whole), outputs, common_axes(group),
+                    loop_of(group, outputs))

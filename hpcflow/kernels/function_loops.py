@@ -16,34 +16,13 @@ from typing import Any
 import numpy as np
 
 from hpcflow import jit, spread, vector_math
+from hpcflow.formulas import EXACT, with_numbers
 from hpcflow.kernels.registry import KernelNode
 
 _LARGE = 1 << 14  # elements from which on a loop is worth it
 _BOTH = ("float32", "float64")
 
-# Op type -> the result of x and y, which are its inputs. Numbers are of their dtype.
-_EXACT = {
-    "Relu": "0 if x <= 0 else x",
-    "Relu6": "(0 if x <= 0 else x) if (x < 6) | (x != x) else 6",
-    "LeakyRelu": "x if x > 0 else x * alpha",
-    "Softsign": "x / (abs(x) + 1)",
-    "Rsqrt": "1 / sqrt(x)",
-    "ReluGrad": "x * (1 if y > 0 else 0)",
-    "Relu6Grad": "x * (1 if (y > 0) & (y < 6) else 0)",
-    "LeakyReluGrad": "x if y > 0 else x * alpha",
-    "EluGrad": "x * ((0 if y > 0 else y) + 1)",
-    "SeluGrad": "x * (y + below if y < 0 else scale)",
-    "SoftsignGrad": "x / ((abs(y) + 1) * (abs(y) + 1))",
-    "TanhGrad": "(1 - x * x) * y",
-    "SigmoidGrad": "((1 - x) * x) * y",
-    "InvGrad": "-(x * x * y)",
-    "ReciprocalGrad": "-(x * x * y)",
-    "SqrtGrad": "0 if y * 0.5 == 0 else y * 0.5 / x",
-    "RsqrtGrad": "(x * x * x * -0.5) * y",
-    "DivNoNan": "0 if y == 0 else x / y",
-    "MulNoNan": "0 if y == 0 else x * y",
-    "Xdivy": "0 if x == 0 else x / y",
-}
+# Op type -> the result of x and y, which are its inputs; see `formulas`.
 _APPROXIMATE = {
     "Sigmoid": "1 / (1 + exponential(-x))",
     "Elu": "x if x > 0 else expm1_below(x)",
@@ -65,11 +44,11 @@ def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable
         constants: numbers that the formula of the op type names.
     """
     kind, dtype = node.op_type, node.np_dtype()
-    if (node.xp is not np or kind not in _EXACT and kind not in _APPROXIMATE
+    if (node.xp is not np or kind not in EXACT and kind not in _APPROXIMATE
             or dtype.name not in _DTYPES.get(kind, _BOTH)):
         return compute
     program = _program(kind, dtype.name, tuple(sorted(constants.items())))
-    may_run = jit.enabled if kind in _EXACT else jit.approximates
+    may_run = jit.enabled if kind in EXACT else jit.approximates
 
     def run(*inputs: Any, out: Any = None) -> Any:
         first = inputs[0]
@@ -105,11 +84,11 @@ class _Program:
 
     def compile(self) -> Callable:
         """The compiled loop over one or two inputs and the output."""
-        is_exact = self.kind in _EXACT
-        text = (_EXACT if is_exact else _APPROXIMATE)[self.kind]
+        is_exact = self.kind in EXACT
+        text = (EXACT if is_exact else _APPROXIMATE)[self.kind]
         number = np.dtype(self.dtype).type
         scope: dict[str, Any] = {"sqrt": np.sqrt, **dict(self.constants)}
-        text = re.sub(r"(?<![\w.])\d+(\.\d+)?", lambda n: _named(n[0], number, scope), text)
+        text = with_numbers(text, number, scope)
         for name in re.findall(r"[a-z]\w+(?=\()", text):
             if name not in ("abs", "sqrt"):
                 scope[name] = getattr(vector_math, name)(self.dtype)
@@ -122,13 +101,6 @@ class _Program:
 
 
 _program = functools.lru_cache(maxsize=256)(_Program)
-
-
-def _named(digits: str, number: Callable, scope: dict[str, Any]) -> str:
-    """A name for a number of the dtype: as it stands it would be of another."""
-    name = "n" + digits.replace(".", "_")
-    scope[name] = number(float(digits))
-    return name
 
 
 def _loop_text(inputs: list[str], result: str) -> str:

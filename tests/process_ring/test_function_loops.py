@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit
+from hpcflow import config, formulas, jit
 from hpcflow.kernels import function_loops, load
 from hpcflow.kernels.registry import KernelNode, find_kernel
 
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installe
 
 # Units in the last place of the result by which loops may differ from NumPy's forms.
 ULPS = {"Sigmoid": 4, "Elu": 3, "Selu": 4, "SoftplusGrad": 4, "Erf": 1, "Erfc": 1, "Lgamma": 2}
-BINARY = {kind for kind in function_loops._EXACT if "y" in function_loops._EXACT[kind]}
+BINARY = {kind for kind in formulas.EXACT if "y" in formulas.EXACT[kind]}
 BINARY |= {"LeakyReluGrad", "SoftplusGrad"}
 
 
@@ -50,7 +50,7 @@ def numbers(dtype, seed):
     return random.permutation(np.concatenate([np.repeat(special, 20), wide, narrow])).astype(dtype)
 
 
-CASES = [(kind, hf.float32) for kind in (*function_loops._EXACT, *function_loops._APPROXIMATE)]
+CASES = [(kind, hf.float32) for kind in (*formulas.EXACT, *function_loops._APPROXIMATE)]
 CASES += [(kind, hf.float64) for kind in ("Relu6", "SqrtGrad", "Sigmoid", "Elu", "SoftplusGrad")]
 
 

@@ -25,6 +25,7 @@ def pool(monkeypatch):
 def blocks(monkeypatch, pool):
     """Blocks of few rows, also of small arrays; the calls that are made."""
     monkeypatch.setattr(row_blocks, "LARGE", 1)
+    monkeypatch.setattr(row_blocks, "FEWEST", 1)
     monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 4096)
     calls = []
     run = row_blocks.RowFused._run

@@ -1,4 +1,4 @@
-"""Rows combined by their numbers: in rounds, and by a compiled loop in parts."""
+"""Groups of lines over rows as compiled loops: the values of the lines, one by one."""
 
 from __future__ import annotations
 
@@ -6,101 +6,211 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import jit, threads
-from hpcflow.kernels import indices, segments
+from hpcflow import config, jit, spread, threads
+from hpcflow.compiler import row_blocks, row_programs
 
-NUMBA = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+ROWS, COLUMNS = 37, 24
 
 
 @pytest.fixture
-def eager(monkeypatch):
-    """Loops are compiled at once, for the second call; three threads share the rows."""
+def loops(monkeypatch):
+    """Loops are compiled after the first step, and run in three threads; those that have run."""
     monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", {})
-    monkeypatch.setattr(indices, "_LARGE", 1)
+    for name in ("FEWEST", "LARGE"):
+        monkeypatch.setattr(row_blocks, name, 1)
+    monkeypatch.setattr(row_programs, "_PIECE", 64)
+    monkeypatch.setattr(spread, "LARGE_BYTES", 1)
     pool = threads.Pool(3)
     monkeypatch.setattr(threads, "_pool", pool)
-    yield
+    found, run = [], row_programs.RowLoop.run
+
+    def counted(self, *arguments):
+        made = run(self, *arguments)
+        found.extend([self] if made is not None else [])
+        return made
+
+    monkeypatch.setattr(row_programs.RowLoop, "run", counted)
+    yield found
     pool.close()
 
 
-@NUMBA
-@pytest.mark.parametrize(("name", "dtype", "row_dtype", "width"), [
-    ("add", np.float32, np.int32, 33), ("subtract", np.float64, np.int64, 3),
-    ("maximum", np.float32, np.int64, 16), ("multiply", np.int32, np.int32, 9),
-])
-def test_the_loop_gives_the_same_bits(eager, name, dtype, row_dtype, width):
-    random = np.random.RandomState(0)
-    ufunc = getattr(np, name)
-    target = (100 * random.standard_normal((50, width))).astype(dtype)
-    updates = (100 * random.standard_normal((400, width))).astype(dtype)
-    if name == "maximum":
-        target[3], updates[7] = np.nan, np.nan
-    rows = (random.randint(0, 25, 400) * 2).astype(row_dtype)
-    expected = target.copy()
-    with np.errstate(all="ignore"):
-        ufunc.at(expected, rows, updates)
-        for _ in range(3):
-            found = target.copy()
-            indices.combine_rows(ufunc, found, rows, updates)
-            np.testing.assert_array_equal(found, expected)
-            jit.wait()
-    (program,) = jit._programs.values()
-    assert program.function is not None
-
-
-def test_what_does_not_lie_in_order_is_left_to_numpy(eager):
-    target, updates = np.zeros((5, 8)), np.ones((8, 6)).T
-    for _ in range(2):
-        indices.combine_rows(np.add, target, np.array([1, 1, 2, 1, 4, 4]), updates)
-    assert target[:, 0].tolist() == [0, 6, 2, 0, 4]
-    assert not jit._programs
-
-
-@NUMBA
-def test_a_session_scatters_by_the_loop(graph, eager):
-    table = hf.Variable(np.zeros((10, 4), np.float32))
-    rows, values = hf.placeholder(hf.int32, [None]), hf.placeholder(hf.float32, [None, 4])
-    add = hf.scatter_add(table, rows, values)
+def both(monkeypatch, loops, fetches, feeds):
+    """The fetches node by node, and by the loops."""
+    monkeypatch.setattr(config.flags, "compile", False)
     with hf.Session() as session:
-        session.run(table.initializer)
+        session.run(hf.global_variables_initializer())
+        expected = session.run(fetches, feeds)
+    monkeypatch.setattr(config.flags, "compile", True)
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
         for _ in range(3):
-            session.run(add.op, {rows: [1, 3, 1], values: np.ones((3, 4))})
+            loops.clear()
+            found = session.run(fetches, feeds)
             jit.wait()
-        with pytest.raises(hf.errors.InvalidArgumentError, match="not in"):
-            session.run(add.op, {rows: [1, 10], values: np.ones((2, 4))})
-        assert session.run(table)[:, 0].tolist() == [0, 6, 0, 3, 0, 0, 0, 0, 0, 0]
+    return expected, found
 
 
-@NUMBA
-@pytest.mark.parametrize(("dtype", "width"), [(np.float32, 6), (np.complex64, 3), (np.int8, 16)])
-def test_rows_are_copied_by_the_loop(eager, dtype, width):
-    params = np.random.RandomState(0).randint(-9, 9, (20, width)).astype(dtype)
-    rows = np.array([3, 19, 0, 3, 7], np.int32)
-    for _ in range(2):
-        np.testing.assert_array_equal(indices.take_rows(params, rows), params[rows])
-        jit.wait()
-    (program,) = jit._programs.values()
-    assert program.function is not None
+def data(seed, *shape):
+    return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
 
 
-def test_rows_that_are_no_whole_words_are_left_to_numpy(eager):
-    params = np.arange(15, dtype=np.int8).reshape(5, 3)
-    np.testing.assert_array_equal(indices.take_rows(params, np.array([4, 1, 4])), params[[4, 1, 4]])
-    assert not jit._programs
+def layer_norm(x, gamma):
+    mean, variance = hf.nn.moments(x, [-1], keep_dims=True)
+    return (x - mean) * hf.rsqrt(variance + 1e-6) * gamma
 
 
-@pytest.mark.parametrize("dtype", ["float32", "int64", "float16"])
-def test_large_sorted_segments_are_added_up(eager, monkeypatch, dtype):
-    """With and without the loop, which float16 has none of: gaps are zeros, ids are checked."""
-    monkeypatch.setattr(segments, "_LARGE", 1)
-    data = np.arange(24).reshape(4, 2, 3).astype(dtype)
-    expected = np.stack([data[0] + data[1], 0 * data[0], data[2], data[3]])
-    for _ in range(2):
-        for row_dtype in (np.int32, np.int64):
-            found = segments._segment_sums(data, np.array([0, 0, 2, 3], row_dtype))
-            assert found.dtype == dtype
-            np.testing.assert_array_equal(found, expected)
-        jit.wait()
-    with pytest.raises(hf.errors.InvalidArgumentError, match="not increasing"):
-        segments._segment_sums(data, np.array([0, 2, 1, 3]))
+def softmax(x, gamma):
+    e = hf.exp(x - hf.reduce_max(x, -1, keep_dims=True))
+    return e / hf.reduce_sum(e, -1, keep_dims=True) * gamma
+
+
+def sum_of_rows(x, gamma):
+    return hf.reduce_sum(hf.tanh(x) * gamma, -1) * 2.0 - hf.reduce_min(x, [-1])
+
+
+def arithmetic(x, gamma):
+    y = hf.squared_difference(x, gamma) / (hf.abs(x) + 1.5)
+    return hf.add_n([y, x * gamma, hf.sqrt(hf.exp(-y))]) - hf.maximum(x, hf.minimum(y, 0.25))
+
+
+FORMULAS = [layer_norm, softmax, sum_of_rows, arithmetic]
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+@pytest.mark.parametrize("dims", [(ROWS, COLUMNS), (None, COLUMNS), (5, 7, COLUMNS)])
+def test_formulas(graph, monkeypatch, loops, formula, dims):
+    x = hf.placeholder(hf.float32, dims)
+    gamma = hf.Variable(data(1, COLUMNS))
+    value = data(0, *(d or ROWS for d in dims))
+    (expected,), (found,) = both(monkeypatch, loops, [formula(x, gamma)], {x: value})
+    assert len(loops) == 1
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found, expected, 2e-6, 2e-6)
+    if loops[0].is_exact:
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("formula", FORMULAS)
+def test_gradients(graph, monkeypatch, loops, formula):
+    x = hf.placeholder(hf.float32, [6, ROWS, COLUMNS])
+    gamma, beta = hf.Variable(data(1, COLUMNS)), hf.Variable(data(2, COLUMNS))
+    y = formula(x, gamma) + beta if formula is not sum_of_rows else formula(x, gamma)
+    loss = hf.reduce_sum(y * y)
+    wanted = [x, gamma] if formula is sum_of_rows else [x, gamma, beta]
+    fetches = [loss, *hf.gradients(loss, wanted)]
+    expected, found = both(monkeypatch, loops, fetches, {x: data(0, 6, ROWS, COLUMNS)})
+    assert len(loops) > 1
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, 2e-5, 2e-5 * np.abs(b).max())
+
+
+@pytest.mark.parametrize("keep", [False, True])
+@pytest.mark.parametrize("axes", [None, [0, 1], 0])
+@pytest.mark.parametrize("kind", ["sum", "mean"])
+def test_reductions_at_the_end(graph, monkeypatch, loops, kind, axes, keep):
+    reduce = getattr(hf, f"reduce_{kind}")
+    x = hf.placeholder(hf.float32, [ROWS, 3, COLUMNS])
+    y = hf.tanh(hf.abs(x) + 1.0) * 3.0
+    fetches = [reduce(y, axes, keep_dims=keep), y]
+    expected, found = both(monkeypatch, loops, fetches, {x: data(0, ROWS, 3, COLUMNS)})
+    assert bool(loops) == (axes != 0)  # which leaves two axes
+    for a, b in zip(found, expected, strict=True):
+        assert a.shape == b.shape and a.dtype == b.dtype
+        np.testing.assert_allclose(a, b, 3e-6)
+
+
+@pytest.mark.parametrize("dtype", [hf.float32, hf.float64])
+@pytest.mark.parametrize("size", [1, 63, 64, 1000])
+def test_vectors(graph, monkeypatch, loops, dtype, size):
+    x = hf.placeholder(dtype, [size])
+    y = hf.tanh(hf.tanh(x * 1.1) * 1.1 + x)
+    value = np.random.RandomState(0).standard_normal(size).astype(dtype.as_numpy_dtype)
+    expected, found = both(monkeypatch, loops, [y, hf.reduce_sum(y)], {x: value})
+    np.testing.assert_array_equal(found[0], expected[0])
+    np.testing.assert_allclose(found[1], expected[1], 64 * np.finfo(value.dtype).eps,
+                               1e-6 * size**0.5)
+    assert bool(loops) == (size > 1)  # a single row is left to the lines
+
+
+def test_numbers_that_are_none(graph, monkeypatch, loops):
+    x = hf.placeholder(hf.float32, [ROWS, COLUMNS])
+    value = data(0, ROWS, COLUMNS)
+    value[3, 5], value[4, 6], value[5] = np.nan, np.inf, -np.inf
+    (expected,), (found,) = both(monkeypatch, loops, [softmax(x, hf.constant(1.0))], {x: value})
+    assert loops
+    np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
+    np.testing.assert_allclose(found, expected, 2e-6)
+
+
+def test_sums_do_not_depend_on_threads(graph, monkeypatch, loops):
+    x = hf.placeholder(hf.float32, [3000, COLUMNS])
+    y = hf.tanh(x * x)
+    fetches, value = [hf.reduce_sum(y * x, 0), hf.reduce_mean(y * x)], data(0, 3000, COLUMNS)
+    _, found = both(monkeypatch, loops, fetches, {x: value})
+    assert loops
+    monkeypatch.setattr(spread, "LARGE_BYTES", 1 << 40)
+    with hf.Session() as session:
+        other = session.run(fetches, {x: value})
+    for a, b in zip(found, other, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_arrays_that_do_not_lie_in_order(graph, monkeypatch, loops):
+    x = hf.placeholder(hf.float32, [COLUMNS, COLUMNS])
+    value = data(0, COLUMNS, COLUMNS)
+    y = layer_norm(hf.transpose(x), hf.constant(data(1, COLUMNS)))
+    (expected,), (found,) = both(monkeypatch, loops, [y], {x: value})
+    np.testing.assert_allclose(found, expected, 2e-6, 2e-6)
+
+
+@pytest.mark.parametrize("make", [
+    lambda x: hf.cast(hf.greater(x * 2.0, 1.0), hf.float32) - x,
+    lambda x: hf.cast(hf.cast(x, hf.float64) * 2.0, hf.float32) * x,
+    lambda x: hf.reduce_sum(x * x + x, 1, keep_dims=True) * x,
+    lambda x: (x + hf.constant(data(3, 1, 3, 1))) * 2.0,
+])
+def test_what_does_not_fit(graph, monkeypatch, loops, make):
+    """Other types, axes between others, and values for some of the axes."""
+    x = hf.placeholder(hf.float32, [5, 3, COLUMNS])
+    expected, found = both(monkeypatch, loops, [make(x)], {x: data(0, 5, 3, COLUMNS)})
+    np.testing.assert_allclose(found, expected, 2e-6, 2e-6)
+    assert not loops
+
+
+def test_the_deterministic_mode_keeps_to_the_order_of_numpy(graph, monkeypatch, loops):
+    monkeypatch.setattr(config.flags, "deterministic", True)
+    x = hf.placeholder(hf.float32, [ROWS, COLUMNS])
+    y = layer_norm(x, hf.constant(data(1, COLUMNS)))
+    (expected,), (found,) = both(monkeypatch, loops, [y], {x: data(0, ROWS, COLUMNS)})
+    assert not loops
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_programs(graph, monkeypatch, loops, seed):
+    random = np.random.RandomState(seed)
+    dims = [(ROWS, 2, COLUMNS), (ROWS, 2, COLUMNS), (ROWS, 2, 1), (COLUMNS,), (1, COLUMNS), ()]
+    inputs = [hf.placeholder(hf.float32, d) for d in dims]
+    values = list(inputs)
+    for _ in range(random.randint(6, 20)):
+        x, y = (values[random.randint(len(values))] for _ in range(2))
+        kind = random.randint(6)
+        if kind < 3:
+            made = [hf.add, hf.multiply, hf.maximum, hf.subtract][random.randint(4)](x, y)
+        elif kind < 5:
+            made = [hf.nn.relu, hf.tanh, hf.negative, hf.square][random.randint(4)](
+                hf.minimum(x, 3.0))
+        elif x.shape.ndims == 3:
+            reduce = [hf.reduce_sum, hf.reduce_mean, hf.reduce_max][random.randint(3)]
+            made = reduce(x, -1, keep_dims=True) * 0.1
+        else:
+            continue
+        values.append(made)
+    wanted = [v for v in values[len(inputs):] if random.randint(3) == 0] + values[-1:]
+    large = [v for v in values if v.shape.ndims == 3 and v not in inputs]
+    wanted += [hf.reduce_sum(large[-1], [0, 1])] if large else []
+    feeds = {x: data(seed + i, *d) for i, (x, d) in enumerate(zip(inputs, dims))}
+    expected, found = both(monkeypatch, loops, wanted, feeds)
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, 1e-5, 1e-5 * max(1.0, np.abs(b).max()))

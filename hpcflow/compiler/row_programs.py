@@ -1,0 +1,203 @@
+"""row_programs: groups of lines that compute rows of matrices become compiled loops.
+
+A group fits if all its values are of one floating-point type and of four kinds (see ``row_loops``):
+of the same shape, one number for each row of the last axis, one for each column, and scalars. What
+it reduces is the last axis, or all the others.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpcflow import jit, row_loops, spread
+from hpcflow.compiler.row_blocks import END_UFUNCS, End
+from hpcflow.row_loops import COLUMN, FULL, NUMBER, VECTOR, RowProgram, RowStep
+
+if TYPE_CHECKING:
+    from hpcflow.compiler.row_fusion import RowGroup
+    from hpcflow.compiler.translate import Line
+
+_FEWEST_COLUMNS = 16
+_PIECE = 4096  # elements of a vector that are taken as a row
+_BLOCKS = 16  # of rows whose columns are added up apart, where there are many
+_TYPES = ("float32", "float64")
+
+
+class RowLoop:
+    """``run(rowed, whole)`` computes the outputs of a group: FULL and COLUMN values, then ends.
+
+    Args:
+        program: the loop.
+        positions: which of the inputs of the group each argument of the loop is.
+        dims: those of FULL values; the first may be unknown.
+        outputs: the dims of each output that is no end.
+        ends: the reductions over axis 0.
+    """
+
+    def __init__(self, program: RowProgram, positions: list[int], dims: tuple,
+                 outputs: list[tuple], ends: list[End]) -> None:
+        self.program = program
+        self.positions = positions
+        self.dims = dims
+        self.outputs = outputs
+        self.ends = ends
+        self.dtype = np.dtype(program.dtype)
+        self.kinds = list(program.inputs.values())
+        self.is_exact = not (ends or any(s.reduces for s in program.steps))
+
+    def compiled(self) -> jit.Compiled | None:
+        """The loop, which may yet have to be compiled; None where there shall be none."""
+        may_run = jit.enabled() if self.is_exact else jit.approximates()
+        return jit.compiled(self.program) if may_run else None
+
+    def run(self, found: jit.Compiled, inputs: tuple) -> list | None:
+        """What the loop makes of the inputs of the group; None if they do not lie in order."""
+        given: list[Any] = []
+        for kind, position in zip(self.kinds, self.positions):
+            value = inputs[position]
+            if kind == NUMBER:
+                given.append(value[()])
+                continue
+            flags = value.flags
+            if not (flags.c_contiguous and flags.aligned) or value.dtype != self.dtype:
+                return None
+            given.append(value.reshape(-1))
+        count = inputs[self.positions[self.kinds.index(FULL)]].shape[0]
+        shape = (count, *self.dims[1:])
+        size = math.prod(shape)
+        columns = _PIECE if self.program.flat else shape[-1]
+        rows = -(-size // columns)
+        made = [np.empty((count, *dims[1:]), self.dtype) for dims in self.outputs]
+        row_bytes = columns * self.dtype.itemsize * (self.kinds.count(FULL) + len(made))
+        block = spread.block_rows(rows, row_bytes)
+        if self.ends:  # of so many rows each, however many threads there are
+            block = rows if size < _PIECE * _BLOCKS else -(-rows // _BLOCKS)
+        width = 1 if self.program.flat else columns
+        sums = [np.zeros(-(-rows // block) * width, self.dtype) for _ in self.ends]
+        arguments = [*given, *[m.reshape(-1) for m in made], *sums, 0, 0, block, columns]
+        uses = spread.WHOLE * (len(arguments) - 4) + spread.START + spread.STOP + spread.WHOLE * 2
+        is_small = rows * row_bytes < spread.LARGE_BYTES
+        spread.run(found, rows, rows if is_small else block, uses, arguments)
+        return made + [_total(end, s.reshape(-1, width), shape) for end, s in zip(self.ends, sums)]
+
+
+def _total(end: End, sums: np.ndarray, shape: tuple) -> Any:
+    """The result of an end, from the sums of the columns of each block."""
+    total: Any = np.add.reduce(sums, None if len(end.axes) == len(shape) else 0, end.dtype)
+    if end.op_type == "Mean":
+        total = total / end.dtype.type(math.prod(shape[a] for a in end.axes))
+    if end.keep_dims:
+        return total.reshape([1 if a in end.axes else n for a, n in enumerate(shape)])
+    return total
+
+
+def loop_of(group: RowGroup, outputs: list[str]) -> RowLoop | None:
+    """The loop for a group; None if it does not fit."""
+    try:
+        return _Fitting(group, outputs).loop()
+    except _Unfit:
+        return None
+
+
+class _Unfit(Exception):
+    """The group has something that has no place in a loop."""
+
+
+def _demand(condition: Any) -> None:
+    if not condition:
+        raise _Unfit
+
+
+class _Fitting:
+    """Finds what kinds the values of a group are."""
+
+    def __init__(self, group: RowGroup, outputs: list[str]) -> None:
+        self.group = group
+        self.outputs = outputs
+        every = [*group.rowed.values(), *(line.node.dims[0] for name, line in group.made.items()
+                                          if name not in group.ends)]
+        self.dims = max(every, key=lambda d: (len(d), math.prod(d[1:])))
+        self.dtype = self._dtype()
+        self.kinds = {n: self._kind_of_rowed(d) for n, d in group.rowed.items()}
+        self.given = {**group.rowed, **group.whole}
+
+    def _dtype(self) -> str:
+        found = {self.group.types[a] for line in self.group.lines for a in self._arguments(line)}
+        found |= {line.node.dtypes[0].np for line in self.group.lines}
+        _demand(len(found) == 1)
+        (dtype,) = found
+        name = np.dtype(dtype).name
+        _demand(name in _TYPES)
+        return name
+
+    @staticmethod
+    def _arguments(line: Line) -> list[str]:
+        """What a line computes with: not the axes."""
+        return line.arguments[:1] if line.node.type in END_UFUNCS else line.arguments
+
+    def _kind_of_rowed(self, dims: tuple) -> str:
+        if dims == self.dims:
+            return FULL
+        _demand(len(self.dims) > 1 and dims in ((*self.dims[:-1], 1), self.dims[:-1]))
+        return COLUMN
+
+    def loop(self) -> RowLoop:
+        """See `loop_of`."""
+        steps = [self._step(line) for line in self.group.lines]
+        names = [n for n in self.given if n in self.kinds]
+        _demand(FULL in [self.kinds[n] for n in names])
+        ends = [n for n in self.outputs if n in self.group.ends]
+        _demand([s.target for s in steps if s.ends] == ends)
+        flat = not any(s.reduces for s in steps) and {self.kinds[n] for n in names} <= {
+            FULL, NUMBER} and all(len(self.group.ends[n].axes) == len(self.dims) for n in ends)
+        _demand(flat or (len(self.dims) > 1 and self.dims[-1] >= _FEWEST_COLUMNS))
+        others = [n for n in self.outputs if n not in self.group.ends]
+        local = {n: f"v{i}" for i, n in enumerate([*names, *self.group.made])}
+        program = RowProgram(
+            self.dtype, {local[n]: self.kinds[n] for n in names},
+            [s._replace(target=local[s.target],
+                        arguments=tuple([local[a] for a in s.arguments])) for s in steps],
+            [local[n] for n in others], flat)
+        every = list(self.given)
+        return RowLoop(program, [every.index(n) for n in names], self.dims,
+                       [self.group.made[n].node.dims[0] for n in others],
+                       [self.group.ends[n] for n in ends])
+
+    def _step(self, line: Line) -> RowStep:
+        node, target, arguments = line.node, line.targets[0], tuple(self._arguments(line))
+        end = self.group.ends.get(target)
+        if end is not None:
+            _demand(end.op_type in ("Sum", "Mean") and self.kinds.get(arguments[0]) == FULL
+                    and end.axes in (tuple(range(len(self.dims))),
+                                     tuple(range(len(self.dims) - 1))))
+            self.kinds[target] = VECTOR
+            return RowStep(target, node.type, arguments, VECTOR, ends=True)
+        kind = self.kinds[target] = self._kind_of_rowed(node.dims[0])
+        if node.type in END_UFUNCS:
+            _demand(node.type in row_loops.REDUCTIONS and kind == COLUMN
+                    and self.kinds.get(arguments[0]) == FULL)
+            return RowStep(target, node.type, arguments, kind, reduces=True)
+        for name in arguments:
+            self._check_use(name, kind, node.dims[0])
+        function = line.bound.function  # type: ignore[union-attr]
+        name = function.__name__ if isinstance(function, np.ufunc) else node.type
+        _demand(row_loops.supports(name, len(arguments), kind, self.dtype))
+        return RowStep(target, name, arguments, kind)
+
+    def _check_use(self, name: str, kind: str, dims: tuple) -> None:
+        """A step with a result of `kind` and `dims` reads the value."""
+        if name in self.group.whole:
+            of_whole = self.group.whole[name]
+            found = NUMBER if of_whole == () else VECTOR
+            _demand(found == NUMBER or kind == FULL and of_whole[-1:] == self.dims[-1:]
+                    and set(of_whole[:-1]) <= {1} and len(of_whole) <= len(self.dims))
+            self.kinds[name] = found
+            return
+        own = self.group.made[name].node.dims[0] if name in self.group.made else self.given[name]
+        if self.kinds[name] == COLUMN:
+            _demand(own == (dims if kind == COLUMN else (*self.dims[:-1], 1)))
+        else:
+            _demand(kind == FULL)
