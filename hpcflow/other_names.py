@@ -101,8 +101,10 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "hpcflow.linalg": {
         **{name: f"hpcflow.ops.matrix_functions:{name}" for name in (
-            "expm", "lu", "lu_matrix_inverse", "lu_reconstruct", "lu_solve", "matrix_rank",
+            "expm", "logm", "lu", "lu_matrix_inverse", "lu_reconstruct", "lu_solve", "matrix_rank",
             "matvec", "normalize", "pinv", "sqrtm")},
+        **{name: f"hpcflow.ops.tridiagonal:{name}" for name in (
+            "tridiagonal_matmul", "tridiagonal_solve")},
         "l2_normalize": "hpcflow.nn:l2_normalize",
         "adjoint": "hpcflow.ops.linalg:adjoint", "logdet": "hpcflow.ops.linalg:logdet",
         "slogdet": "hpcflow.ops.linalg:slogdet",

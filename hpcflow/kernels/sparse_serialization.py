@@ -16,8 +16,11 @@ from hpcflow.resources.tensors_map import TensorsMap
 # ---------------------------------------------------------------- strings
 
 
-def _encoder() -> Callable[[Any], bytes]:
-    """The function that turns arrays into serialized ``TensorProto`` messages."""
+def _encoder(node: KernelNode) -> Callable[[Any], Any]:
+    """The function that turns arrays into serialized ``TensorProto`` messages; variants keep copies
+    of the arrays."""
+    if node.attr("out_type") is dtypes.variant:
+        return np.copy
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
     def encode(array: Any) -> bytes:
@@ -38,13 +41,14 @@ def _encoder() -> Callable[[Any], bytes]:
 def _strings(rows: list) -> Any:
     out = np.empty((len(rows), 3), object)
     for i, row in enumerate(rows):
-        out[i] = row
+        for j, part in enumerate(row):
+            out[i, j] = part
     return out
 
 
 @kernel("SerializeSparse", device="CPU", fresh=True)
 def _serialize(node: KernelNode) -> Callable:
-    encode = _encoder()
+    encode = _encoder(node)
 
     def run(indices: Any, values: Any, shape: Any) -> Any:
         check_parts(indices, values, shape, "sparse_")
@@ -55,7 +59,7 @@ def _serialize(node: KernelNode) -> Callable:
 
 @kernel("SerializeManySparse", device="CPU", fresh=True)
 def _serialize_many(node: KernelNode) -> Callable:
-    encode = _encoder()
+    encode = _encoder(node)
 
     def run(indices: Any, values: Any, shape: Any) -> Any:
         rest = encode(shape[1:])
@@ -86,11 +90,14 @@ def _row_decoder(node: KernelNode) -> Callable[[Any], list[tuple]]:
 
     expected = node.attr("dtype").np
 
-    def decode(text: bytes, dtype: Any, what: str, row: int) -> Any:
+    def parsed(text: bytes) -> Any:
+        proto = TensorProto()
+        proto.ParseFromString(text)
+        return make_ndarray(proto)
+
+    def decode(text: Any, dtype: Any, what: str, row: int) -> Any:
         try:
-            proto = TensorProto()
-            proto.ParseFromString(text)
-            array = make_ndarray(proto)
+            array = text if isinstance(text, np.ndarray) else parsed(text)
         except (DecodeError, TypeError, ValueError) as e:
             raise invalid(f"serialized_sparse[{row}]: the {what} are no serialized tensor: {e}"
                           ) from None
@@ -102,7 +109,7 @@ def _row_decoder(node: KernelNode) -> Callable[[Any], list[tuple]]:
     def rows_of(table: Any) -> list[tuple]:
         return [(decode(indices, np.int64, "indices", i), decode(values, expected, "values", i),
                  decode(shape, np.int64, "shape", i))
-                for i, (indices, values, shape) in enumerate(table.tolist())]
+                for i, (indices, values, shape) in enumerate(table)]
 
     return rows_of
 

@@ -9,7 +9,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
-from hpcflow.graph.opdef import RegisterGradient, register_op
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import with_rank_at_least
@@ -31,6 +31,9 @@ def _lu_shape(op: Operation) -> list[Dims]:
 register_op("Lu", "input: T", "lu: T; p: output_idx_type",
             f"output_idx_type: {INDEX} = int32; {_COMPLEX}", shape=_lu_shape)
 register_op("MatrixSquareRoot", "input: T", "output: T", _COMPLEX, shape=square_shape)
+register_op("MatrixLogarithm", "input: T", "output: T", "T: {complex64, complex128}",
+            shape=square_shape)
+not_differentiable("MatrixLogarithm")
 
 
 @RegisterGradient("Lu")
@@ -167,6 +170,14 @@ def sqrtm(input: Any, name: str | None = None) -> Tensor:
     A real matrix must not have negative eigenvalues.
     """
     return raw_ops.MatrixSquareRoot(input=input, name=name)
+
+
+def logm(input: Any, name: str | None = None) -> Tensor:
+    """Return the principal logarithms of complex matrices ``[..., N, N]``: the inverse of `expm`.
+
+    No eigenvalue may be zero or a negative number; there is no gradient.
+    """
+    return raw_ops.MatrixLogarithm(input=input, name=name)
 
 
 # Numerator and denominator of the approximant to exp of degree 13 (Higham, 2005), which is good

@@ -70,9 +70,10 @@ def _taken_shape(op: Operation) -> list[Dims]:
     return new_sparse(None)
 
 
-register_op("SerializeSparse", _PARTS, "serialized_sparse: string", "T: type", shape=_one_shape)
-register_op("SerializeManySparse", _PARTS, "serialized_sparse: string", "T: type",
-            shape=_many_shape)
+_SERIALIZED = "serialized_sparse: out_type"
+_OF_SERIALIZED = "T: type; out_type: {string, variant} = string"
+register_op("SerializeSparse", _PARTS, _SERIALIZED, _OF_SERIALIZED, shape=_one_shape)
+register_op("SerializeManySparse", _PARTS, _SERIALIZED, _OF_SERIALIZED, shape=_many_shape)
 register_op("DeserializeManySparse", "serialized_sparse: string", _RESULTS, "dtype: type",
             shape=_deserialized_shape)
 register_op("DeserializeSparse", "serialized_sparse: Tserialized", _RESULTS,
@@ -89,17 +90,21 @@ not_differentiable("SerializeSparse", "SerializeManySparse", "DeserializeManySpa
                    "TakeManySparseFromTensorsMap")
 
 
-def serialize_sparse(sp_input: Any, name: str | None = None) -> Tensor:
-    """Return the sparse tensor as three strings: its indices, values and shape."""
+def serialize_sparse(sp_input: Any, name: str | None = None,
+                     out_type: Any = dtypes.string) -> Tensor:
+    """Return the sparse tensor as three strings (or variants): its indices, values and shape."""
     sparse = to_sparse(sp_input)
-    return raw_ops.SerializeSparse(sparse.indices, sparse.values, sparse.dense_shape, name=name)
+    return raw_ops.SerializeSparse(sparse.indices, sparse.values, sparse.dense_shape,
+                                   out_type=out_type, name=name)
 
 
-def serialize_many_sparse(sp_input: Any, name: str | None = None) -> Tensor:
-    """Return the rows of a sparse tensor of rank at least 2 as strings, shape ``[rows, 3]``."""
+def serialize_many_sparse(sp_input: Any, name: str | None = None,
+                          out_type: Any = dtypes.string) -> Tensor:
+    """Return the rows of a sparse tensor of rank at least 2 as strings (or variants), shape
+    ``[rows, 3]``."""
     sparse = to_sparse(sp_input)
     return raw_ops.SerializeManySparse(sparse.indices, sparse.values, sparse.dense_shape,
-                                       name=name)
+                                       out_type=out_type, name=name)
 
 
 def deserialize_many_sparse(serialized_sparse: Any, dtype: Any, rank: int | None = None,

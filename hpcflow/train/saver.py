@@ -54,6 +54,8 @@ class Saver:
         write_version: accepted for the 1.x API.
         pad_step_number: write step numbers with eight digits.
         save_relative_paths: write relative paths into the file "checkpoint".
+        filename: path that the operations use where none is fed; :meth:`save` and :meth:`restore`
+            feed theirs.
 
     Raises ``ValueError`` if there is nothing to save, or for contradicting arguments; ``TypeError``
     and ``ValueError`` as :func:`hpcflow.train.saveable.saveable_objects`.
@@ -64,7 +66,8 @@ class Saver:
                  name: str | None = None, restore_sequentially: bool = False,
                  saver_def: Any = None, builder: Any = None, defer_build: bool = False,
                  allow_empty: bool = False, write_version: int = V2,
-                 pad_step_number: bool = False, save_relative_paths: bool = False) -> None:
+                 pad_step_number: bool = False, save_relative_paths: bool = False,
+                 filename: str | None = None) -> None:
         if defer_build and var_list is not None:
             raise ValueError("If `var_list` is provided then build cannot be deferred. Either set "
                              "defer_build=False or var_list=None.")
@@ -74,7 +77,7 @@ class Saver:
         self._options: dict[str, Any] = {
             "reshape": reshape, "sharded": sharded, "max_to_keep": max_to_keep or 0,
             "keep_checkpoint_every_n_hours": keep_checkpoint_every_n_hours,
-            "restore_sequentially": restore_sequentially}
+            "restore_sequentially": restore_sequentially, "filename": filename or "model"}
         self._name = name
         self._allow_empty = allow_empty
         self._write_version = write_version

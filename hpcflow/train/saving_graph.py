@@ -25,10 +25,11 @@ Groups = dict[str, list[SaveableObject]]
 
 def build_saver_def(var_list: Any, name: str | None, reshape: bool, sharded: bool,
                     max_to_keep: int, keep_checkpoint_every_n_hours: float,
-                    restore_sequentially: bool) -> Any:
+                    restore_sequentially: bool, filename: str = "model") -> Any:
     """Add the operations to the default graph and return the ``SaverDef`` that names them.
 
-    `var_list` is what :func:`saveable_objects` takes. Returns None if it holds nothing to save.
+    `var_list` is what :func:`saveable_objects` takes, `filename` the path unless one is fed.
+    Returns None if there is nothing to save.
     """
     from tensorboard.compat.proto.saver_pb2 import SaverDef
 
@@ -37,11 +38,11 @@ def build_saver_def(var_list: Any, name: str | None, reshape: bool, sharded: boo
         if not saveables:
             return None
         with device(_HOST):
-            filename = constant("model")
-            saved = _add_save(filename, saveables)
-            restored = _add_restore(filename, saveables, reshape, restore_sequentially)
+            path = constant(filename)
+            saved = _add_save(path, saveables)
+            restored = _add_restore(path, saveables, reshape, restore_sequentially)
     return SaverDef(
-        filename_tensor_name=filename.name, save_tensor_name=saved.name,
+        filename_tensor_name=path.name, save_tensor_name=saved.name,
         restore_op_name=restored.name, max_to_keep=max_to_keep, sharded=sharded,
         keep_checkpoint_every_n_hours=keep_checkpoint_every_n_hours, version=SaverDef.V2)
 

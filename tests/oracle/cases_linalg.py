@@ -149,3 +149,29 @@ def _real(table: Table, rank: int, suffix: str, shape: tuple) -> None:
             half = (*shape[:-1], shape[-1] // 2 + 1)
             table.add(f"IRFFT{suffix}", {"input": table.normal(kind, half), "fft_length": sizes},
                       {"Treal": Type(real)}, **options)
+
+
+@family
+def tridiagonal(table: Table) -> None:
+    for dtype in table.dtypes("TridiagonalSolve"):
+        for batch, size in (((), 1), ((), 4), ((2,), 6), ((2, 2), 3)):
+            diagonals = table.normal(dtype, (*batch, 3, size))
+            diagonals = (diagonals + np.array([[0], [4], [0]])).astype(dtype)
+            rhs = table.normal(dtype, (*batch, size, 2))
+            for pivoting in (True, False):
+                table.add("TridiagonalSolve", {"diagonals": diagonals, "rhs": rhs},
+                          {"partial_pivoting": pivoting}, gradient=int(pivoting), tolerance=LOOSE)
+            rows = {name: diagonals[..., k:k + 1, :] for k, name in enumerate(
+                ("superdiag", "maindiag", "subdiag"))}
+            table.add("TridiagonalMatMul", {**rows, "rhs": rhs}, gradient=1, tolerance=LOOSE)
+    table.bad("TridiagonalSolve", {"diagonals": diagonals[..., :2, :], "rhs": rhs})
+    table.bad("TridiagonalSolve", {"diagonals": np.zeros((3, 3), "float32"),
+                                   "rhs": np.ones((3, 1), "float32")}, label="singular")
+
+
+@family
+def logarithms(table: Table) -> None:
+    for dtype in ("complex64", "complex128"):
+        for shape in ((3, 3), (2, 4, 4), (1, 1)):
+            table.add("MatrixLogarithm", {"input": _well(table, dtype, shape)}, tolerance=LOOSE)
+    table.bad("MatrixLogarithm", {"input": table.normal("complex64", (2, 3))})

@@ -476,3 +476,16 @@ def test_own_state_without_a_device(tmp_path):
         assert session.run(a).tolist() == [1]
     with pytest.raises(ValueError, match="restored with two names: table and twice"):
         hf.train.Saver({"table": table, "twice": table})
+
+
+def test_the_path_where_none_is_fed(tmp_path):
+    v = hf.Variable(3.0)
+    saver = hf.train.Saver(filename=str(tmp_path / "default"))
+    with hf.Session() as session:
+        session.run(v.initializer)
+        session.run(saver.saver_def.save_tensor_name)
+        assert saver.save(session, str(tmp_path / "other")) == str(tmp_path / "other")
+        session.run(v.assign(1.0))
+        session.run(saver.saver_def.restore_op_name)
+        assert session.run(v) == 3.0
+    assert (tmp_path / "default.h5").exists() and (tmp_path / "other.h5").exists()

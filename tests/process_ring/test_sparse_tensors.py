@@ -235,3 +235,18 @@ def test_extrema_of_different_shapes():
             session.run(hf.sparse_maximum(one, matrix()))
         with pytest.raises(hf.errors.InvalidArgumentError, match="shapes do not match"):
             session.run(hf.sparse_minimum(one, two))
+
+
+def test_variants_of_sparse_tensors(session):
+    x = hf.SparseTensor([[0, 0], [1, 2]], ["a", "b"], [3, 4])
+    one = hf.serialize_sparse(x, out_type=hf.variant)
+    rows = hf.serialize_many_sparse(x, out_type=hf.variant)
+    assert one.dtype is rows.dtype is hf.variant and rows.shape.as_list() == [3, 3]
+    found = session.run([hf.raw_ops.DeserializeSparse(serialized_sparse=v, dtype=hf.string)
+                         for v in (one, rows, hf.stack([one, one]))])
+    for indices, values, shape in found[:2]:
+        assert indices.tolist() == [[0, 0], [1, 2]]
+        assert values.tolist() == [b"a", b"b"] and shape.tolist() == [3, 4]
+    assert found[2][0].tolist() == [[0, 0, 0], [0, 1, 2], [1, 0, 0], [1, 1, 2]]
+    with pytest.raises(hf.errors.InvalidArgumentError, match="requested was"):
+        session.run(hf.raw_ops.DeserializeSparse(serialized_sparse=one, dtype=hf.int32))

@@ -38,6 +38,12 @@ from hpcflow.framework import nest
 from hpcflow.graph.legacy import is_tensor
 from hpcflow.layers.building import if_training as smart_cond
 from hpcflow.ops.checks import assert_same_float_dtype, assert_scalar
+from hpcflow.ops.convolutional_initializers import (
+    convolutional_delta_orthogonal,
+    convolutional_orthogonal_1d,
+    convolutional_orthogonal_2d,
+    convolutional_orthogonal_3d,
+)
 from hpcflow.optimizers.global_step import (
     assert_global_step,
     create_global_step,
