@@ -90,6 +90,10 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"hpcflow.ops.initializers:{name}" for name in (
             "he_normal", "he_uniform", "lecun_normal", "lecun_uniform")},
     },
+    "hpcflow.data.experimental": {
+        "make_saveable_from_iterator":
+            "hpcflow.train.saved_iterators:make_saveable_from_iterator",
+    },
     "hpcflow.image": {
         "extract_image_patches": "hpcflow:extract_image_patches",
         "extract_patches": "hpcflow.image.resizing:extract_patches",

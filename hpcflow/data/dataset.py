@@ -191,8 +191,8 @@ class Dataset:
                              reshuffle_each_iteration=bool(again))
 
     def cache(self, filename: Any = "") -> Dataset:
-        """The elements, which are kept in memory in the first full pass; caches in files are an
-        ``InvalidArgumentError``."""
+        """The elements, which the first full pass keeps in memory, or in the file
+        ``FILENAME.elements``, where later programs find them."""
         return self._derived("CacheDataset",
                              filename=convert_to_tensor(filename, dtypes.string, "filename"))
 

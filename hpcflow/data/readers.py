@@ -16,7 +16,8 @@ from hpcflow.shapes import TensorShape
 _BUFFER_BYTES = 256 * 1024
 
 
-def _argument(name: str, value: Any, default: Any, dtype: Any = dtypes.int64) -> Tensor:
+def argument(name: str, value: Any, default: Any, dtype: Any = dtypes.int64) -> Tensor:
+    """The tensor of an argument that may be left out."""
     return convert_to_tensor(default if value is None else value, dtype, name)
 
 
@@ -43,9 +44,9 @@ class TextLineDataset(_Records):
         def read(names: Any) -> Tensor:
             return raw_ops.TextLineDataset(
                 filenames=names,
-                compression_type=_argument("compression_type", compression_type, "",
+                compression_type=argument("compression_type", compression_type, "",
                                            dtypes.string),
-                buffer_size=_argument("buffer_size", buffer_size, _BUFFER_BYTES))
+                buffer_size=argument("buffer_size", buffer_size, _BUFFER_BYTES))
 
         self._begin(_over_files(filenames, read, num_parallel_reads))
 
@@ -65,9 +66,9 @@ class TFRecordDataset(_Records):
         def read(names: Any) -> Tensor:
             return raw_ops.TFRecordDataset(
                 filenames=names,
-                compression_type=_argument("compression_type", compression_type, "",
+                compression_type=argument("compression_type", compression_type, "",
                                            dtypes.string),
-                buffer_size=_argument("buffer_size", buffer_size, _BUFFER_BYTES))
+                buffer_size=argument("buffer_size", buffer_size, _BUFFER_BYTES))
 
         self._begin(_over_files(filenames, read, num_parallel_reads))
 
@@ -87,11 +88,11 @@ class FixedLengthRecordDataset(_Records):
                  num_parallel_reads: Any = None) -> None:
         def read(names: Any) -> Tensor:
             return raw_ops.FixedLengthRecordDatasetV2(
-                filenames=names, header_bytes=_argument("header_bytes", header_bytes, 0),
-                record_bytes=_argument("record_bytes", record_bytes, None),
-                footer_bytes=_argument("footer_bytes", footer_bytes, 0),
-                buffer_size=_argument("buffer_size", buffer_size, _BUFFER_BYTES),
-                compression_type=_argument("compression_type", compression_type, "",
+                filenames=names, header_bytes=argument("header_bytes", header_bytes, 0),
+                record_bytes=argument("record_bytes", record_bytes, None),
+                footer_bytes=argument("footer_bytes", footer_bytes, 0),
+                buffer_size=argument("buffer_size", buffer_size, _BUFFER_BYTES),
+                compression_type=argument("compression_type", compression_type, "",
                                            dtypes.string))
 
         self._begin(_over_files(filenames, read, num_parallel_reads))

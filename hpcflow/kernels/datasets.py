@@ -7,7 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.array_protos import make_ndarray
+from hpcflow.kernels.dataset_cache import FileCacheDataset
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.sparse_serialization import tensor_encoder
 from hpcflow.kernels.text import as_bytes
 from hpcflow.resources.datasets import batching, functions, order, parallel, sources
 from hpcflow.resources.datasets.base import Dataset, Dims
@@ -185,14 +188,24 @@ def _prefetch(node: KernelNode) -> Callable:
     return lambda source, size: parallel.PrefetchDataset(source, *about, int(size))
 
 
+def _decoded(record: bytes) -> Any:
+    """A component of an element of a cache."""
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+
+    return make_ndarray(TensorProto.FromString(record))[()]
+
+
 @kernel("CacheDataset", device="CPU")
 def _cache(node: KernelNode) -> Callable:
     about = components(node)
 
     def make(source: Dataset, filename: Any) -> Dataset:
-        if as_bytes(filename):
-            raise invalid("a cache in a file")
-        return order.CacheDataset(source, *about)
+        name = as_bytes(filename).decode()
+        if not name:
+            return order.CacheDataset(source, *about)
+        if any(t.name in ("variant", "resource") for t in about[0]):
+            raise invalid(f"a cache in a file cannot keep elements of {[t.name for t in about[0]]}")
+        return FileCacheDataset(source, *about, name, tensor_encoder(), _decoded)
 
     return make
 

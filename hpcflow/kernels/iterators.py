@@ -14,7 +14,7 @@ from hpcflow.kernels.text import as_bytes
 from hpcflow.resources.datasets import workers
 from hpcflow.resources.datasets.base import Dataset, Run, check_types
 from hpcflow.resources.datasets.functions import reduced, single
-from hpcflow.resources.iterators import IteratorResource
+from hpcflow.resources.iterators import IteratorResource, State
 
 _KIND = "iterator"
 
@@ -96,6 +96,41 @@ def _from_string(node: KernelNode) -> Callable:
         return found
 
     return find
+
+
+# ---------------------------------------------------------------- how far a pass has come
+
+
+@kernel("SerializeIterator", device="CPU")
+def _serialize(node: KernelNode) -> Callable:
+    return lambda iterator: iterator.state()
+
+
+@kernel("DeserializeIterator", device="CPU")
+def _deserialize(node: KernelNode) -> Callable:
+    def restore(iterator: IteratorResource, state: Any) -> None:
+        if not isinstance(state, State):
+            raise invalid("serialized is not the state of an iterator")
+        iterator.resume(state)
+
+    return restore
+
+
+@kernel("_IteratorState", device="CPU")
+def _state(node: KernelNode) -> Callable:
+    return lambda iterator: b"%d %d" % iterator.state()
+
+
+@kernel("_SetIteratorState", device="CPU")
+def _set_state(node: KernelNode) -> Callable:
+    def restore(iterator: IteratorResource, text: Any) -> None:
+        try:
+            count, entropy = map(int, as_bytes(text).split())
+        except ValueError:
+            raise invalid(f"{as_bytes(text)!r} is not the state of an iterator") from None
+        iterator.resume(State(count, entropy))
+
+    return restore
 
 
 # ---------------------------------------------------------------- at once

@@ -81,7 +81,7 @@ def _logarithm(node: KernelNode) -> Callable:
         while np.abs(wide - unit).sum(-2).max() > _NEAR and roots < _STEPS:
             wide, roots = _root(wide), roots + 1
         rest = wide - unit
-        found = sum(w / 2 * np.linalg.solve(unit + (t + 1) / 2 * rest, rest)
+        found: Any = sum(w / 2 * np.linalg.solve(unit + (t + 1) / 2 * rest, rest)
                     for t, w in zip(places, weights))
         return (found * 2.0 ** roots).astype(x.dtype)
 

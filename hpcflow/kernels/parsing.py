@@ -159,7 +159,7 @@ def _decode_csv(node: KernelNode) -> Callable:
                 raise invalid(f"There should only be 1 default per field but field {index} has "
                               f"{np.size(default)}")
         shape = np.shape(records)
-        rows = [_fields(record, delimiter, quoted) for record in flat(records)]
+        rows = [fields_of(record, delimiter, quoted) for record in flat(records)]
         if columns_used:
             rows = [[row[i] for i in columns_used if i < len(row)] for row in rows]
         if missing:
@@ -168,14 +168,14 @@ def _decode_csv(node: KernelNode) -> Callable:
             if len(row) != len(types):
                 raise invalid(f"Expect {len(types)} fields but have {len(row)} in record {number}")
         columns = zip(*rows, strict=True) if rows else [()] * len(types)
-        return outputs([_column(i, column, dtype, default).reshape(shape)[()]
+        return outputs([decoded_column(i, column, dtype, default).reshape(shape)[()]
                          for i, (column, dtype, default) in
                          enumerate(zip(columns, types, defaults, strict=True))])
 
     return decode
 
 
-def _column(index: int, texts: tuple[bytes, ...], dtype: Any, default: Any) -> np.ndarray:
+def decoded_column(index: int, texts: tuple[bytes, ...], dtype: Any, default: Any) -> np.ndarray:
     """The values of one field of all records."""
     empty = [number for number, text in enumerate(texts) if not text]
     if empty and not np.size(default):
@@ -195,7 +195,7 @@ def _column(index: int, texts: tuple[bytes, ...], dtype: Any, default: Any) -> n
     return values
 
 
-def _fields(record: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
+def fields_of(record: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
     """The fields of one record (RFC 4180, or without quotes); an empty record has none."""
     if not record:
         return []

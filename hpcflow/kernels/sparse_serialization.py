@@ -17,10 +17,12 @@ from hpcflow.resources.tensors_map import TensorsMap
 
 
 def _encoder(node: KernelNode) -> Callable[[Any], Any]:
-    """The function that turns arrays into serialized ``TensorProto`` messages; variants keep copies
-    of the arrays."""
-    if node.attr("out_type") is dtypes.variant:
-        return np.copy
+    """The function that makes strings of arrays; variants keep copies of the arrays."""
+    return np.copy if node.attr("out_type") is dtypes.variant else tensor_encoder()
+
+
+def tensor_encoder() -> Callable[[Any], bytes]:
+    """The function that turns arrays into serialized ``TensorProto`` messages."""
     from tensorboard.compat.proto.tensor_pb2 import TensorProto
 
     def encode(array: Any) -> bytes:

@@ -39,7 +39,7 @@ class _Orthogonal(Initializer):
                              f"{dims[-1]}")
         return dims, self.dtype if dtype is None else dtypes.as_dtype(dtype)
 
-    def _matrix(self, size: int, dtype: Any) -> Tensor:
+    def _matrix(self, size: int, dtype: Any) -> Any:
         """A random orthogonal matrix, uniformly distributed (Mezzadri, 2007)."""
         drawn = random_ops.random_normal([size, size], dtype=dtype, seed=self.seed)
         q, r = raw_ops.Qr(drawn, full_matrices=False)

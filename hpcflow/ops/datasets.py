@@ -42,7 +42,7 @@ def _check_rank(op: Operation, position: int, name: str) -> None:
 
 
 # Inputs of any shape.
-_FREE = frozenset(("indices", "values", "dense_shape", "optimizations"))
+_FREE = frozenset(("indices", "values", "dense_shape", "optimizations", "select_cols"))
 
 # Op type -> (inputs, attributes besides the types and shapes of the elements).
 _TYPES = {
@@ -133,6 +133,12 @@ _OTHERS = {
     "FixedLengthRecordDataset": (
         ("filenames: string; header_bytes: int64; record_bytes: int64; footer_bytes: int64; "
         "buffer_size: int64"), ""),
+    "CSVDataset": (
+        ("filenames: string; compression_type: string; buffer_size: int64; header: bool; "
+        "field_delim: string; use_quote_delim: bool; na_value: string; select_cols: int64; "
+        "record_defaults: output_types"),
+        ("output_types: list({float, double, int32, int64, string}) >= 1; "
+        "output_shapes: list(shape) >= 1")),
     "FixedLengthRecordDatasetV2": (
         ("filenames: string; header_bytes: int64; record_bytes: int64; footer_bytes: int64; "
         "buffer_size: int64; compression_type: string"), ""),
@@ -142,7 +148,7 @@ _OTHERS = {
 _SOURCES = frozenset((
     "RangeDataset", "RandomDataset", "TensorDataset", "TensorSliceDataset",
     "SparseTensorSliceDataset", "TextLineDataset", "TFRecordDataset", "FixedLengthRecordDataset",
-    "FixedLengthRecordDatasetV2", "GeneratorDataset"))
+    "FixedLengthRecordDatasetV2", "GeneratorDataset", "CSVDataset"))
 
 # Names under which writers of other versions have the same types.
 _PREFIXES = {"Experimental": (
@@ -167,3 +173,4 @@ _register("MapAndBatchDatasetV2", *_TYPES["MapAndBatchDataset"][:1],
           f"{_TYPES['MapAndBatchDataset'][1]}; {COMPONENTS}", False)
 for _op_type, (_inputs, _attrs) in _OTHERS.items():
     _register(_op_type, _inputs, _attrs, _op_type in _SOURCES)
+_register("ExperimentalCSVDataset", *_OTHERS["CSVDataset"], True)

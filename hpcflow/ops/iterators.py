@@ -34,6 +34,13 @@ register_op("IteratorToStringHandle", "resource_handle: resource", "string_handl
 for _op_type in ("IteratorFromStringHandle", "IteratorFromStringHandleV2"):
     register_op(_op_type, "string_handle: string", "resource_handle: resource", _ANY,
                 stateful=True, shape=scalar)
+register_op("SerializeIterator", "resource_handle: resource", "serialized: variant",
+            "external_state_policy: int = 0", stateful=True, shape=scalar)
+register_op("DeserializeIterator", "resource_handle: resource; serialized: variant", stateful=True)
+# The same as a string, for checkpoints.
+register_op("_IteratorState", "resource_handle: resource", "state: string", stateful=True,
+            shape=scalar)
+register_op("_SetIteratorState", "resource_handle: resource; state: string", stateful=True)
 register_op("ReduceDataset",
             "input_dataset: variant; initial_state: Tstate; other_arguments: Targuments",
             "components: output_types",
@@ -45,5 +52,6 @@ for _op_type in ("DatasetToSingleElement", "ExperimentalDatasetToSingleElement")
 not_differentiable(
     "Iterator", "IteratorV2", "OneShotIterator", "MakeIterator", "IteratorGetNext",
     "IteratorGetNextSync", "IteratorGetNextAsOptional", "IteratorToStringHandle",
-    "IteratorFromStringHandle", "IteratorFromStringHandleV2", "ReduceDataset",
+    "IteratorFromStringHandle", "IteratorFromStringHandleV2", "SerializeIterator",
+    "DeserializeIterator", "_IteratorState", "_SetIteratorState", "ReduceDataset",
     "DatasetToSingleElement", "ExperimentalDatasetToSingleElement")

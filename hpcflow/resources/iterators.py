@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import random
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpcflow.dtypes import DType
-from hpcflow.errors import CancelledError, FailedPreconditionError, OutOfRangeError
+from hpcflow.errors import (
+    CancelledError,
+    FailedPreconditionError,
+    OpError,
+    OutOfRangeError,
+)
 from hpcflow.resources.datasets import workers
 from hpcflow.resources.datasets.base import Dataset, Dims, Element, Run, check_types
 from hpcflow.resources.handles import SharedHandle
@@ -22,6 +29,14 @@ class Request:
     def __init__(self, done: Callable[[Any], None]) -> None:
         self.done = done
         self.over = False
+
+
+class State(NamedTuple):
+    """How far a pass has come: how many elements were handed out (errors count), and what it draws
+    from where there is no seed."""
+
+    given: int
+    entropy: int
 
 
 class IteratorResource(SharedHandle):
@@ -49,6 +64,10 @@ class IteratorResource(SharedHandle):
         self._run: Run | None = None
         self._elements: Iterator[Element] | None = None
         self._kept: deque[Any] = deque()  # outcomes whose requests were cancelled
+        self._dataset: Dataset | None = None
+        self._count = 0  # outcomes of this pass that were handed out
+        self._skipped = 0  # how many of the next elements were handed out before
+        self._entropy: int | None = None  # of the first pass, if that was said
 
     def properties(self) -> dict[str, Any]:
         """The types of the components."""
@@ -57,13 +76,47 @@ class IteratorResource(SharedHandle):
     def begin(self, dataset: Dataset) -> None:
         """Begin a pass over `dataset`; ``InvalidArgumentError`` if its types or shapes differ."""
         check_types(self.types, self.shapes, dataset)
-        run = Run(workers.start)
+        self._begin(dataset, None)
+
+    def _begin(self, dataset: Dataset, state: State | None) -> None:
+        run = Run(workers.start, state and state.entropy)
         elements = dataset.iterate(run)
         with self._lock:
             before, self._run, self._elements = self._run, run, elements
+            self._dataset = dataset
+            self._count = self._skipped = state.given if state else 0
             self._kept.clear()
         if before is not None:
             before.cancel()
+
+    def state(self) -> State:
+        """How far the pass has come; ``FailedPreconditionError`` if there is none."""
+        with self._lock:
+            if self._run is None and self._first is None:
+                raise _uninitialized("save")
+            if self._run is None:
+                return State(self._count, self._chosen_entropy())
+            return State(self._count, self._run.entropy)
+
+    def resume(self, state: State) -> None:
+        """Begin a pass over the current data set where another had come to.
+
+        Its elements up to there are computed again, when the next one is asked for.
+        """
+        with self._lock:
+            dataset = self._dataset
+            if dataset is None and self._first is not None:
+                self._count = self._skipped = state.given
+                self._entropy = state.entropy
+                return
+        if dataset is None:
+            raise _uninitialized("restore")
+        self._begin(dataset, state)
+
+    def _chosen_entropy(self) -> int:
+        if self._entropy is None:
+            self._entropy = random.getrandbits(64)
+        return self._entropy
 
     def next(self, done: Callable[[Any], None]) -> Request:
         """Ask for the next element."""
@@ -107,7 +160,7 @@ class IteratorResource(SharedHandle):
                 outcome = self._kept.popleft() if self._kept else None
                 run, elements = self._run, self._elements
             if outcome is None:
-                if not may_wait and (self._first is not None and run is None
+                if not may_wait and (self._skipped or self._first is not None and run is None
                                      or run is not None and not run.ready(elements)):
                     workers.start(lambda: self._serve(True))
                     return
@@ -120,6 +173,7 @@ class IteratorResource(SharedHandle):
                     self._kept.append(outcome)
                     continue
                 request.over = True
+                self._count += not isinstance(outcome, OutOfRangeError)
             request.done(outcome)
 
     def _element(self, run: Run | None,
@@ -128,22 +182,26 @@ class IteratorResource(SharedHandle):
         try:
             if elements is None or run is None:
                 if self._first is None:
-                    raise FailedPreconditionError(
-                        None, None, "GetNext() failed because the iterator has not been "
-                        "initialized. Ensure that you have run the initializer operation for this "
-                        "iterator before getting the next element.")
+                    raise _uninitialized("GetNext()")
                 run, elements = self._begin_first()
+            self._skip(run, elements)
             return run, next(elements)
         except StopIteration:
             return run, OutOfRangeError(None, None, "End of sequence")
         except BaseException as e:  # noqa: BLE001 - the request reports it
             return run, e
 
+    def _skip(self, run: Run, elements: Iterator[Element]) -> None:
+        """Leave out what was handed out before, errors too."""
+        while self._skipped and run is self._run:
+            self._skipped -= 1
+            with contextlib.suppress(OpError):
+                next(elements)
+
     def _begin_first(self) -> tuple[Run, Iterator[Element]]:
-        run = Run(workers.start)
         assert self._first is not None
         with self._lock:
-            self._run = run
+            run = self._run = Run(workers.start, self._chosen_entropy())
         try:
             dataset = self._first(run)
             check_types(self.types, self.shapes, dataset)
@@ -153,5 +211,11 @@ class IteratorResource(SharedHandle):
                 self._run = None
             raise
         with self._lock:
-            self._elements = elements
+            self._elements, self._dataset = elements, dataset
         return run, elements
+
+
+def _uninitialized(what: str) -> FailedPreconditionError:
+    return FailedPreconditionError(
+        None, None, f"{what} failed because the iterator has not been initialized. Ensure that you "
+        "have run the initializer operation for this iterator before getting the next element.")

@@ -115,3 +115,63 @@ def dataset_iterators(tf: Any, session: Any) -> list:
     chosen = tf.data.Iterator.from_string_handle(handle, tf.int64, []).get_next()
     handles = [session.run(tf.data.make_one_shot_iterator(d).string_handle()) for d in (one, two)]
     return values + [session.run(chosen, {handle: handles[i]}) for i in (0, 1, 1, 0)]
+
+
+@scenario
+def dataset_tables(tf: Any, session: Any) -> list:
+    """Values of tables; where rows end is the reference's matter."""
+    experimental = tf.data.experimental
+    with tempfile.TemporaryDirectory() as directory:
+        path = Path(directory) / "table.csv"
+        path.write_text('a,b,c\n1,2.5,x\n,4.5,"y,\n""z"\n5,NA,\n')
+        rows = [experimental.CsvDataset(str(path), defaults, header=True, **options)
+                for defaults, options in (
+                    ([[7], [1.5], [""]], {"na_value": "NA"}),
+                    ([tf.string, tf.float64], {"select_cols": [0, 1]}),
+                    ([tf.int32, [0.0], tf.string], {}))]
+        found = [_sequence(tf, session, d) for d in rows]
+        for options in ({"num_epochs": 1}, {"num_epochs": 1, "label_name": "c"},
+                        {"num_epochs": 2, "select_columns": ["a", "c"]},
+                        {"column_defaults": [tf.int64, [""], [""]], "num_epochs": 1,
+                         "ignore_errors": True}):
+            data = experimental.make_csv_dataset(str(path), 2, shuffle=False, na_value="NA",
+                                                 **options)
+            found.append([_flat(batch) for batch in _sequence(tf, session, data)])
+        return found
+
+
+def _flat(batch: Any) -> list:
+    """The columns of a batch by their names."""
+    if isinstance(batch, str):
+        return [batch]
+    if isinstance(batch, tuple):
+        return [_flat(batch[0]), batch[1]]
+    return [batch[name] for name in sorted(batch)]
+
+
+@scenario
+def dataset_caches(tf: Any, session: Any) -> list:
+    with tempfile.TemporaryDirectory() as directory:
+        name = str(Path(directory) / "cache")
+        pairs = tf.data.Dataset.from_tensor_slices((np.arange(4), ["a", "b", "c", "d"]))
+        return [_sequence(tf, session, pairs.cache(name).repeat(2)),
+                _sequence(tf, session, pairs.take(1).cache(name))]
+
+
+@scenario
+def iterator_checkpoints(tf: Any, session: Any) -> list:
+    """What comes after a restore is what came after the save."""
+    data = tf.data.Dataset.range(20).shuffle(5, seed=2).repeat(2).batch(3)
+    iterator = tf.data.make_initializable_iterator(data)
+    saver = tf.train.Saver([tf.data.experimental.make_saveable_from_iterator(iterator)])
+    following = iterator.get_next()
+    session.run(iterator.initializer)
+    with tempfile.TemporaryDirectory() as directory:
+        path = str(Path(directory) / "model")
+        for _ in range(4):
+            session.run(following)
+        saver.save(session, path, write_meta_graph=False)
+        first = [session.run(following) for _ in range(4)]
+        saver.restore(session, path)
+        second = [session.run(following) for _ in range(4)]
+    return [np.array_equal(a, b) for a, b in zip(first, second)]

@@ -10,3 +10,4 @@ from hpcflow.data import (
     TFRecordDataset,
 )
 from hpcflow.data.experimental import *  # noqa: F403
+from hpcflow.train.saved_iterators import make_saveable_from_iterator

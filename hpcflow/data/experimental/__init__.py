@@ -10,6 +10,11 @@ from hpcflow.data.experimental.batching import (
     padded_batch_and_drop_remainder,
     unbatch,
 )
+from hpcflow.data.experimental.files import (
+    CsvDataset,
+    make_batched_features_dataset,
+    make_csv_dataset,
+)
 from hpcflow.data.experimental.grouping import bucket_by_sequence_length, group_by_window
 from hpcflow.data.experimental.order import (
     Counter,
@@ -26,10 +31,12 @@ from hpcflow.data.experimental.order import (
     unique,
 )
 from hpcflow.data.experimental.sampling import choose_from_datasets, sample_from_datasets
+from hpcflow.other_names import named_otherwise
 
 __all__ = [
     "AUTOTUNE",
     "Counter",
+    "CsvDataset",
     "RandomDataset",
     "batch_and_drop_remainder",
     "bucket_by_sequence_length",
@@ -40,6 +47,8 @@ __all__ = [
     "get_single_element",
     "group_by_window",
     "ignore_errors",
+    "make_batched_features_dataset",
+    "make_csv_dataset",
     "map_and_batch",
     "padded_batch_and_drop_remainder",
     "parallel_interleave",
@@ -51,3 +60,5 @@ __all__ = [
     "unbatch",
     "unique",
 ]
+
+__getattr__ = named_otherwise(__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import threading
 import weakref
 from collections.abc import Callable, Iterator
@@ -71,15 +72,30 @@ class Run:
     Attributes:
         start: ``start(work)`` calls `work` in another thread, soon.
         cancelled: nothing new is computed; who waits gets a ``CancelledError``.
+        entropy: what everything that has no seed is drawn from.
     """
 
-    def __init__(self, start: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, start: Callable[[Callable[[], None]], None],
+                 entropy: int | None = None) -> None:
         self.start = start
+        self.entropy = random.getrandbits(64) if entropy is None else entropy
+        self._drawn: dict[Any, int] = {}
         self.cancelled = False
         self._lock = threading.Lock()
         self._waiters: weakref.WeakSet[Any] = weakref.WeakSet()
         self._functions: dict[Any, Function] = {}
         self._waiting_functions = False
+
+    def generator(self, owner: Any, same: bool) -> random.Random:
+        """The generator of the next pass over `owner`, or of all of them with `same`.
+
+        Runs of one entropy in which passes begin in the same order have the same ones.
+        """
+        with self._lock:
+            count = self._drawn.get(owner)
+            number = list(self._drawn).index(owner) if count is not None else len(self._drawn)
+            self._drawn[owner] = (count or 0) + 1
+        return random.Random(f"{self.entropy}:{number}:{0 if same else count or 0}")
 
     def function(self, function: Function) -> Function:
         """`function` for this pass."""

@@ -185,20 +185,21 @@ class UniqueDataset(Derived):
 
 
 class Seeds:
-    """Where passes get their seeds: one sequence for a data set; seeds of zero give any.
+    """Where passes get their seeds: one sequence for a data set; of seeds of zero the run's own.
 
     With `same` every pass gets the same.
     """
 
     def __init__(self, seed: int, seed2: int, same: bool = False) -> None:
-        self._text = f"{seed}:{seed2}" if seed or seed2 else None
-        self._same = same
-        self._generator = random.Random(self._text)
+        self._same, self._given = same, bool(seed or seed2)
+        self._generator = random.Random(f"{seed}:{seed2}")
         self._first = self._generator.getrandbits(64)
         self._lock = threading.Lock()
 
-    def next(self) -> random.Random:
-        """The generator of random numbers of the next pass."""
+    def next(self, run: Run) -> random.Random:
+        """The generator of random numbers of the next pass, which is part of a run."""
+        if not self._given:
+            return run.generator(self, self._same)
         with self._lock:
             return random.Random(self._first if self._same else self._generator.getrandbits(64))
 
@@ -214,7 +215,7 @@ class ShuffleDataset(Derived):
         self.size, self.seeds = size, seeds
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        return _Shuffled(self.source.iterate(run), self.size, self.seeds.next())
+        return _Shuffled(self.source.iterate(run), self.size, self.seeds.next(run))
 
 
 class _Shuffled:

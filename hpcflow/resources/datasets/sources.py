@@ -95,7 +95,8 @@ class RandomDataset(Dataset):
         self.seeds = seeds
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        generator = random.Random(str(self.seeds) if any(self.seeds) else None)
+        generator = (random.Random(str(self.seeds)) if any(self.seeds)
+                     else run.generator(self, False))
         for bits in repeat(32):
             yield (np.int64(generator.getrandbits(bits)),)
 
