@@ -37,19 +37,21 @@ for _type in (np.float16, np.float32, np.float64):
 
 
 class _Thread(threading.local):
-    """What ends the silence of this thread; None if it is not silent."""
+    """What ends the silence of this thread, None if it is not silent; whether it is for good."""
 
     token: Any = None
+    for_good = False
 
 
-_thread = _Thread()
+#: Of this thread; for whoever looks before the calls below.
+mode = _thread = _Thread()
 
 
 def silence() -> bool:
     """Begin to compute steps in this thread: no warnings of inf and nan, no denormal numbers.
 
-    Returns what ``restore`` takes: False if the thread does so already. The threads of the library
-    do so for good, and whoever waits for a step enters once for all that it runs meanwhile.
+    Returns what ``restore`` takes: False if the thread does so already. Whoever waits for a step
+    enters once for all that it runs meanwhile.
     """
     thread = _thread
     if thread.token is not None:
@@ -61,11 +63,24 @@ def silence() -> bool:
 
 def restore(entered: bool) -> None:
     """Go back to what held before, if that ``silence()`` has changed it."""
-    if entered:
-        thread = _thread
+    thread = _thread
+    if entered and thread.token is not None:
         token, thread.token = thread.token, None
         _heed(token)
         keep()
+
+
+def silence_for_good() -> None:
+    """As ``silence()``, in a thread of the library."""
+    silence()
+    _thread.for_good = True
+
+
+def restore_early() -> None:
+    """As ``restore(True)`` by whoever has called ``silence()``, when nothing but waiting is left
+    to do: others work meanwhile, and it would take time afterwards."""
+    if not _thread.for_good:
+        restore(True)
 
 
 def call_outside(function: Callable, arguments: Sequence[Any]) -> Any:

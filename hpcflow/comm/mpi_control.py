@@ -11,10 +11,14 @@ from __future__ import annotations
 import struct
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hpcflow.comm import finalize
 from hpcflow.comm.mpi_requests import SendEntry
+from hpcflow.comm.mpi_slots import SendSlot
 from hpcflow.comm.transport import Handler
 
 if TYPE_CHECKING:
@@ -33,18 +37,6 @@ def _nothing_came(status: Any) -> bool:
     return False
 
 
-class ShortSend:
-    """A persistent request for messages of `SHORT_BYTES` to one rank."""
-
-    __slots__ = ("buffer", "request", "start", "test")
-
-    def __init__(self, make: Callable[..., Any], dest: int) -> None:
-        self.buffer = bytearray(SHORT_BYTES)
-        self.request = make(self.buffer, dest, _TAG)
-        self.start = self.request.Start
-        self.test = self.request.Test
-
-
 class ControlPlane:
     """The control messages of one `MpiTransport`; `rest_tag` is the data tag of second parts."""
 
@@ -56,8 +48,9 @@ class ControlPlane:
         self._watch = transport.watch
         self._isend = comm.Isend
         self._send_init = comm.Send_init
-        #: By destination: the messages that every step has.
-        self.short: dict[int, ShortSend] = {}
+        self._byte = MPI.BYTE
+        #: By destination: what sends a message of `SHORT_BYTES`, or returns False.
+        self.short: dict[int, Callable[[bytes], bool]] = {}
         self._rest_tag = rest_tag
         self._handler: Handler | None = None
         # Messages to ourselves that wait for a handler.
@@ -84,19 +77,21 @@ class ControlPlane:
     def send(self, dest: int, payload: bytes) -> None:
         """Send a message to another rank. For use under the lock."""
         if len(payload) == SHORT_BYTES:
-            short = self.short.get(dest)
-            if short is None:
-                short = self.short[dest] = ShortSend(self._send_init, dest)
-            if short.test():  # otherwise the last one is still on its way
-                short.buffer[:] = payload
-                short.start()
-                return
+            if dest not in self.short:
+                self.short[dest] = self._short_send(dest)
         if len(payload) > MESSAGE_BYTES:
             self._send_in_parts(dest, payload)
             return
         request = self._isend(payload, dest, _TAG)
         if not request.Test():
             self._watch(SendEntry(request, None, self._ready))
+
+    def _short_send(self, dest: int) -> Callable[[bytes], bool]:
+        message = np.zeros((), f"V{SHORT_BYTES}")
+        slot = SendSlot(self._transport, self._send_init,
+                        (message.reshape(1).view(np.uint8), self._byte), (dest, _TAG), {})
+        slot.is_short = True
+        return partial(slot.put, message)
 
     def _send_in_parts(self, dest: int, payload: bytes) -> None:
         head = _LONG_HEADER.pack(len(payload), 0) + payload[:MESSAGE_BYTES]
@@ -152,12 +147,7 @@ class ControlPlane:
 
     def close(self) -> None:
         """Stop receiving. For use under the lock."""
-        for short in self.short.values():
-            if short.test():
-                finalize.free(short.request)
-            else:
-                finalize.retire_send(short)
-        self.short.clear()
+        self.short.clear()  # the transport knows the slots
         if self.test is _nothing_came:
             finalize.free(self._request)
         else:

@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 from hpcflow import errors
 from hpcflow.comm import abort, buffers, finalize
 from hpcflow.comm.matching import Exchange, Half, LocalSlot, Ready, Task
-from hpcflow.comm.mpi_control import SHORT_BYTES, ControlPlane, ShortSend
+from hpcflow.comm.mpi_control import SHORT_BYTES, ControlPlane
 from hpcflow.comm.mpi_requests import (
     LongReceive,
     LongSend,
@@ -257,8 +257,8 @@ class MpiTransport(Transport):
         """Send a control message."""
         if type(payload) is not bytes:
             payload = bytes(payload)
-        short = self._short.get(dest)
-        if short is not None and len(payload) == SHORT_BYTES and self._send_short(short, payload):
+        put = self._short.get(dest)
+        if put is not None and len(payload) == SHORT_BYTES and put(payload):
             return
         if not 0 <= dest < self.size:
             self.check_peer(dest)
@@ -267,26 +267,6 @@ class MpiTransport(Transport):
             self._control.send_to_self(payload)
         else:
             self.run_locked(self._control.send, dest, payload)
-
-    def _send_short(self, short: ShortSend, payload: bytes) -> bool:
-        """As `run_locked` of what `ControlPlane.send` does first, without its calls; False if that
-        is to be done."""
-        try:
-            self.lock()
-        except IndexError:
-            return False
-        try:
-            if self.deferred or not short.test():
-                return False
-            short.buffer[:] = payload
-            short.start()
-        except self.mpi_error as error:
-            raise mpi_failure(error, f"rank {self.rank}") from None
-        finally:
-            self.unlock(None)
-            if self.deferred:
-                self.flush()
-        return True
 
     # --- data plane -------------------------------------------------------------------------
 

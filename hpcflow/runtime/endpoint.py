@@ -19,7 +19,6 @@ import numpy as np
 from hpcflow import config, kernels
 from hpcflow.comm.transfers import Transfers
 from hpcflow.compiler.executable import Executable
-from hpcflow.compiler.place import DeviceInfo
 from hpcflow.errors import (
     DeadlineExceededError,
     InternalError,
@@ -30,90 +29,22 @@ from hpcflow.errors import (
 from hpcflow.runtime import wire
 from hpcflow.runtime.agreement import check_settings, digests
 from hpcflow.runtime.collectives import Collectives
-from hpcflow.runtime.compiled import compiled_form, report_stall
+from hpcflow.runtime.compiled import report_stall
 from hpcflow.runtime.executor import Step
 from hpcflow.runtime.health import Health
 from hpcflow.runtime.lane import Lane, TagSpace
 from hpcflow.runtime.loop import EventLoop, event_loop
 from hpcflow.runtime.meeting import Meetings
 from hpcflow.runtime.offload import SHORT_SECONDS, Masters, Pace
+from hpcflow.runtime.peers import Reply
+from hpcflow.runtime.plans import Plan
 from hpcflow.runtime.tagged import LaneAddress, inline_bytes, read_value
-from hpcflow.runtime.task import KernelContext, StepContext, Task
-from hpcflow.runtime.tracing import instrument, step_stats
+from hpcflow.runtime.task import KernelContext, Task
+from hpcflow.runtime.tracing import step_stats
 from hpcflow.version import __version__
 
 # How long a rank that has finished gives the others to notice, before it ends the job.
 _LAST_WORDS_SECONDS = 3.0
-
-
-class Reply:
-    """The answer to a request, once it is there."""
-
-    __slots__ = ("rank", "body", "blob", "error", "done")
-
-    def __init__(self, rank: int) -> None:
-        self.rank = rank
-        self.body: Any = None
-        self.blob = b""
-        self.error: BaseException | None = None
-        self.done = False
-
-
-class Plan:
-    """A partition that a master registered here, with its lanes."""
-
-    def __init__(self, endpoint: Endpoint, key: tuple[int, int], nodes: list,
-                 ranks: dict[str, int], context: StepContext, traced: bool) -> None:
-        self.endpoint = endpoint
-        self.key = key
-        self.traced = traced
-        self.nodes = nodes
-        self.ranks = ranks
-        self.context = context
-        self.lanes: dict[int, Lane] = {}
-        self.pace = Pace(endpoint.masters)
-        # What every message of a step needs, looked up once.
-        self._soon, self._run = endpoint.loop.soon, self.pace.run
-        self._compiled = compiled_form() and not traced
-        self.executable = self._build()
-
-    def _build(self) -> Executable:
-        task = self.endpoint.task
-        executable = Executable(self.nodes, task.name, task.by_name, self.context,
-                                self._compiled)
-        return instrument(executable) if self.traced else executable
-
-    def refresh(self) -> None:
-        """Build again: the resources that the kernels hold were cleared."""
-        fresh = self._build()
-        last = self.executable
-        for edges, others in ((fresh.sends, last.sends), (fresh.recvs, last.recvs),
-                              (fresh.loop_sends, last.loop_sends),
-                              (fresh.loop_recvs, last.loop_recvs)):
-            if [e.key for e in edges] != [e.key for e in others]:
-                raise InternalError(None, None, "A rebuilt partition has other edges than before")
-        self.executable = fresh
-        for lane in self.lanes.values():
-            lane.rebind(fresh)
-
-    def add_lane(self, number: int) -> Lane:
-        """Make a lane: its receive tags are taken now, its send tags come from the receivers."""
-        lane = self.endpoint.make_lane(self.executable, self.ranks, LaneAddress(*self.key, number),
-                                       self.pace)
-        lane.wake = self._wake
-        lane.on_done = partial(self.endpoint._served, *self.key, number)
-        lane.on_failure = partial(self.endpoint._tell_failure, *self.key, number)
-        self.lanes[number] = lane
-        return lane
-
-    def _wake(self, step: Step) -> None:
-        self._soon(partial(self._run, step.advance))
-
-    def close(self) -> None:
-        """Give back what the lanes own."""
-        for lane in self.lanes.values():
-            lane.close()
-        self.lanes.clear()
 
 
 class Endpoint:
@@ -166,6 +97,16 @@ class Endpoint:
         self.loop.every_while(self._look_after)
 
     def _on_message(self, source: int, payload: bytes) -> None:
+        if len(payload) == wire.HEADER.size:  # what every step has goes before anything else
+            kind, _, plan, lane, _, step_id = wire.HEADER.unpack(payload)
+            if kind == wire.DONE:
+                run = self.runs.get((plan, lane))
+                if run is not None and run.step_id == step_id:
+                    run.done(source)
+                return
+            if kind == wire.START:
+                self._start_soon(source, self.plans[source, plan], lane, step_id)
+                return
         self._handlers[payload[0]](source, payload)
 
     # ------------------------------------------------------------ requests
@@ -297,11 +238,13 @@ class Endpoint:
             take(step_id, source, payload)
 
     def _on_start(self, source: int, payload: bytes) -> None:
-        deadline = None
-        if len(payload) > wire.HEADER.size:  # a step with a time limit says so
-            deadline = time.monotonic() + wire.parts_of(payload)[0]["timeout"]
-        _, _, number, lane, _, step_id = wire.HEADER.unpack_from(payload)
-        plan = self.plans[source, number]
+        """The start of a step that has a time limit."""
+        deadline = time.monotonic() + wire.parts_of(payload)[0]["timeout"]
+        _, _, plan, lane, step_id = wire.unpack(payload)
+        self._start_soon(source, self.plans[source, plan], lane, step_id, deadline)
+
+    def _start_soon(self, source: int, plan: Plan, lane: int, step_id: int,
+                    deadline: float | None = None) -> None:
         if plan.pace.longest < SHORT_SECONDS:
             self._start(source, plan, lane, step_id, deadline)
         else:
@@ -313,17 +256,22 @@ class Endpoint:
             plan.refresh()
         lane = plan.lanes[lane_number]
         self.masters.came(source)
-        step = lane.new_step(step_id, self.rank)
+        step = lane.new_step()
+        step.step_id = step_id
         step.deadline = deadline
         lane.begin(step)
         if lane.stop is not None and lane.stop[0] == step_id:  # its end came before its beginning
             step.cancel(from_wire(lane.stop[1]))
-        plan.pace.run(step.start)
+        pace = plan.pace
+        if pace.longest < SHORT_SECONDS:
+            pace.note(step.start)
+        else:
+            pace.run(step.start)
 
     def _wake(self, step: Step) -> None:
         self.loop.soon(partial(step.pace.note, step.advance))  # type: ignore[arg-type, union-attr]
 
-    def _served(self, source: int, plan: int, lane: int, step: Step) -> None:
+    def served(self, source: int, plan: int, lane: int, step: Step) -> None:
         if step.error is None and step.trace is None:
             message = wire.HEADER.pack(wire.DONE, 0, plan, lane, 0, step.step_id)
         else:
@@ -335,7 +283,7 @@ class Endpoint:
         self.transport.send_message(source, message)
         step.lane.prepare(self.loop.when_idle)
 
-    def _tell_failure(self, source: int, plan: int, lane: int, step: Step) -> None:
+    def tell_failure(self, source: int, plan: int, lane: int, step: Step) -> None:
         self.transport.send_message(source, wire.pack(
             wire.FAILED, plan, lane, step.step_id, blob=_error_bytes(step.error)))
 
@@ -385,13 +333,10 @@ class Endpoint:
         return next(self._plan_ids)
 
     def _on_done(self, source: int, payload: bytes) -> None:
-        _, failed, plan, lane, _, step_id = wire.HEADER.unpack_from(payload)
+        """The end of a part that failed, or was traced."""
+        _, failed, plan, lane, step_id = wire.unpack(payload)
         run = self.runs.get((plan, lane))
-        if run is None or run.step_id != step_id:
-            return
-        if len(payload) == wire.HEADER.size:
-            run.part_done(source)
-        else:
+        if run is not None and run.step_id == step_id:
             waits, blob = wire.parts_of(payload)
             run.part_done(source, from_wire(blob) if failed else None, b"" if failed else blob,
                           waits)
@@ -515,96 +460,3 @@ def _error_bytes(error: BaseException | None) -> bytes:
     if isinstance(error, OpError):
         return error.to_wire()
     return InternalError(None, None, f"{type(error).__name__}: {error}").to_wire()
-
-
-class Peer:
-    """A task of the cluster as a master sees it."""
-
-    __slots__ = ("name", "address", "rank", "devices")
-
-    def __init__(self, name: str, address: str) -> None:
-        self.name = name
-        self.address = address
-        self.rank: int | None = None
-        self.devices: list[DeviceInfo] | None = None
-
-
-class Peers:
-    """The tasks of a cluster: where they are and what devices they have, asked for when needed."""
-
-    def __init__(self, endpoint: Endpoint, addresses: dict[str, str],
-                 resolve: Callable[[str], int | None]) -> None:
-        self.endpoint = endpoint
-        self.peers = {name: Peer(name, address) for name, address in addresses.items()}
-        self._resolve = resolve
-        self._asked: dict[str, tuple[Reply, int]] = {}
-        self._lock = threading.Lock()
-
-    def infos(self) -> list[DeviceInfo]:
-        """The devices of all tasks that have answered."""
-        return [d for p in self.peers.values() for d in p.devices or ()]
-
-    def ranks(self) -> dict[str, int]:
-        """Task name -> rank, of the tasks that have answered."""
-        return {p.name: p.rank for p in self.peers.values() if p.rank is not None and p.devices}
-
-    def connect(self, needed: Callable[[str], bool]) -> None:
-        """Wait until every task for which ``needed(name)`` holds has answered.
-
-        Raises ``UnavailableError`` naming those that nobody serves after
-        HPCFLOW_CONNECT_TIMEOUT seconds.
-        """
-        with self._lock:
-            waiting = [p for p in self.peers.values() if p.devices is None and needed(p.name)]
-            if not waiting:
-                return
-            deadline = time.monotonic() + config.flags.connect_timeout
-            pause = 0.0
-            while True:
-                waiting = [p for p in waiting if not self._ask(p)]
-                if not waiting:
-                    return
-                left = deadline - time.monotonic()
-                if left <= 0:
-                    raise self._unavailable(waiting)
-                pause = min(pause + 0.001, 0.05, left)
-                self._drive(waiting, pause)
-
-    def _drive(self, waiting: list[Peer], seconds: float) -> None:
-        try:
-            self.endpoint.loop.run_until(
-                lambda: any(self._answered(p) for p in waiting), time.monotonic() + seconds)
-        except DeadlineExceededError:
-            pass
-
-    def _answered(self, peer: Peer) -> bool:
-        asked = self._asked.get(peer.name)
-        return asked is not None and asked[0].done
-
-    def _ask(self, peer: Peer) -> bool:
-        """True once `peer` has answered."""
-        asked = self._asked.get(peer.name)
-        if asked is None:
-            rank = self._resolve(peer.address)
-            if rank is None:
-                return False
-            self._asked[peer.name] = (self.endpoint.request(rank, "describe"), rank)
-            return False
-        reply, rank = asked
-        if not reply.done:
-            return False
-        if reply.error is not None or reply.body["task"] != peer.name:
-            del self._asked[peer.name]  # somebody else is there: ask again later
-            return False
-        peer.rank = rank
-        peer.devices = [DeviceInfo(*d) for d in reply.body["devices"]]
-        return True
-
-    def _unavailable(self, waiting: list[Peer]) -> UnavailableError:
-        names = ", ".join(f"{p.name} ({p.address})" for p in waiting)
-        return UnavailableError(
-            None, None, f"Nobody serves {names}: no answer within "
-            f"{config.flags.connect_timeout:g} s (HPCFLOW_CONNECT_TIMEOUT). Every task of the "
-            "cluster needs a process that makes its hpcflow.train.Server")
-
-

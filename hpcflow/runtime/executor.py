@@ -32,7 +32,7 @@ from hpcflow.compiler.executable import (
 )
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, op_error
-from hpcflow.float_errors import restore, silence
+from hpcflow.float_errors import mode, restore, silence
 from hpcflow.runtime.deadline import check_deadline
 from hpcflow.runtime.iterations import DEAD, Frame, Iteration
 from hpcflow.runtime.offload import MEMORY, SHORT_SECONDS, Pace, now
@@ -89,7 +89,7 @@ class Step:
         # first its own beginning, for it may be cancelled before.
         self._outstanding = 1
         # Keys: serial of the iteration * number of items + index of the item.
-        self._ready: list[int] = []
+        self._ready: list[int] = sorted([i.index for i in executable.root.sources])
         self._frames: dict[Any, Frame] = {}
         self._iterations: dict[int, Iteration] = {}
         self._next_serial = 1
@@ -113,7 +113,9 @@ class Step:
 
         With None the values come later, each by ``feed``.
         """
-        self.advance(True, feeds)
+        self._lock.acquire()
+        self._begun = True
+        self._take_in(None, feeds)
 
     def feed(self, index: int, value: Any) -> None:
         """Give a step that was started without feeds one of them."""
@@ -126,35 +128,18 @@ class Step:
             self._outstanding -= 1
             self._pass_on(self.executable.feeds[index], self._root, (value,))
 
-    def advance(self, begin: bool = False, feeds: list[Any] | tuple | None = ()) -> None:
-        """Take in what completed since, and run what became ready; any thread may call it.
-
-        `begin` is for ``start``.
-        """
+    def advance(self) -> None:
+        """Take in what completed since, and run what became ready; any thread may call it."""
         inbox, lock = self._inbox, self._lock
         self._woken = False  # before the look into the inbox: what comes later wakes again
         while True:
             # Whoever holds the lock will look into the inbox after it has released it, and so
             # will the thread that has yet to start the step.
-            if not (begin or self._begun) or not lock.acquire(begin):
+            if not self._begun or not lock.acquire(False):
                 return
             entered = silence()
             try:
-                while begin or inbox or self._ready:
-                    try:
-                        if begin:
-                            begin, self._begun = False, True
-                            self._begin(feeds)
-                        while inbox:
-                            came = inbox.popleft()
-                            if type(came) is tuple:
-                                self._received(*came)
-                            else:
-                                came()
-                        self._run_ready()
-                    except BaseException as e:  # noqa: BLE001
-                        # Whatever goes wrong fails the step, so that it still drains and ends.
-                        self.fail(e)
+                self._work()
                 done = not (self._outstanding or self.finished or inbox)
                 if done:
                     self.finished = True
@@ -166,15 +151,46 @@ class Step:
             if not inbox:
                 return
 
+    def _work(self) -> None:
+        """Take in what completed and run what is ready, until there is neither."""
+        inbox = self._inbox
+        while inbox or self._ready:
+            try:
+                while inbox:
+                    came = inbox.popleft()
+                    if type(came) is tuple:
+                        first = self._received(*came)
+                        if first >= 0:
+                            heappush(self._ready, first)
+                    else:
+                        came()
+                self._run_ready()
+            except BaseException as e:  # noqa: BLE001
+                # Whatever goes wrong fails the step, so that it still drains and ends.
+                self.fail(e)
+
     def _begin(self, feeds: list[Any] | tuple | None) -> None:
+        executable = self.executable
         try:
-            self._open(feeds)
+            if executable.collectives is not None:
+                executable.collectives.begin(self)
+            if feeds is None:
+                if self.error is None:
+                    self._unfed.update(executable.feeds)
+                    self._outstanding += len(self._unfed)
+            else:
+                for index, item in executable.feeds.items():
+                    self._pass_on(item, self._root, (feeds[index],))
+            if executable.long_receives:
+                self._receive(executable.long_receives)
+            if self.loops is not None:
+                self.loops.begin()
             # What others may wait for leaves first: short messages need no receive posted early.
-            if not self._inbox:  # otherwise it may have been cancelled
+            if self._ready and not self._inbox:  # otherwise it may have been cancelled
                 self._run_ready()
         finally:
-            if self.executable.short_receives:
-                self._receive(self.executable.short_receives)
+            if executable.short_receives:
+                self._receive(executable.short_receives)
             self._outstanding -= 1
 
     def _receive(self, items: Iterable[Item]) -> None:
@@ -183,29 +199,9 @@ class Step:
             self.waiting[0, item.index] = (item, self._root)
             self.lane.receive(self, item.edge.index, item)  # type: ignore[union-attr]
 
-    def _open(self, feeds: list[Any] | tuple | None) -> None:
-        executable = self.executable
-        root = self._root
-        if executable.collectives is not None:
-            executable.collectives.begin(self)
-        if feeds is None:
-            if self.error is None:
-                self._unfed.update(executable.feeds)
-                self._outstanding += len(self._unfed)
-        else:
-            for index, item in executable.feeds.items():
-                self._pass_on(item, root, (feeds[index],))
-        if executable.long_receives:
-            self._receive(executable.long_receives)
-        if self.loops is not None:
-            self.loops.begin()
-        for item in executable.root.sources:
-            self._push(item, root)
-
     def _finish_step(self) -> None:
-        if self.on_finish_hooks:
-            for hook in self.on_finish_hooks:
-                hook()
+        for hook in self.on_finish_hooks:
+            hook()
         # Frames and iterations refer to each other; the values in them must not wait for the
         # collector of cycles.
         if self._frames or self._iterations:
@@ -321,41 +317,53 @@ class Step:
         if not self._woken:
             self._wake_once()
 
-    def _take_in(self, item: Item, value: Any) -> None:
-        """As ``advance``, for one value; the caller has taken the lock."""
-        entered = silence()
+    def _take_in(self, item: Item | None, value: Any) -> None:
+        """As ``advance``, for one value, or (None) to begin with the fed values; the caller has
+        taken the lock."""
+        entered = mode.token is None and silence()
         try:
             try:
-                self._received(item, value)
-                self._run_ready()
+                if item is None:
+                    self._begin(value)
+                else:
+                    self._run_ready(self._received(item, value))
             except BaseException as e:  # noqa: BLE001
                 self.fail(e)
+            if self._inbox or self._ready:
+                self._work()
             done = not (self._outstanding or self.finished or self._inbox)
             if done:
                 self.finished = True
         finally:
             self._lock.release()
-            restore(entered)
+            if entered:
+                restore(True)
         if done:
             self._finish_step()
         elif self._inbox:
             self._wake_once()
 
-    def _received(self, item: Item, value: Any) -> None:
+    def _received(self, item: Item, value: Any) -> int:
+        """Pass a value on; returns what it made ready if that is to run at once, or -1."""
         self._outstanding -= 1
         self.waiting.pop((0, item.index), None)
         if self.trace is not None and item.outputs:
             self.trace.received(item, value)
         if value is DEAD or item.has_more:
             self._complete(item, self._root, (value,), value is DEAD)
-            return
+            return -1
         # As `_pass_on`, for the one value of an edge.
         slots, pending = self._root.slots, self._root.pending
+        first = -1
         for _, slot, cell, index in item.targets:
             slots[slot] = value
             left = pending[cell] = pending[cell] - 1
             if not left:
-                heappush(self._ready, index)
+                if first < 0:
+                    first = index
+                else:
+                    heappush(self._ready, index)
+        return first
 
     def hold(self) -> None:
         """Something of this step (a message under way) is outstanding."""
@@ -375,11 +383,11 @@ class Step:
         iteration.outstanding += 1
         heappush(self._ready, iteration.base + item.index)
 
-    def _run_ready(self) -> None:
-        """Run what is ready, in the order of the items."""
+    def _run_ready(self, following: int = -1) -> None:
+        """Run what is ready, and `following`, in the order of the items."""
         ready, items, root = self._ready, self.executable.items, self._root
         slots, pending, dead = root.slots, root.pending, root.dead
-        count, following = len(items), -1
+        count = len(items)
         try:
             while ready or following >= 0:
                 if following < 0:

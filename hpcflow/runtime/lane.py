@@ -11,6 +11,7 @@ import struct
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any
+from weakref import WeakMethod
 
 import numpy as np
 
@@ -86,6 +87,7 @@ class Lane:
         self.wake: Any = None
         self.on_done: Any = None
         self._spare: Step | None = None
+        self._spare_maker = WeakMethod(self._make_spare)
         self._asked = False  # for a spare step
         self._closed = False
         # None without loops over tasks, which most steps do not have.
@@ -170,28 +172,28 @@ class Lane:
                 slot.close()
         self._recv_slots = [None] * len(executable.recvs)
 
-    def new_step(self, step_id: int, rank: int) -> Step:
-        """A step for this lane."""
+    def new_step(self) -> Step:
+        """A step for this lane, which has no number yet."""
         step, self._spare = self._spare, None
         if step is None or step.executable is not self.executable:
-            step = Step(self.executable, self)
-        step.step_id = step_id
-        step.rank = rank
-        step.wake = self.wake
-        step.on_done = self.on_done
+            return self._make_step()
+        return step
+
+    def _make_step(self) -> Step:
+        step = Step(self.executable, self, 0, self.on_done, self.wake, self.transport.rank)
         step.pace = self.pace
         return step
 
-    def prepare(self, when_idle: Callable[[Callable[[], None]], None]) -> None:
+    def prepare(self, when_idle: Callable[[WeakMethod], None]) -> None:
         """Let ``when_idle`` make the next step, at a time when nobody waits for it."""
         if not self._asked and self.executable.tracer is None:
             self._asked = True
-            when_idle(self._make_spare)
+            when_idle(self._spare_maker)
 
     def _make_spare(self) -> None:
         self._asked = False
         if self._spare is None and not self._closed:
-            self._spare = Step(self.executable, self)
+            self._spare = self._make_step()
 
     def begin(self, step: Step) -> None:
         """`step` uses this lane from now on."""

@@ -18,7 +18,7 @@ from weakref import WeakMethod
 from hpcflow import config
 from hpcflow.comm.waiting import Backoff
 from hpcflow.errors import DeadlineExceededError
-from hpcflow.float_errors import restore, silence
+from hpcflow.float_errors import restore, silence, silence_for_good
 
 # A driver that has been busy with one thing for longer gets help from threads that wait.
 _BUSY_SECONDS = 0.002
@@ -90,10 +90,10 @@ class EventLoop:
         if self._driver != get_ident():
             self._backoff.wake()
 
-    def when_idle(self, action: Callable[[], None]) -> None:
-        """Run `action`, a method, when a thread that waits has found nothing to do; that may be
-        never, and keeps its object from nothing."""
-        self._idle.append(WeakMethod(action))
+    def when_idle(self, action: WeakMethod) -> None:
+        """Run the method `action`, if its object still lives, when a thread that waits has found
+        nothing to do; that may be never."""
+        self._idle.append(action)
 
     # ------------------------------------------------------------ waiting
 
@@ -140,7 +140,7 @@ class EventLoop:
             while not done():
                 came = False
                 for transport in self._endpoints:
-                    if transport.poll():
+                    if transport.poll() or transport.poll():
                         came = True
                 if ready:
                     came = True
@@ -225,7 +225,7 @@ class EventLoop:
 
     def _cover(self) -> None:
         """Serve this process while its own threads do other things."""
-        silence()
+        silence_for_good()
         pause = _COVER_SECONDS
         while True:
             time.sleep(pause if self._came_lately() else _QUIET_SECONDS)

@@ -7,12 +7,13 @@ import itertools
 import time
 from collections.abc import Callable
 from typing import Any
+from weakref import WeakMethod
 
 from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.errors import AbortedError, DeadlineExceededError, InvalidArgumentError, OpError
-from hpcflow.float_errors import restore, silence
+from hpcflow.float_errors import restore, restore_early, silence
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.kernels.registry import is_collective
@@ -29,10 +30,11 @@ from hpcflow.runtime.compiled import (
     report_stall,
     timed_out,
 )
-from hpcflow.runtime.endpoint import Endpoint, Peers
+from hpcflow.runtime.endpoint import Endpoint
 from hpcflow.runtime.executor import Step, check_results
 from hpcflow.runtime.lane import Lane
 from hpcflow.runtime.offload import Pace
+from hpcflow.runtime.peers import Peers
 from hpcflow.runtime.tagged import LaneAddress
 from hpcflow.runtime.task import KernelContext
 from hpcflow.runtime.tracing import instrument, partition_graphs, step_stats
@@ -196,6 +198,7 @@ class DistributedStep:
         self.plan = plan
         self.ranks = engine.peers.ranks()
         self.remote = {task: self.ranks[task] for task in parts}
+        self.remote_ranks = list(self.remote.values())
         self._pace = Pace(self.endpoint.masters)
         self._lane_numbers = itertools.count()
         self._free: list[_OpenLane] = []
@@ -233,24 +236,28 @@ class DistributedStep:
         for rank in self.remote.values():
             endpoint.transport.send_message(
                 rank, wire.pack(wire.LANE_OPEN, self.plan, number, body=tags))
-        return _OpenLane(number, lane)
+        return _OpenLane(number, lane, self)
 
     # ------------------------------------------------------------ running
 
     def run(self, feeds: Any, timeout: float | None = None) -> list:
         """Run one step and return the fetched values; raises what failed first."""
         execution = self.open()
+        step = execution.step
         timeout = timeout or self.timeout
-        execution.step.deadline = None if timeout is None else time.monotonic() + timeout
-        entered = silence()
+        if timeout is not None:
+            step.deadline = time.monotonic() + timeout
+        entered = False
         try:
-            execution.start(feeds)
+            execution.announce()
+            entered = silence()
+            execution.begin(feeds)
             execution.wait(execution.finished, timeout)
         finally:
             restore(entered)
             execution.end()
-        check_results(execution.step, self.names)
-        return execution.step.results
+        check_results(step, self.names)
+        return step.results
 
     def open(self) -> Execution:
         """A run on a lane of its own until it ends."""
@@ -258,7 +265,8 @@ class DistributedStep:
             lane = self._free.pop()
         except IndexError:
             lane = self._open_lane()
-        return Execution(self, lane)
+        run, lane.spare = lane.spare, None
+        return run or Execution(self, lane)
 
     def give_back(self, lane: _OpenLane) -> None:
         """Another run may use `lane`: nothing is under way on it."""
@@ -279,18 +287,40 @@ class DistributedStep:
                 lane = self._free.pop()
             except IndexError:  # perhaps another thread closes them too
                 return
-            lane.lane.close()
+            lane.close()
 
 
 class _OpenLane:
     """A lane on all tasks of a step, by its number; what never changes between steps is made
-    once."""
+    once, and the next run while nobody waits for it."""
 
-    __slots__ = ("number", "lane")
+    __slots__ = ("number", "lane", "owner", "key", "spare", "_spare_maker", "_asked", "_closed",
+                 "__weakref__")  # fmt: skip
 
-    def __init__(self, number: int, lane: Lane) -> None:
+    def __init__(self, number: int, lane: Lane, owner: DistributedStep) -> None:
         self.number = number
         self.lane = lane
+        self.owner = owner
+        self.key = (owner.plan, number)
+        self.spare: Execution | None = None
+        self._spare_maker = WeakMethod(self._make_spare)
+        self._asked = self._closed = False
+
+    def prepare(self) -> None:
+        """Let the next run be made when there is nothing else to do."""
+        if not self._asked and self.lane.executable.tracer is None:
+            self._asked = True
+            self.owner.endpoint.loop.when_idle(self._spare_maker)
+
+    def _make_spare(self) -> None:
+        self._asked = False
+        if self.spare is None and not self._closed:
+            self.spare = Execution(self.owner, self)
+
+    def close(self) -> None:
+        """Give back what the lane owns."""
+        self._closed, self.spare = True, None
+        self.lane.close()
 
 
 _step_ids = itertools.count(1)
@@ -305,35 +335,44 @@ class Execution:
     def __init__(self, owner: DistributedStep, lane: _OpenLane) -> None:
         self.owner = owner
         self.lane = lane
-        self.step_id = next(_step_ids)
+        self.step_id = 0  # until it starts
         self.remaining = 1 + len(owner.remote)
         self.failed = False
         self._failed_at = 0.0
         self.done_ranks: list[int] = []
         self._others_stats: list[bytes] = []
         self._others_waits: list[str] = []
-        endpoint = owner.endpoint
-        self.step = lane.lane.new_step(self.step_id, endpoint.rank)
+        self.step = lane.lane.new_step()
         self.step.on_done = self._local_done
 
     def start(self, feeds: Any) -> None:
-        """Send the start messages, then begin the own part."""
-        owner, lane = self.owner, self.lane
+        """Begin all parts of the step."""
+        self.announce()
+        self.begin(feeds)
+
+    def announce(self) -> None:
+        """Send the start messages: the others begin."""
+        owner, lane, step = self.owner, self.lane, self.step
         endpoint = owner.endpoint
-        endpoint.masters.came(endpoint.rank)
-        endpoint.runs[(owner.plan, lane.number)] = self
-        if self.step.deadline is None:
-            message = wire.HEADER.pack(wire.START, 0, owner.plan, lane.number, 0, self.step_id)
+        number = self.step_id = step.step_id = next(_step_ids)
+        endpoint.runs[lane.key] = self
+        if step.deadline is None:
+            message = wire.HEADER.pack(wire.START, 0, owner.plan, lane.number, 0, number)
         else:  # loops that never wait stop by themselves, wherever they run
-            left = self.step.deadline - time.monotonic()
-            message = wire.pack(wire.START, owner.plan, lane.number, self.step_id,
+            left = step.deadline - time.monotonic()
+            message = wire.pack(wire.START, owner.plan, lane.number, number,
                                 body={"timeout": left})
-        for rank in owner.remote.values():
-            endpoint.transport.send_message(rank, message)
+        send = endpoint.transport.send_message
+        for rank in owner.remote_ranks:
+            send(rank, message)
+
+    def begin(self, feeds: Any) -> None:
+        """Begin the own part."""
+        endpoint, lane, step = self.owner.endpoint, self.lane, self.step
+        endpoint.masters.came(endpoint.rank)
         lane.lane.on_failure = self._local_failed
-        lane.lane.begin(self.step)
-        self.step.start(feeds)
-        lane.lane.prepare(endpoint.loop.when_idle)
+        lane.lane.begin(step)
+        step.start(feeds)
         for rank in list(endpoint.health.lost):
             self.rank_lost(rank, endpoint.lost_error(rank))
 
@@ -344,7 +383,7 @@ class Execution:
 
     def rank_lost(self, rank: int, error: OpError) -> None:
         """Fail if `rank` has a part that is not done. The lane can then never be drained."""
-        if rank in self.owner.remote.values() and rank not in self.done_ranks:
+        if rank in self.owner.remote_ranks and rank not in self.done_ranks:
             self.fail(error, rank)
             if self.step.error is None:
                 self.step.error = error
@@ -399,22 +438,26 @@ class Execution:
                   waits: str | None = None) -> None:
         """The part at rank `source` is done; `stats` is its ``StepStats`` if it was traced,
         `waits` what it waited for when it was stopped."""
-        self.done_ranks.append(source)
         if waits:
             self._others_waits.append(waits)
         if stats:
             self._others_stats.append(stats)
         if error is not None:
             self.fail(error, source)
-        self._count()
+        self.done(source)
+
+    def done(self, source: int) -> None:
+        """The part at rank `source` is done, and there is nothing to say about it."""
+        self.done_ranks.append(source)
+        self.remaining -= 1
+        if not self.remaining:
+            self.owner.endpoint.runs.pop(self.lane.key, None)
 
     def _local_done(self, step: Step) -> None:
-        self._count()
-
-    def _count(self) -> None:
-        self.remaining -= 1
-        if self.remaining == 0:
-            self.owner.endpoint.runs.pop((self.owner.plan, self.lane.number), None)
+        self.done(step.rank)  # type: ignore[arg-type]
+        if self.remaining:  # the others have to do something yet
+            restore_early()
+        self.lane.prepare()
 
     def _local_failed(self, step: Step) -> None:
         self._tell_others(step.error, None)
@@ -438,7 +481,7 @@ class Execution:
         owner = self.owner
         message = wire.pack(wire.ABORT, owner.plan, self.lane.number, self.step_id,
                             blob=known.to_wire())
-        for rank in owner.remote.values():
+        for rank in owner.remote_ranks:
             if rank != source:
                 owner.endpoint.transport.send_message(rank, message)
 

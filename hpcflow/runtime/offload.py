@@ -15,7 +15,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from time import perf_counter as now
 
-from hpcflow.float_errors import silence
+from hpcflow.float_errors import silence_for_good
 
 #: Pieces that take longer are long. Handing one over takes some tens of microseconds, and then two
 #: threads want the interpreter.
@@ -106,6 +106,6 @@ def _submit(action: Action) -> None:
 
 
 def _serve() -> None:
-    silence()
+    silence_for_good()
     while True:
         _queue.get()()

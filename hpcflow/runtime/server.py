@@ -16,8 +16,9 @@ from hpcflow.errors import (
     UnavailableError,
 )
 from hpcflow.runtime.compiled import StepOptions
-from hpcflow.runtime.endpoint import Endpoint, Peers
+from hpcflow.runtime.endpoint import Endpoint
 from hpcflow.runtime.master import ClusterEngine
+from hpcflow.runtime.peers import Peers
 from hpcflow.runtime.task import Task
 
 MPI_SCHEME = "mpi://"
