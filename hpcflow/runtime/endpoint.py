@@ -272,6 +272,7 @@ class Endpoint:
         self.loop.soon(partial(step.pace.note, step.advance))  # type: ignore[arg-type, union-attr]
 
     def served(self, source: int, plan: int, lane: int, step: Step) -> None:
+        """A step of the master at rank `source` has ended here: tell it."""
         if step.error is None and step.trace is None:
             message = wire.HEADER.pack(wire.DONE, 0, plan, lane, 0, step.step_id)
         else:
@@ -284,6 +285,7 @@ class Endpoint:
         step.lane.prepare(self.loop.when_idle)
 
     def tell_failure(self, source: int, plan: int, lane: int, step: Step) -> None:
+        """A step of the master at rank `source` has failed here: tell it why."""
         self.transport.send_message(source, wire.pack(
             wire.FAILED, plan, lane, step.step_id, blob=_error_bytes(step.error)))
 
