@@ -164,6 +164,8 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "hpcflow.train": {
         "SummaryWriter": "hpcflow.summary:FileWriter",
+        **{name: f"hpcflow.contrib.framework:{name}" for name in (
+            "list_variables", "load_checkpoint", "load_variable")},
     },
 }  # fmt: skip
 

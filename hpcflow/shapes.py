@@ -60,8 +60,8 @@ class Dimension:
     def __str__(self) -> str:
         return "?" if self._value is None else str(self._value)
 
-    def __int__(self) -> int:
-        return self.__index__()
+    def __int__(self) -> Any:
+        return self._value  # None where it is called as a method; int() refuses that
 
     def __index__(self) -> int:
         if self._value is None:

@@ -1,3 +1,4 @@
-"""The version of hpcflow; pyproject.toml reads it from here."""
+"""The versions of hpcflow; pyproject.toml reads its own from here."""
 
 __version__ = "0.1.0"
+API_VERSION = "1.15.0"  # the last version of the API whose core it has: programs ask for it

@@ -48,6 +48,7 @@ class Defun:
         shape_func: ``f(op)`` that returns the shapes of the outputs of a call. By default they
             follow from the body.
         noinline: is kept as an attribute; calls are put in place in any case.
+        compiled: accepted; steps are compiled in any case. So is separate_compiled_gradients.
 
     Raises:
         ValueError: both kinds of gradients are given, or the function has defaults or ``**``.
@@ -55,6 +56,8 @@ class Defun:
 
     def __init__(self, *input_types: Any, **options: Any) -> None:
         self._types = [as_dtype(t).base_dtype for t in input_types]
+        for ignored in ("compiled", "separate_compiled_gradients"):
+            options.pop(ignored, None)
         known = ("func_name", "grad_func", "python_grad_func", "out_names", "shape_func",
                  "noinline")
         wrong = sorted(set(options) - set(known))

@@ -181,6 +181,7 @@ def function_def(name: str, ops: list[Operation], inputs: list[Tensor], input_na
     for tensor, arg in zip(inputs, input_names, strict=True):
         signature.input_arg.add(name=arg, type=tensor.dtype.base_dtype.enum)
         names[tensor] = arg
+    awaited = {tensor.op: arg for tensor, arg in names.items()}
     for i, tensor in enumerate(inputs):
         if tensor._dims is not None:
             shapes = to_proto([TensorShape(tensor._dims)])
@@ -188,7 +189,7 @@ def function_def(name: str, ops: list[Operation], inputs: list[Tensor], input_na
     for op in ops:
         node = proto.node_def.add(name=op.name, op=op.type, device=op.device)
         node.input.extend(_name_in(t, names) for t in op._inputs)
-        node.input.extend(f"^{c.name}" for c in op._control_inputs)
+        node.input.extend(f"^{awaited.get(c, c.name)}" for c in op._control_inputs)
         for key, value in op._attrs.items():
             node.attr[key].CopyFrom(to_proto(value))
     for tensor, result in zip(outputs, output_names, strict=True):

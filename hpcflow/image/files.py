@@ -77,7 +77,7 @@ def decode_image(contents: Any, channels: int | None = None, name: str | None = 
 
     Args:
         contents: the bytes of the file, a scalar string.
-        channels: 0 (default): as in the file; 1: grey (not of GIF); 3: RGB.
+        channels: 0 (default): as in the file; 1: grey (not of GIF); 3: RGB; 4: RGBA, of PNG only.
         name: name of the operation.
         dtype: element type; others than uint8 as by ``convert_image_dtype``.
 
@@ -85,8 +85,8 @@ def decode_image(contents: Any, channels: int | None = None, name: str | None = 
         ValueError: for other `channels`.
         InvalidArgumentError: in the step, for a damaged file or another format.
     """
-    if channels not in (None, 0, 1, 3):
-        raise ValueError(f"channels must be in (None, 0, 1, 3) but is {channels}")
+    if channels not in (None, 0, 1, 3, 4):
+        raise ValueError(f"channels must be in (None, 0, 1, 3, 4) but is {channels}")
     decoded = raw_ops.DecodeImage(contents=contents, channels=channels or 0,
                                   name=name or "decode_image")
     return convert_image_dtype(decoded, dtype)

@@ -12,7 +12,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import merge_dims, show
+from hpcflow.graph.shape_inference import broadcast_dims, merge_dims, show
 from hpcflow.other_names import also_called
 
 __all__ = [
@@ -63,8 +63,9 @@ def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
                                       name: str | None = None) -> Tensor:
     """Return -Σ labels · log softmax(logits) along `dim`: one loss per remaining element.
 
-    `labels` are probability distributions of the shape and type of `logits`; no gradient flows to
-    them. Arguments must be named; ``ValueError`` if they are not, or the shapes differ.
+    `labels` are probability distributions of the shape and type of `logits`, or one for all rows;
+    no gradient flows to them. Arguments must be named; ``ValueError`` if they are not, or the
+    shapes differ.
     """
     _check_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     with name_scope(name, "SoftmaxCrossEntropyWithLogits", [logits, labels]) as scope:
@@ -90,18 +91,35 @@ def _scores_and_labels(logits: Any, labels: Any) -> tuple[Tensor, Tensor]:
 
 def _cross_entropy(logits: Tensor, labels: Tensor, dim: int, scope: str) -> Tensor:
     """The losses by the op, which takes matrices with the classes last."""
-    _same_shape("logits", logits, "labels", labels)
     kind = logits.dtype.base_dtype
     wide, labels = _in_float32(logits), _in_float32(labels)
     if wide._dims is not None and len(wide._dims) == 2 and dim in (-1, 1) and (
             kind is not dtypes.float16):
+        wide, labels = _alike(wide, labels)
         return raw_ops.SoftmaxCrossEntropyWithLogits(wide, labels, name=scope)[0]
     wide, labels = _dim_last(wide, dim), _dim_last(labels, dim)
-    loss = raw_ops.SoftmaxCrossEntropyWithLogits(_as_matrix(wide), _as_matrix(labels))[0]
+    rows = _alike(_as_matrix(wide), _as_matrix(labels))
+    loss = raw_ops.SoftmaxCrossEntropyWithLogits(*rows)[0]
     loss = _like_rows(loss, wide)
     if kind is dtypes.float16:
         loss = raw_ops.Cast(loss, DstT="float16")
     return raw_ops.Identity(loss, name=scope)
+
+
+def _alike(logits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
+    """Two matrices of one shape: single rows or columns are repeated as often as the other has."""
+    try:
+        together = broadcast_dims(logits._dims, labels._dims)
+    except ValueError:
+        _same_shape("logits", logits, "labels", labels)
+        raise
+    if together is None or None in together:
+        return logits, labels
+    return _repeated(logits, together), _repeated(labels, together)
+
+
+def _repeated(x: Tensor, dims: tuple) -> Tensor:
+    return x if x._dims == dims else raw_ops.BroadcastTo(x, np.array(dims, np.int32))
 
 
 def _dim_last(x: Tensor, dim: int) -> Tensor:

@@ -279,6 +279,15 @@ def get_local_variable(*args: Any, **keywords: Any) -> Any:
     return get_variable(*args, **keywords)
 
 
+def scoped_variables() -> dict[str, Any]:
+    """The variables that ``get_variable`` made in the default graph, by full name; those in parts
+    by the name of the whole alone."""
+    store = _scopes().store
+    parts = {part for whole in store.partitioned.values() for part in whole}
+    single = {name: v for name, v in store.variables.items() if v not in parts}
+    return {**single, **store.partitioned}
+
+
 def unique_scope_name(prefix: str) -> str:
     """`prefix`, with a number if a variable scope of that name was opened before."""
     scopes = _scopes()

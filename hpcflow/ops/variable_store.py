@@ -158,7 +158,7 @@ class VariableStore:
             initializer = initializer(dtype=dtype)
 
         def initial_value() -> Any:
-            if partition is None:
+            if partition is None and not _takes_partition(initializer):
                 return initializer(shape.as_list(), dtype=dtype)
             return initializer(shape.as_list(), dtype=dtype, partition_info=partition)
 
@@ -276,3 +276,12 @@ def _add_regularization(regularizer: Callable, variable: Any, op: Any, name: str
             loss = regularizer(variable)
     if loss is not None:
         add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+
+
+def _takes_partition(initializer: Callable) -> bool:
+    """Whether an initializer wants to be told of partitions even where there are none."""
+    try:
+        parameter = inspect.signature(initializer).parameters.get("partition_info")
+    except (TypeError, ValueError):  # it does not say
+        return False
+    return parameter is not None and parameter.default is parameter.empty

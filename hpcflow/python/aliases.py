@@ -32,10 +32,18 @@ class AliasModule(ModuleType):
         if name.startswith("__"):
             raise AttributeError(name)
         value = _lookup(self._entry, name)
-        if value is _MISSING:
+        if value is _MISSING or (isinstance(value, ModuleType) and _known(self.__name__, name)):
             return submodule(self.__name__, name)
         setattr(self, name, value)
         return value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set an attribute. What the import system sets, a module below this one, stands behind
+        a function of that name: some have the name of the file that they are in."""
+        if isinstance(value, AliasModule) and value.__name__ == f"{self.__name__}.{name}":
+            found = _lookup(self._entry, name)
+            value = value if found is _MISSING or isinstance(found, ModuleType) else found
+        super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
         found = {*super().__dir__(), *self._entry.names}
@@ -72,10 +80,14 @@ def install() -> None:
 
 def submodule(package: str, name: str) -> ModuleType:
     """Import a module of the table. Raises ``AttributeError`` if there is none of this name."""
-    path = f"{package}.{name}"
-    if path not in MODULES and path not in _PACKAGES:
+    if not _known(package, name):
         raise AttributeError(f"module '{package}' has no attribute '{name}'")
-    return importlib.import_module(path)
+    return importlib.import_module(f"{package}.{name}")
+
+
+def _known(package: str, name: str) -> bool:
+    """Whether the table has a module or package of this name there."""
+    return f"{package}.{name}" in MODULES or f"{package}.{name}" in _PACKAGES
 
 
 def _lookup(entry: Entry, name: str) -> Any:
@@ -120,12 +132,12 @@ def _raw_types() -> dict[str, str]:
     from hpcflow.graph.opdef import registered_ops
 
     ops = registered_ops()
-    if len(_known) != len(ops):
-        _known.update({function_name(op_type): op_type for op_type in ops})
-    return _known
+    if len(_types) != len(ops):
+        _types.update({function_name(op_type): op_type for op_type in ops})
+    return _types
 
 
-_known: dict[str, str] = {}
+_types: dict[str, str] = {}
 
 
 def function_name(op_type: str) -> str:

@@ -222,7 +222,8 @@ _CONTRIB_FILES = {
     "training": ("python.training.hparam", "python.training.training"),
 }
 _CONTRIB_SOURCES = {
-    "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building"),
+    "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
+                                   "hpcflow.contrib.slim.utils"),
     "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
     "slim.python.slim.evaluation": ("hpcflow.contrib.slim.evaluation",),
     "slim.python.slim.learning": ("hpcflow.contrib.slim.learning",),

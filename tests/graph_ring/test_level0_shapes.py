@@ -155,7 +155,7 @@ class TestDimension:
         assert int(Dimension(3)) == 3 and list(range(Dimension(2))) == [0, 1]
         assert np.zeros([Dimension(2), Dimension(3)]).shape == (2, 3)
         with pytest.raises(TypeError, match="unknown Dimension"):
-            int(Dimension(None))
+            range(Dimension(None))
 
     def test_merging(self):
         assert Dimension(None).merge_with(3).value == 3 == Dimension(3).merge_with(None).value
@@ -165,3 +165,9 @@ class TestDimension:
     def test_written_forms(self):
         assert str(Dimension(None)) == "?" and str(Dimension(3)) == "3"
         assert repr(Dimension(None)) == "Dimension(None)"
+
+
+def test_an_unknown_dimension_is_no_integer():
+    assert int(Dimension(3)) == 3 and Dimension(None).__int__() is None
+    with pytest.raises(TypeError):
+        int(Dimension(None))

@@ -51,6 +51,17 @@ def test_results(session):
     assert session.run(three()).tolist() == [3] and three().shape.as_list() == [1]
 
 
+def test_operations_that_wait_for_arguments(session):
+    @function.Defun(hf.float32, hf.float32, compiled=True)
+    def waiting(a, b):
+        with hf.control_dependencies([b]):
+            return hf.identity(a) * hf.constant(2.0)
+
+    x = hf.constant(3.0)
+    y = waiting(x, hf.constant(1.0))
+    assert session.run([y, hf.gradients(y, x)[0]]) == [6.0, 2.0]
+
+
 def test_the_same_input_may_be_an_output(session):
     @function.Defun(hf.float32, hf.float32)
     def swap(x, y):

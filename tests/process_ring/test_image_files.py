@@ -233,3 +233,14 @@ def test_shapes_that_cannot_be(graph, build, message):
 def test_arguments(session, build, message):
     with pytest.raises(hf.errors.InvalidArgumentError, match=message):
         session.run(build())
+
+
+def test_any_file_with_four_channels():
+    x = pixels("uint8", 3, 5, 4)
+    with hf.Graph().as_default(), hf.Session() as session:
+        read = image.decode_image(file_of(x, "PNG"), channels=4)
+        np.testing.assert_array_equal(session.run(read), x)
+        with pytest.raises(hf.errors.InvalidArgumentError):
+            session.run(image.decode_image(file_of(x[..., :3], "JPEG"), channels=4))
+    with pytest.raises(ValueError, match="channels"):
+        image.decode_image(b"", channels=2)

@@ -254,3 +254,27 @@ def test_folders_of_contrib():
     assert initializers.xavier_initializer is layers.xavier_initializer
     assert LSTMStateTuple is rnn.LSTMStateTuple
     assert callable(utils.convert_collection_to_dict)
+
+
+_PATH = "hpcflow.contrib.framework.python.ops.arg_scope"
+
+
+def test_a_function_with_the_name_of_its_file():
+    importlib.import_module(_PATH)
+    from hpcflow.contrib.framework.python.ops import arg_scope
+
+    assert callable(arg_scope) and arg_scope is sys.modules[_PATH].arg_scope
+
+
+def test_files_of_contrib_have_what_is_in_other_files_here():
+    from hpcflow.contrib import framework
+    from hpcflow.contrib.framework.python.ops import variables
+    from hpcflow.contrib.layers.python.layers import utils
+
+    assert variables.get_or_create_global_step is framework.get_or_create_global_step
+    assert utils.last_dimension(hf.TensorShape([2, 3])) == 3
+
+
+def test_versions_that_programs_compare():
+    assert hf.__version__ == hf.VERSION
+    assert (1, 0) <= tuple(int(n) for n in hf.__version__.split(".")[:2]) < (2, 0)

@@ -314,6 +314,20 @@ def test_rows_limited_in_norm():
           [[0.6, 0.8], [0, 0], [0.3, 0.4]], table, forms=("constant", "static"))
 
 
+def test_labels_of_one_row_for_all():
+    logits, labels = RNG.normal(size=(4, 3)), np.array([[0.2, 0.3, 0.5]])
+    each = -(labels * (logits - np.log(np.exp(logits).sum(1, keepdims=True)))).sum(1)
+
+    def loss(x, y):
+        return hf.nn.softmax_cross_entropy_with_logits(labels=y, logits=x)
+
+    close(loss, each, logits, labels, forms=("constant", "static"))
+    close(loss, [each.reshape(2, 2)], logits.reshape(1, 2, 2, 3), np.tile(labels, (4, 1)).reshape(
+        1, 2, 2, 3), forms=("constant", "static"))
+    with pytest.raises(ValueError, match="must have the same shape"):
+        loss(hf.zeros([4, 3]), hf.zeros([2, 3]))
+
+
 def test_embedding_arguments_that_do_not_fit():
     with pytest.raises(ValueError, match="at least one"):
         hf.nn.embedding_lookup([], [0])

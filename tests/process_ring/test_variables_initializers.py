@@ -119,3 +119,11 @@ def test_identity():
         np.testing.assert_array_equal(session.run(hf.convert_to_tensor(v)), 2 * np.eye(4))
         with pytest.raises(ValueError, match="2D matrices"):
             identity([3])
+
+
+def test_initializers_that_ask_for_a_partition():
+    with hf.Graph().as_default(), hf.Session() as session:
+        v = hf.get_variable("v", [2], initializer=lambda shape, dtype, partition_info: hf.fill(
+            shape, 1.0 if partition_info is None else 2.0))
+        session.run(v.initializer)
+        assert session.run(v).tolist() == [1, 1]

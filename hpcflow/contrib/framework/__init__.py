@@ -35,6 +35,7 @@ from hpcflow.contrib.framework.variables import (
     variable,
 )
 from hpcflow.framework import nest
+from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.legacy import is_tensor
 from hpcflow.layers.building import if_training as smart_cond
 from hpcflow.ops.checks import assert_same_float_dtype, assert_scalar
@@ -50,3 +51,9 @@ from hpcflow.optimizers.global_step import (
     get_global_step,
     get_or_create_global_step,
 )
+from hpcflow.train.warm_starting import init_from_checkpoint
+
+
+def get_name_scope() -> str:
+    """Return the current name scope of the default graph, without a ``/`` at its end."""
+    return get_default_graph().get_name_scope()
