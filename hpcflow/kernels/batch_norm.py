@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels import batch_norm_loops
 from hpcflow.kernels import channel_rows as rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import check_rank
@@ -126,6 +127,14 @@ def fused_batch_norm_grad(node: KernelNode) -> Callable:
 def _gradient_by_rows(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
                       training: bool) -> tuple:
     """(dx, by scale, by offset) for channels that come last."""
+    if training:
+        return batch_norm_loops.gradient(dy, x, scale, mean, inverse, lambda: _by_blocks(
+            dy, x, scale, mean, inverse, training))
+    return _by_blocks(dy, x, scale, mean, inverse, training)
+
+
+def _by_blocks(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any, training: bool) -> tuple:
+    """The same by NumPy."""
     dims, channels = x.shape, x.shape[3]
     dy, x = dy.reshape(-1, channels), x.reshape(-1, channels)
     by_offset, product = rows.gradient_sums(dy, x, mean)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.addresses import address_of
+from hpcflow.kernels import batch_norm_loops
 from hpcflow.kernels.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import numpy_kernel
@@ -122,9 +123,19 @@ def _gradient(node: KernelNode) -> Callable:
         if run_all is None:
             return fallback(dy, x, scale, mean, variance, *rest)
         given = [np.ascontiguousarray(a) for a in (dy, x, scale, mean, variance)]
-        dx = np.empty(x.shape, np.float32)
-        by_scale, by_offset = np.empty(scale.shape, np.float32), np.empty(scale.shape, np.float32)
-        run_all(*_addresses(*given, dx, by_scale, by_offset))
-        return dx, by_scale, by_offset, np.zeros(0, np.float32), np.zeros(0, np.float32)
+
+        def by_library() -> tuple:
+            dx = np.empty(x.shape, np.float32)
+            by_scale, by_offset = np.empty_like(given[2]), np.empty_like(given[2])
+            run_all(*_addresses(*given, dx, by_scale, by_offset))
+            return dx, by_scale, by_offset
+
+        if training and not first:
+            inverse = 1 / np.sqrt(given[4] + np.float32(epsilon))
+            dy, x, scale, mean, _ = given
+            found = batch_norm_loops.gradient(dy, x, scale, mean, inverse, by_library)
+        else:
+            found = by_library()
+        return (*found, np.zeros(0, np.float32), np.zeros(0, np.float32))
 
     return run

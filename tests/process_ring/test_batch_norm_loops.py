@@ -1,0 +1,74 @@
+"""The gradient of batch normalization by compiled loops, beside its formula."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hpcflow import config, jit, threads
+from hpcflow.kernels import array_loops, batch_norm_loops
+
+
+@pytest.fixture
+def eager(monkeypatch):
+    """Small parts over several threads; loops from the second call on."""
+    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(array_loops, "LARGE", 1)
+    monkeypatch.setattr(batch_norm_loops, "_LARGE_BYTES", 1)
+    monkeypatch.setattr(batch_norm_loops, "_BLOCK_BYTES", 1 << 8)
+    pool = threads.Pool(3)
+    monkeypatch.setattr(threads, "_pool", pool)
+    yield
+    pool.close()
+
+
+def arguments(dims, dtype):
+    """dy, x, scale, mean and inverse."""
+    random = np.random.default_rng(sum(dims))
+    dy, x = (random.standard_normal(dims).astype(dtype) for _ in range(2))
+    x += 3
+    axes = tuple(range(x.ndim - 1))
+    mean, inverse = x.mean(axes), 1 / np.sqrt(x.var(axes) + dtype(0.1))
+    return dy, x, random.standard_normal(dims[-1]).astype(dtype), mean, inverse
+
+
+def gradient(dy, x, scale, mean, inverse):
+    """In double precision."""
+    dy, x, scale, mean, inverse = (a.astype(float) for a in (dy, x, scale, mean, inverse))
+    axes, count = tuple(range(x.ndim - 1)), x.size // x.shape[-1]
+    unit = (x - mean) * inverse
+    by_offset, by_scale = dy.sum(axes), (dy * unit).sum(axes)
+    dx = scale * inverse * (dy - by_offset / count - unit * by_scale / count)
+    return dx, by_scale, by_offset
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_results(eager, dtype):
+    if not jit.enabled():
+        pytest.skip("Numba is not installed")
+    limit = 2e-5 if dtype is np.float32 else 1e-12
+    for dims in ((2, 5, 7, 24), (3, 1, 1, 1), (4, 9, 5, 3), (1, 1, 1, 40)):
+        given = arguments(dims, dtype)
+        batch_norm_loops.gradient(*given, tuple)
+        jit.wait()
+        found = batch_norm_loops.gradient(*given, tuple)
+        for a, b in zip(found, gradient(*given), strict=True):
+            assert a.dtype == dtype
+            np.testing.assert_allclose(a, b, rtol=limit, atol=limit)
+
+
+def test_what_has_no_loop(eager, monkeypatch):
+    """Images that do not lie in order, vectors of another type, and the deterministic mode."""
+    dy, x, *vectors = arguments((2, 6, 3, 8), np.float32)
+    own = (object(),)
+    for _ in range(2):
+        assert batch_norm_loops.gradient(dy[:, ::2], x[:, ::2], *vectors, lambda: own) is own
+        wide = [v.astype(np.float64) for v in vectors]
+        assert batch_norm_loops.gradient(dy, x, *wide, lambda: own) is own
+        jit.wait()
+    monkeypatch.setattr(config.flags, "deterministic", True)
+    for _ in range(2):
+        assert batch_norm_loops.gradient(dy, x, *vectors, lambda: own) is own
+        jit.wait()
+    assert not any(c.function for c in jit._programs.values())
