@@ -39,7 +39,7 @@ EXACT = {
 UFUNCS = {
     "add": "x + y", "subtract": "x - y", "multiply": "x * y", "true_divide": "x / y",
     "divide": "x / y", "negative": "-x", "square": "x * x", "sqrt": "sqrt(x)",
-    "absolute": "abs(x)", "reciprocal": "1 / x",
+    "absolute": "abs(x)", "reciprocal": "1 / x", "positive": "x",
     "maximum": "x if (x >= y) | (x != x) else y", "minimum": "x if (x <= y) | (x != x) else y",
 }
 

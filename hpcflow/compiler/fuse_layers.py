@@ -1,6 +1,7 @@
 """fuse_layers: a convolution or a product, its bias and its relu are computed in one pass over the
 result, and a pooling tells its gradient where the maxima are, and the gradient of a local response
-normalization knows that it gets the result of just that.
+normalization knows that it gets the result of just that; batches of products lie in the order in
+which they are read.
 
 What is fetched, or read by anybody else, stays a value of its own.
 """
@@ -15,6 +16,7 @@ import numpy as np
 from hpcflow import blas
 from hpcflow.compiler.frames import nodes_in_loops
 from hpcflow.compiler.ir import Node, StepGraph, device_type
+from hpcflow.compiler.only_reader import chain_to, readers_of
 from hpcflow.dtypes import float32, uint8
 from hpcflow.graph.opdef import get_op_def
 
@@ -31,6 +33,7 @@ def fuse_layers(graph: StepGraph) -> None:
             _share_places(node)
         elif node.type == "LRNGrad":
             _recognize_response(node)
+    _order_products(graph)
 
 
 def _recognize_biases(graph: StepGraph) -> None:
@@ -157,6 +160,31 @@ def _share_places(gradient: Node) -> None:
         pool.dtypes, pool.dims = [float32, uint8], [pool.dims[0], None]
     _become(gradient, "_MaxPoolGrad", attrs)
     gradient.inputs = [*gradient.inputs, (pool, 1)]
+
+
+# ---------------------------------------------------------------- transposed products
+
+
+def _order_products(graph: StepGraph) -> None:
+    """Let batches of products lie as the transposition that alone reads them would copy them, as
+    the heads of an attention beside each other."""
+    readers = readers_of(graph)
+    for node in graph.nodes:
+        order = _order_of(node)
+        chain = order and (chain_to("BatchMatMul", node, node.inputs[0], readers)
+                           or chain_to("BatchMatMulV2", node, node.inputs[0], readers))
+        if chain and device_type(node.device) == "CPU" and chain[-1].dtypes[0] is float32:
+            chain[-1].attrs = {**chain[-1].attrs, "_order": order}
+
+
+def _order_of(node: Node) -> list[int] | None:
+    """The permutation of a transposition of some axes before the last, if it is known."""
+    if node.type != "Transpose" or not node.inputs[1][0].is_const:
+        return None
+    order = [int(axis) for axis in np.ravel(node.inputs[1][0].attrs["value"])]
+    rank = len(order)
+    is_one = sorted(order) == list(range(rank)) and rank > 2
+    return order if is_one and order[-1] == rank - 1 else None
 
 
 # ---------------------------------------------------------------- local responses

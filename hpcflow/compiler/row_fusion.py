@@ -12,6 +12,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from hpcflow.compiler.bind import constant_value
 from hpcflow.compiler.ir import Node
 from hpcflow.compiler.row_blocks import END_UFUNCS, End, RowFused, Step
@@ -89,10 +91,11 @@ class RowGroup:
         if node.type in END_UFUNCS:
             return self._uses_of_reduction(line)
         out = node.dims[0]
-        if not _is_known(out) or not self._has_count(out) or not _is_elementwise(line):
+        if not _is_known(out) or not self._has_count(out) or not (
+                _is_elementwise(line) or self._may_broadcast(line)):
             return None
         found: dict[str, tuple[bool, tuple]] = {}
-        for name, (source, index) in zip(line.arguments, node.inputs, strict=True):
+        for name, (source, index) in zip(operands(line), node.inputs):
             dims = source.dims[index]
             if dims is None or source.dtypes[index].base_dtype.name not in _DTYPES:
                 return None
@@ -120,6 +123,12 @@ class RowGroup:
         if 0 not in axes and not _is_known(node.dims[0]):
             return None
         return {line.arguments[0]: (True, dims), line.arguments[1]: (False, ())}
+
+    def _may_broadcast(self, line: Line) -> bool:
+        """True if `line` repeats numbers within rows."""
+        node = line.node
+        return (node.type == "BroadcastTo" and node.dims[0][0] is not None
+                and node.dtypes[0].name != "bool" and line.arguments[1] not in self.made)
 
     def _has_count(self, dims: tuple) -> bool:
         return dims[0] != 1 and (not self.lines or dims[0] == self.count)
@@ -190,6 +199,12 @@ def _end(node: Node) -> End | None:
     return End(node.type, axes, node.dtypes[0].np, bool(node.attrs.get("keep_dims")))
 
 
+def operands(line: Line) -> list[str]:
+    """What a line computes with: neither axes nor shapes."""
+    has_one = line.node.type in END_UFUNCS or line.node.type == "BroadcastTo"
+    return line.arguments[:1] if has_one else line.arguments
+
+
 def _is_plain(line: Line) -> bool:
     b = line.bound
     return (b is not None and b.kernel is not None and b.function is not None
@@ -235,9 +250,12 @@ def fused(group: RowGroup, outputs: list[str]) -> RowFused:
         b, target = line.bound, line.targets[0]
         assert b is not None and b.kernel is not None and b.function is not None
         end = group.ends.get(target)
-        steps.append(Step(target, b.function, tuple(line.arguments), line.node.dtypes[0].np,
-                          () if end is not None else line.node.dims[0][1:],
-                          b.kernel.accepts_out and b.kernel.elementwise, end))
+        dtype, row = line.node.dtypes[0].np, () if end is not None else line.node.dims[0][1:]
+        if line.node.type == "BroadcastTo":
+            steps.append(Step(target, np.positive, tuple(operands(line)), dtype, row, True, None))
+        else:
+            steps.append(Step(target, b.function, tuple(line.arguments), dtype, row,
+                              b.kernel.accepts_out and b.kernel.elementwise, end))
     rowed = {n: (group.types[n], d[1:]) for n, d in group.rowed.items()}
     return RowFused(steps, rowed, list(group.whole), outputs, common_axes(group),
-                    loop_of(group, outputs))
+                    loop_of(group, outputs, operands))

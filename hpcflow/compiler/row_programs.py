@@ -8,6 +8,7 @@ it reduces is the last axis, or all the others.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -94,10 +95,11 @@ def _total(end: End, sums: np.ndarray, shape: tuple) -> Any:
     return total
 
 
-def loop_of(group: RowGroup, outputs: list[str]) -> RowLoop | None:
-    """The loop for a group; None if it does not fit."""
+def loop_of(group: RowGroup, outputs: list[str],
+            operands: Callable[[Line], list[str]]) -> RowLoop | None:
+    """The loop for a group; None if it does not fit. `operands` are what a line computes with."""
     try:
-        return _Fitting(group, outputs).loop()
+        return _Fitting(group, outputs, operands).loop()
     except _Unfit:
         return None
 
@@ -114,8 +116,10 @@ def _demand(condition: Any) -> None:
 class _Fitting:
     """Finds what kinds the values of a group are."""
 
-    def __init__(self, group: RowGroup, outputs: list[str]) -> None:
+    def __init__(self, group: RowGroup, outputs: list[str],
+                 operands: Callable[[Line], list[str]]) -> None:
         self.group = group
+        self.operands = operands
         self.outputs = outputs
         every = [*group.rowed.values(), *(line.node.dims[0] for name, line in group.made.items()
                                           if name not in group.ends)]
@@ -125,18 +129,13 @@ class _Fitting:
         self.given = {**group.rowed, **group.whole}
 
     def _dtype(self) -> str:
-        found = {self.group.types[a] for line in self.group.lines for a in self._arguments(line)}
+        found = {self.group.types[a] for line in self.group.lines for a in self.operands(line)}
         found |= {line.node.dtypes[0].np for line in self.group.lines}
         _demand(len(found) == 1)
         (dtype,) = found
         name = np.dtype(dtype).name
         _demand(name in _TYPES)
         return name
-
-    @staticmethod
-    def _arguments(line: Line) -> list[str]:
-        """What a line computes with: not the axes."""
-        return line.arguments[:1] if line.node.type in END_UFUNCS else line.arguments
 
     def _kind_of_rowed(self, dims: tuple) -> str:
         if dims == self.dims:
@@ -167,7 +166,7 @@ class _Fitting:
                        [self.group.ends[n] for n in ends])
 
     def _step(self, line: Line) -> RowStep:
-        node, target, arguments = line.node, line.targets[0], tuple(self._arguments(line))
+        node, target, arguments = line.node, line.targets[0], tuple(self.operands(line))
         end = self.group.ends.get(target)
         if end is not None:
             _demand(end.op_type in ("Sum", "Mean") and self.kinds.get(arguments[0]) == FULL
@@ -184,6 +183,7 @@ class _Fitting:
             self._check_use(name, kind, node.dims[0])
         function = line.bound.function  # type: ignore[union-attr]
         name = function.__name__ if isinstance(function, np.ufunc) else node.type
+        name = "positive" if name == "BroadcastTo" else name
         _demand(row_loops.supports(name, len(arguments), kind, self.dtype))
         return RowStep(target, name, arguments, kind)
 

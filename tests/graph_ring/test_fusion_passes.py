@@ -313,3 +313,21 @@ def test_a_gradient_of_a_convolution_that_others_read_stays(graph):
     types = fused(gradient, parts[0])
     assert types.count("_Conv2DBackpropInputSum") == types.count("Conv2DBackpropInput") == 1
     assert "_Conv2DBackpropInputSum" not in fused(gradient, *parts)
+
+
+@pytest.mark.parametrize(("order", "is_kept"), [([0, 2, 1, 3], True), ([0, 1, 3, 2], False)])
+@pytest.mark.parametrize("others", [False, True])
+def test_products_lie_as_they_are_read(order, is_kept, others):
+    """Where a transposition that leaves rows whole is all that reads them."""
+    a, b = hf.placeholder(hf.float32, [2, 3, 8, 8]), hf.placeholder(hf.float32, [2, 3, 8, 8])
+    y = hf.matmul(a, b)
+    fetches = [hf.transpose(y, order), *([hf.exp(y)] if others else [])]
+    (product,) = [n for n in fused_nodes(*fetches) if n.type.startswith("BatchMatMul")]
+    assert product.attrs.get("_order") == (order if is_kept and not others else None)
+
+
+def test_products_that_are_fetched_lie_in_order():
+    y = hf.matmul(hf.placeholder(hf.float32, [2, 3, 8, 8]), hf.ones([2, 3, 8, 8]))
+    (product,) = [n for n in fused_nodes(hf.transpose(y, [0, 2, 1, 3]), y)
+                  if n.type.startswith("BatchMatMul")]
+    assert "_order" not in product.attrs

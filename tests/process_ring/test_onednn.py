@@ -187,6 +187,27 @@ def test_batches_of_products(flips, op, monkeypatch):
 
 
 @needs_library
+@pytest.mark.parametrize("flips", [(False, False), (True, False), (False, True), (True, True)])
+@pytest.mark.parametrize("orders", [
+    ((0, 2, 1, 3), (0, 1, 2, 3)), ((0, 2, 1, 3), (0, 2, 1, 3)), ((0, 1, 3, 2), (1, 0, 2, 3)),
+    ((3, 2, 1, 0), (0, 2, 1, 3))])
+def test_batches_of_views(flips, orders, monkeypatch):
+    """Factors and results that are transposed, some so that neither rows nor columns lie close."""
+    inputs = []
+    for dims, order, flip in zip(((6, 5, 90, 80), (6, 5, 80, 70)), orders, flips):
+        dims = (*dims[:-2], dims[-1], dims[-2]) if flip else dims
+        inputs.append(normal(*[dims[axis] for axis in np.argsort(np.argsort(order))]))
+
+    def build(a, b):
+        a, b = (hf.transpose(x, np.argsort(order)) for x, order in zip((a, b), orders))
+        y = hf.matmul(a, b, transpose_a=flips[0], transpose_b=flips[1])
+        return hf.reshape(hf.transpose(y, [0, 2, 1, 3]), [-1, 70]), y + 1.0
+
+    alike(build, *inputs, monkeypatch=monkeypatch)
+    alike(lambda a, b: build(a, b)[0], *inputs, monkeypatch=monkeypatch)
+
+
+@needs_library
 def test_batches_that_do_not_fit(monkeypatch):
     """Broadcast batches are NumPy's; bad factors are errors in its words."""
     alike(raw_ops.BatchMatMulV2, normal(5, 60, 50), normal(3, 5, 50, 190), monkeypatch=monkeypatch)

@@ -175,6 +175,18 @@ def test_rows_that_differ_after_all(graph, monkeypatch, blocks):
         session.run(z, {x: data(0, 3, COLUMNS), y: data(0, 2, COLUMNS)})
 
 
+@pytest.mark.parametrize("count", [ROWS, None])
+def test_numbers_that_are_repeated_in_rows(graph, monkeypatch, blocks, count):
+    x = hf.placeholder(hf.float32, [count, COLUMNS])
+    largest = hf.reduce_max(x, 1, keep_dims=True)
+    repeated = hf.broadcast_to(largest, hf.shape(x))
+    fetches = [repeated - x, hf.cast(hf.broadcast_to(largest, hf.shape(x)), hf.int32)]
+    expected, found = run_both(monkeypatch, blocks, fetches, {x: data(0, ROWS, COLUMNS)})
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert len(blocks) == 1 or count is None  # then rows may be repeated
+
+
 def test_an_error_in_a_block_names_its_op(graph, monkeypatch, blocks):
     x = hf.placeholder(hf.int32, [ROWS, COLUMNS])
     z = hf.cast(hf.floordiv(x, x - 5, name="the_quotient"), hf.float32)

@@ -164,6 +164,17 @@ def test_arrays_that_do_not_lie_in_order(graph, monkeypatch, loops):
     np.testing.assert_allclose(found, expected, 2e-6, 2e-6)
 
 
+def test_numbers_of_rows_that_are_repeated(graph, monkeypatch, loops):
+    x = hf.placeholder(hf.float32, [5, 7, COLUMNS])
+    mean = hf.reduce_mean(x, -1, keep_dims=True)
+    repeated = hf.broadcast_to(mean, [5, 7, COLUMNS])
+    fetches = [repeated * 0.5 + x, hf.broadcast_to(mean * 2.0, [5, 7, COLUMNS])]
+    expected, found = both(monkeypatch, loops, fetches, {x: data(0, 5, 7, COLUMNS)})
+    assert len(loops) == 1
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_allclose(a, b, 2e-6, 2e-6)
+
+
 @pytest.mark.parametrize("make", [
     lambda x: hf.cast(hf.greater(x * 2.0, 1.0), hf.float32) - x,
     lambda x: hf.cast(hf.cast(x, hf.float64) * 2.0, hf.float32) * x,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -217,10 +217,13 @@ def _matmul(node: KernelNode) -> Callable:
 
 @kernel("BatchMatMul", "BatchMatMulV2", device="CPU", types={"T": TYPES}, priority=10, fresh=True)
 def _batch_matmul(node: KernelNode) -> Callable:
+    """The factors may be transposed views. The attribute ``_order`` is the permutation after which
+    the result lies in C order, since all that reads it is a transposition by that."""
     lib, plain = load(), numpy_kernel(node)
     if lib is None:
         return plain
     flip_a, flip_b = bool(node.attr("adj_x")), bool(node.attr("adj_y"))
+    order = node.attr("_order")
 
     def run(a: Any, b: Any) -> Any:
         if a.ndim < 3 or a.ndim != b.ndim or a.shape[:-2] != b.shape[:-2]:
@@ -230,14 +233,67 @@ def _batch_matmul(node: KernelNode) -> Callable:
         n, inner = b.shape[-2:] if flip_b else b.shape[:-3:-1]
         if k != inner or batch < 2 or not is_large(batch * m, k, n):
             return plain(a, b)
-        found = product(lib, batch, m, k, n, flip_a, flip_b)
+        out = _empty((*a.shape[:-2], m, n), order)
+        a, b = _readable(a), _readable(b)
+        if a.flags.c_contiguous and b.flags.c_contiguous and out.flags.c_contiguous:
+            found = product(lib, batch, m, k, n, flip_a, flip_b)
+        else:
+            found = product_of_views(lib, *_lying(a, flip_a), *_lying(b, flip_b), *_lying(out))
         if found is None:
             return plain(a, b)
-        out = np.empty((*a.shape[:-2], m, n), np.float32)
-        _run_product(found, a, b, out)
+        found(address_of(a), address_of(b), address_of(out))
         return out
 
     return in_float32(node, run)
+
+
+_MOST_AXES = 4  # of arrays that lie in another order
+
+
+def _empty(dims: tuple[int, ...], order: Sequence[int] | None) -> np.ndarray:
+    """A new array of `dims` that lies in C order when its axes are permuted so."""
+    if order is None:
+        return np.empty(dims, np.float32)
+    made = np.empty([dims[axis] for axis in order], np.float32)
+    return made.transpose(np.argsort(order))
+
+
+def _readable(x: np.ndarray) -> np.ndarray:
+    """A batch of matrices as primitives read it: a copy unless its rows, or its columns, lie one
+    after the other without overlapping."""
+    rows, columns = x.strides[-2:]
+    in_order = (columns == 4 and rows >= 4 * x.shape[-1]) or (
+        rows == 4 and columns >= 4 * x.shape[-2])
+    if x.flags.c_contiguous or (in_order and x.ndim <= _MOST_AXES and all(
+            [s > 0 and s % 4 == 0 for s in x.strides])):
+        return x
+    return np.ascontiguousarray(x)
+
+
+def _lying(x: np.ndarray, flip: bool = False) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The dims and the strides, in elements, of a batch of matrices, transposed with `flip`."""
+    dims, steps = x.shape, tuple([s // 4 for s in x.strides])
+    if flip:
+        return (*dims[:-2], dims[-1], dims[-2]), (*steps[:-2], steps[-1], steps[-2])
+    return dims, steps
+
+
+@functools.lru_cache(maxsize=1024)
+def product_of_views(lib: Library, *lying: tuple[int, ...]) -> _Product | None:
+    """``out = a @ b`` in every matrix of batches that lie in any order: dims and strides, in
+    elements, of a, b and out; None without a primitive."""
+    a, b, out = [p.Description(lib, dims, steps) for dims, steps in zip(lying[::2], lying[1::2])]
+
+    def make() -> p.Primitive:
+        desc = lib.create("matmul_primitive_desc_create", lib.engine, a.handle, b.handle, None,
+                          out.handle, lib.attr)
+        return p.Primitive(lib, desc, [(p.SRC, a), (p.WEIGHTS, b), (p.DST, out)])
+
+    size = math.prod(lying[4])
+    try:
+        return _Product(lib, size * lying[0][-1], 4 * size, make)
+    except OneDNNError:
+        return None
 
 
 @kernel("SparseMatMul", device="CPU", priority=10, fresh=True)
