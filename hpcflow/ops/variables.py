@@ -22,6 +22,8 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops import slice_info, state
+from hpcflow.ops.cond import cond
+from hpcflow.ops.initial_values import reading_no_uninitialized
 from hpcflow.ops.slice_info import prepend_scope, strip_scope
 from hpcflow.ops.slicing import slice_tensor
 from hpcflow.shapes import TensorShape, as_shape
@@ -37,7 +39,8 @@ class Variable:
 
     Args:
         initial_value: the initial value, anything convertible to a tensor, or a function without
-            arguments that returns it (then `dtype` is required).
+            arguments that returns it (then `dtype` is required). Where it is computed of other
+            variables, those need not be initialized before.
         trainable: add to the collection of variables that optimizers change.
         collections: collections to add to; global variables if None.
         validate_shape: require a fully known shape, and keep it; if False the variable may take
@@ -95,8 +98,9 @@ class Variable:
             if validate_shape:
                 _check_shape(shape, scope, expected_shape)
             self._variable = state.variable_op(shape, self._initial_value.dtype.base_dtype, scope)
+            assigned = reading_no_uninitialized(self._initial_value, scope)
             self._initializer_op = state.assign(
-                self._variable, self._initial_value, validate_shape=validate_shape).op
+                self._variable, assigned, validate_shape=validate_shape).op
             self._caching_device = caching_device
             with self._reading_device():
                 self._snapshot = raw_ops.Identity(self._variable, name="read")
@@ -202,10 +206,12 @@ class Variable:
         return self._variable.eval(session=session)
 
     def initialized_value(self) -> Tensor:
-        """Return the value, after running the initializer: for use in other initial values."""
-        with control_dependencies(None), control_dependencies([self._initializer_op]):
-            with self._reading_device():
-                return raw_ops.Identity(self._variable)
+        """Return the value, or the initial value while there is none: for other initial values."""
+        with control_dependencies(None), self._reading_device():
+            initialized = raw_ops.IsVariableInitialized(self._variable)
+            value: Tensor = cond(initialized, self.read_value,
+                                 lambda: self._initializer_op.inputs[1])
+            return value
 
     def load(self, value: Any, session: Any = None) -> None:
         """Assign the array `value` in the given or the default session, adding nothing to the

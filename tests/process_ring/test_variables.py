@@ -58,6 +58,53 @@ def test_initial_value_forms(session):
     assert session.run(d).dtype == np.int64
 
 
+def test_initial_values_of_other_variables(session):
+    a = hf.Variable(hf.random_normal([3]), name="a")
+    b = hf.Variable(2 * a, name="b")
+    c = hf.get_variable("c", initializer=hf.reduce_sum(a * b))
+    d = hf.Variable(hf.cond(c > -1, lambda: b + 1.0, lambda: a), name="d")
+    session.run(d.initializer)
+    with pytest.raises(hf.errors.FailedPreconditionError):
+        session.run(a)
+    initialized(session)
+    for _ in range(2):
+        x, y, z, u = session.run([a, b, c, d])
+        np.testing.assert_allclose(y, 2 * x)
+        np.testing.assert_allclose(z, (2 * x * x).sum(), rtol=1e-6)
+        np.testing.assert_allclose(u, y + 1)
+        # Values that are there are taken, and kept.
+        session.run(a.assign([1.0, 2.0, 3.0]))
+        session.run(b.initializer)
+        session.run(c.initializer)
+        session.run(d.initializer)
+    np.testing.assert_array_equal(session.run(a), [1, 2, 3])
+
+
+def test_the_operations_of_an_initial_value_that_depends_on_a_variable():
+    with hf.Graph().as_default() as graph:
+        a = hf.Variable([1.0], name="a")
+        with hf.name_scope("deep"):
+            value = hf.exp(a * 2.0, name="value")
+        b = hf.Variable(value, name="b")
+        c = hf.Variable(hf.exp(hf.ones([2])), name="c")
+        assert b.initial_value is value and b.initializer.inputs[1].name == "deep/value_b:0"
+        assert b.shape == [1] and c.initializer.inputs[1] is c.initial_value
+        hf.Variable(a.assign([5.0]), name="d")
+        count = len(graph.get_operations())
+        hf.Variable(a.initialized_value(), name="e")
+        made = {op.name for op in graph.get_operations()[count:]}
+    assert not {"a/read_e", "a/cond/read_e"} & made
+
+
+def test_a_value_is_kept_by_what_takes_it_if_initialized(session):
+    a = hf.Variable(1.0)
+    b = hf.Variable(a.initialized_value() + 1)
+    initialized(session)
+    session.run(a.assign(7.0))
+    session.run(b.initializer)
+    assert session.run([a, b]) == [7, 8]
+
+
 def test_bad_definitions():
     with pytest.raises(ValueError, match="initial_value"):
         hf.Variable()
