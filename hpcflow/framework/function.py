@@ -193,18 +193,19 @@ class DefinedFunction:
 
     def _make(self) -> Function:
         graph = self._graph = FunctionGraph(get_default_graph())
-        library, label = graph._library, self._given_name or self._func.__name__
-        if label in library.stack:
+        library = graph._library
+        if any(f is self._func for f in library.building):
+            label = self._given_name or self._func.__name__
             raise ValueError(f"The function '{label}' calls itself; recursive functions are not "
                              "supported")
         with library.lock:
-            library.stack.append(label)
+            library.building.append(self._func)
             try:
                 with graph.as_default(), variable_scope("", custom_getter=graph.get_variable):
                     result = self._func(*graph.add_arguments(self._types))
                     outputs, controls = self._results(graph, result)
             finally:
-                library.stack.pop()
+                library.building.pop()
         return self._defined(graph, outputs, controls)
 
     def _results(self, graph: FunctionGraph,

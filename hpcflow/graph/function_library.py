@@ -31,6 +31,7 @@ class FunctionLibrary:
             ``to_proto()``.
         bodies: what was made of them for some types and shapes.
         stack: names of the functions whose bodies are being made, the outermost first.
+        building: the Python functions that are being called to make a function, likewise.
         lock: held while a body is made, as several threads may compile steps of one graph.
     """
 
@@ -38,6 +39,7 @@ class FunctionLibrary:
         self.functions: dict[str, Any] = {}
         self.bodies: dict[tuple, Any] = {}
         self.stack: list[str] = []
+        self.building: list[Callable] = []
         self.lock = threading.RLock()
 
     def add(self, function: Any) -> None:

@@ -176,3 +176,17 @@ def test_forms_of_other_writers(session):
     (only,) = raw.ExperimentalDatasetToSingleElement(
         dataset=raw.TakeDataset(input_dataset=five, count=np.int64(1), **about), **about)
     assert session.run(only) == 0
+
+
+def test_functions_of_one_name_inside_each_other(session):
+    rows = Dataset.from_tensor_slices([[1, 2], [3, 0]])
+    nested = rows.flat_map(lambda x: Dataset.from_tensor_slices(x).flat_map(
+        lambda y: Dataset.from_tensors(y).repeat(hf.to_int64(y))))
+    assert elements(session, nested) == [1, 2, 2, 3, 3, 3]
+
+    def flat(x):
+        slices = Dataset.from_tensor_slices(x)
+        return slices.flat_map(flat) if x.shape.ndims > 1 else slices
+
+    deep = Dataset.from_tensors(np.arange(8).reshape(2, 2, 2)).flat_map(flat)
+    assert elements(session, deep) == list(range(8))
