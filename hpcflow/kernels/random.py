@@ -286,10 +286,10 @@ def _parameterized_truncated_normal(node: KernelNode) -> Callable:
         if not (deviations > 0).all() or not (low < high).all():
             raise invalid("stdevs must be positive and minvals less than maxvals")
         per_batch = math.prod(dims[1:])
-        samples = np.empty((dims[0], per_batch))
-        for i in range(dims[0]):
-            bounds = (low[i] - means[i]) / deviations[i], (high[i] - means[i]) / deviations[i]
-            samples[i] = _truncated(rng, *bounds, per_batch) * deviations[i] + means[i]
+        bounds = (np.repeat((b - means) / deviations, per_batch) for b in (low, high))
+        samples = _truncated(rng, *bounds).reshape(dims[0], per_batch)
+        samples *= deviations[:, None]
+        samples += means[:, None]
         return samples.reshape(dims).astype(dtype)
 
     return draw
@@ -303,46 +303,50 @@ def _per_batch(parameter: Any, batches: int) -> np.ndarray:
     return np.broadcast_to(values.reshape(-1), (batches,))
 
 
-def _truncated(rng: np.random.Generator, low: float, high: float, count: int) -> np.ndarray:
-    """Standard normal numbers in ``[low, high]``, by rejection (Robert, 1995)."""
-    if high < 0:  # the upper tail mirrored
-        return -_truncated(rng, -high, -low, count)
-    propose = _proposal(rng, low, high)
-    samples = np.empty(count)
-    missing = np.arange(count)
-    while missing.size:
-        values, accepted = propose(missing.size)
-        samples[missing[accepted]] = values[accepted]
-        missing = missing[~accepted]
+def _truncated(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Standard normal numbers, each between its own bounds, by rejection (Robert, 1995)."""
+    upper = high < 0  # the other tail mirrored
+    low, high = np.where(upper, -high, low), np.where(upper, -low, high)
+    samples = np.empty(len(low))
+    for chosen, propose in _proposals(low, high):
+        missing = np.flatnonzero(chosen)
+        while missing.size:
+            values, accepted = propose(rng, low[missing], high[missing])
+            samples[missing[accepted]] = values[accepted]
+            missing = missing[~accepted]
+    np.negative(samples, where=upper, out=samples)
     return samples
 
 
-def _proposal(rng: np.random.Generator, low: float, high: float) -> Callable:
-    """The proposal that is accepted most often: ``propose(n)`` gives values and a mask."""
-    if low > 0:
-        rate = (low + math.sqrt(low * low + 4)) / 2
-        tail = math.exp(-min(rate * (high - low), 700))
-        # A narrow interval far out is covered better by a uniform proposal.
-        if high - low > 1 / rate:
-            return lambda n: _exponential(rng, low, rate, tail, n)
-        return lambda n: _uniform_proposal(rng, low, high, low, n)
-    if high - low < math.sqrt(2 * math.pi):
-        return lambda n: _uniform_proposal(rng, low, high, 0.0, n)
-    return lambda n: _normal_proposal(rng, low, high, n)
+def _proposals(low: np.ndarray, high: np.ndarray) -> list[tuple[np.ndarray, Callable]]:
+    """For each pair of bounds the proposal that is accepted most often.
+
+    It gives values, and which of them are accepted.
+    """
+    width, beyond = high - low, low > 0
+    # A narrow interval far out is covered better by a uniform proposal.
+    tail = beyond & (width > 1 / _rate(np.maximum(low, 0)))
+    narrow = ~tail & (beyond | (width < math.sqrt(2 * math.pi)))
+    return [(tail, _by_exponential), (narrow, _by_uniform), (~(tail | narrow), _by_normal)]
 
 
-def _normal_proposal(rng: np.random.Generator, low: float, high: float, n: int) -> tuple:
-    values = rng.standard_normal(n)
+def _rate(low: np.ndarray) -> np.ndarray:
+    return (low + np.sqrt(low * low + 4)) / 2
+
+
+def _by_normal(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> tuple:
+    values = rng.standard_normal(len(low))
     return values, (values >= low) & (values <= high)
 
 
-def _uniform_proposal(rng: np.random.Generator, low: float, high: float, mode: float,
-                      n: int) -> tuple:
-    values = rng.uniform(low, high, n)
-    return values, rng.random(n) <= np.exp((mode * mode - values * values) / 2)
+def _by_uniform(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> tuple:
+    mode, values = np.maximum(low, 0), rng.uniform(low, high)
+    return values, rng.random(len(low)) <= np.exp((mode * mode - values * values) / 2)
 
 
-def _exponential(rng: np.random.Generator, low: float, rate: float, tail: float, n: int) -> tuple:
-    """Exponential beyond `low`, cut where the interval ends (probability `tail`)."""
-    values = low - np.log1p(-rng.random(n) * (1 - tail)) / rate
-    return values, rng.random(n) <= np.exp(-((values - rate) ** 2) / 2)
+def _by_exponential(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> tuple:
+    """Exponential beyond `low`, cut where the interval ends."""
+    rate = _rate(low)
+    inside = -np.expm1(-rate * (high - low))
+    values = low - np.log1p(-rng.random(len(low)) * inside) / rate
+    return values, rng.random(len(low)) <= np.exp(-((values - rate) ** 2) / 2)

@@ -93,6 +93,22 @@ def test_parameterized_truncated_normal(low, high):
     assert_mean(z, (density(low) - density(high)) / mass)
 
 
+def test_truncated_normal_with_bounds_of_each_batch():
+    """Bounds that need different ways of drawing, beside each other."""
+    low = np.tile([-2, 1, 4, -math.inf, -0.1, 5], 5000)
+    high = np.tile([2, 30, 4.01, -3, 0.2, math.inf], 5000)
+    means = np.arange(len(low)) / 1000
+    x = run(hf.raw_ops.ParameterizedTruncatedNormal(
+        [len(low), 2], means, np.float64(0.5), means + low / 2, means + high / 2, seed=1, seed2=2))
+    z = (x - means[:, None]) * 2
+    assert (z >= low[:, None] - 1e-9).all() and (z <= high[:, None] + 1e-9).all()
+    assert_mean(z[0::6], 0)
+    # Beyond a bound t the mean is the density there over the mass beyond it.
+    for offset, bound, sign in ((1, 1, 1), (3, 3, -1), (5, 5, 1)):
+        density = math.exp(-bound * bound / 2) / math.sqrt(2 * math.pi)
+        assert_mean(z[offset::6], sign * density / normal_cdf(-bound))
+
+
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_gamma(dtype):
     alpha = np.array([0.5, 1.0, 4.0])
