@@ -6,6 +6,7 @@ shared by name.
 
 from __future__ import annotations
 
+import hashlib
 from functools import partial
 from typing import Any
 
@@ -333,6 +334,10 @@ class RandomShuffleQueue(QueueBase):
         types, shapes, names = component_lists(dtypes, shapes, names)
         check_defined(shapes)
         seed1, seed2 = get_seed(seed)
+        if seed is None and seed1 is not None and shared_name:
+            # Whoever shares the queue asks for the same seeds, wherever its operation stands.
+            digest = hashlib.md5(f"{seed1}{shared_name}".encode(), usedforsecurity=False)
+            seed2 = int(digest.hexdigest()[:8], 16) & 0x7FFFFFFF
         handle = raw_ops.RandomShuffleQueueV2(
             component_types=types, shapes=shapes or [], capacity=capacity,
             min_after_dequeue=min_after_dequeue, seed=seed1 or 0, seed2=seed2 or 0,

@@ -25,11 +25,15 @@ class FileWriter:
         graph_def: a GraphDef to add at once, the old form of `graph`.
         filename_suffix: what the names of event files end with.
         session: accepted for the 1.x API; events need none to be written.
+
+    Raises ``ValueError`` for both `graph` and `graph_def`.
     """
 
     def __init__(self, logdir: str, graph: Any = None, max_queue: int = 10,
                  flush_secs: float = 120, graph_def: Any = None,
                  filename_suffix: str | None = None, session: Any = None) -> None:
+        if graph is not None and graph_def is not None:
+            raise ValueError("Please pass only graph, or graph_def (deprecated), but not both.")
         self._logdir = os.fspath(logdir)
         self._options = (max_queue, flush_secs, filename_suffix or "")
         self._lock = threading.Lock()

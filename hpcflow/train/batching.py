@@ -140,6 +140,7 @@ def _batches(sources: list, threads: int | None, batch_size: Any, keep_input: An
     """The batches of `sources`; `threads` for the only source, None for one for each."""
     if not sources:
         raise ValueError(f"Expected at least one set of tensors in {what}().")
+    _check_names(sources)
     original, flat = sources[0], [_as_list(s) for s in sources]
     with name_scope(name, what, [t for tensors in flat for t in tensors]) as scope:
         sparse = _sparse_kinds(flat, enqueue_many)
@@ -191,6 +192,19 @@ def _with_sparse(dequeued: Any, sparse: dict[int, tuple]) -> Any:
     values = [deserialize_many_sparse(v, *sparse[i]) if i in sparse else v
               for i, v in enumerate(values)]
     return values if isinstance(dequeued, list) else values[0]
+
+
+def _check_names(sources: list) -> None:
+    """Sources that are dicts need the names of the first."""
+    names = [set(s) if isinstance(s, dict) else None for s in sources]
+    for i, other in enumerate(names):
+        if other != names[0]:
+            raise ValueError(f"tensors_list[{i}] should have the same keys as tensors_list[0]: "
+                             f"{_keys(other)} vs. {_keys(names[0])}")
+
+
+def _keys(names: set | None) -> Any:
+    return "not a dict" if names is None else sorted(names)
 
 
 def _as_list(tensors: Any) -> list:
@@ -251,7 +265,10 @@ def _checked_keep(keep_input: Any, enqueue_many: bool) -> Any:
     rank = keep.get_shape().ndims
     if rank is None:
         raise ValueError("`keep_input` dimensions must be known at graph construction.")
-    if rank > 1 or (rank == 1 and not enqueue_many):
+    if rank == 1 and not enqueue_many:
+        raise ValueError("`keep_input` cannot be a vector when `enqueue_many=False`: it "
+                         "must be a scalar.")
+    if rank > 1:
         raise ValueError("`keep_input` must be a scalar, or with enqueue_many=True a vector; got "
                          f"rank {rank}.")
     value = constant_value(keep)

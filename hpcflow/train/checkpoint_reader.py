@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import storage
-from hpcflow.dtypes import DType
+from hpcflow.dtypes import DType, c_name
 
 
 class CheckpointReader:
@@ -42,10 +42,12 @@ class CheckpointReader:
         return {name: self._reader.dtype(name) for name in self._reader.names()}
 
     def debug_string(self) -> bytes:
-        """Return one line per variable: name, element type, shape."""
-        rows = [f"{n} ({self._reader.dtype(n).name}) {list(self._reader.shape(n))}"
-                for n in self._reader.names()]
-        return "\n".join(rows).encode()
+        """Return one line per variable: name, element type, shape, as ``w (DT_FLOAT) [2,3]``."""
+        return "\n".join(map(self._described, self._reader.names())).encode()
+
+    def _described(self, name: str) -> str:
+        dims = ",".join(map(str, self._reader.shape(name)))
+        return f"{name} (DT_{c_name(self._reader.dtype(name)).upper()}) [{dims}]"
 
 
 def NewCheckpointReader(filepattern: str) -> CheckpointReader:

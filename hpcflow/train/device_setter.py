@@ -60,7 +60,8 @@ def replica_device_setter(ps_tasks: int = 0, ps_device: str = "/job:ps",
         if op.type in types:
             wanted = DeviceSpec.from_string(ps_device)
             own = DeviceSpec.from_string(current)
-            if wanted.task is None and own.task is None and own.job in (None, wanted.job):
+            tasks_are_open = wanted.task is None and own.task is None
+            if wanted.job and tasks_are_open and own.job in (None, wanted.job):
                 wanted.task = ps_strategy(op)
             return merge_names(wanted.to_string(), current)
         return merge_names(worker_device or "", current)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import errors
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.ops.grouping import group
@@ -430,7 +431,15 @@ class _CheckpointThread(LooperThread):
 
 def basic_train_loop(supervisor: Supervisor, train_step_fn: Callable, args: Any = None,
                      kwargs: dict | None = None, master: str = "") -> None:
-    """Call ``train_step_fn(session, *args, **kwargs)`` until the supervisor should stop."""
-    with supervisor.managed_session(master) as session:
-        while not supervisor.should_stop():
-            train_step_fn(session, *(args or ()), **(kwargs or {}))
+    """Call ``train_step_fn(session, *args, **kwargs)`` until the supervisor should stop.
+
+    After an ``AbortedError`` it goes on with a new session, from the last checkpoint.
+    """
+    while True:
+        try:
+            with supervisor.managed_session(master) as session:
+                while not supervisor.should_stop():
+                    train_step_fn(session, *(args or ()), **(kwargs or {}))
+            return
+        except errors.AbortedError as error:
+            logging.getLogger("hpcflow").info("Training begins again after an error: %s", error)

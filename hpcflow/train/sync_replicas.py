@@ -99,6 +99,10 @@ class SyncReplicasOptimizer(Optimizer):
         """As of the wrapped optimizer."""
         return self._opt.get_slot_names(*args, **kwargs)
 
+    def variables(self) -> list[Variable]:
+        """As of the wrapped optimizer."""
+        return self._opt.variables()
+
     # ------------------------------------------------------------ the graph
 
     def apply_gradients(self, grads_and_vars: Any, global_step: Any = None,

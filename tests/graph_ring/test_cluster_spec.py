@@ -75,3 +75,13 @@ def test_what_is_not_there():
             call("chief")
     with pytest.raises(ValueError, match="No task with index 2 in job 'ps'"):
         spec.task_address("ps", 2)
+
+
+def test_a_setter_deals_out_tasks_of_a_named_job_only():
+    import hpcflow as hf
+
+    with hf.Graph().as_default():
+        for ps_device, devices in (("/job:ps", ["/job:ps/task:0", "/job:ps/task:1"]),
+                                   ("/cpu:0", ["/device:CPU:0"] * 2)):
+            with hf.device(hf.train.replica_device_setter(2, ps_device)):
+                assert [hf.Variable(1).device for _ in devices] == devices

@@ -130,6 +130,15 @@ def test_joined_sources():
                        for n, t in zip(ns, texts, strict=True))
 
 
+def test_joined_sources_of_other_names():
+    joins = (hf.train.batch_join, lambda s, n: hf.train.shuffle_batch_join(s, n, 9, 2))
+    for join in joins:
+        with pytest.raises(ValueError, match="should have the same keys"):
+            join([{"a": hf.constant(1)}, {"b": hf.constant(2)}], 2)
+        with pytest.raises(ValueError, match="not a dict"):
+            join([{"a": hf.constant(1)}, [hf.constant(2)]], 2)
+
+
 def test_padding():
     number = hf.train.range_input_producer(4, num_epochs=1, shuffle=False).dequeue()
     out = hf.train.batch(hf.range(number), 4, dynamic_pad=True, shapes=[[None]])

@@ -368,6 +368,17 @@ def test_what_a_shared_queue_is_said_to_differ_in(make, message):
             session.run(make().queue_ref.op)
 
 
+def test_a_shared_shuffling_queue_with_a_seed_of_the_graph():
+    hf.set_random_seed(5)
+    first, second = (hf.RandomShuffleQueue(9, 0, hf.int32, [[]], shared_name="r") for _ in "ab")
+    with hf.Session() as session:
+        session.run(first.enqueue_many([[1, 2, 3]]))
+        assert sorted(session.run(second.dequeue_many(3))) == [1, 2, 3]
+    seeds = [q.queue_ref.op.get_attr("seed2") for q in (
+        first, second, hf.RandomShuffleQueue(9, 0, hf.int32, shared_name="other"))]
+    assert seeds[0] == seeds[1] != seeds[2]
+
+
 def test_a_list_of_something_else():
     with pytest.raises(TypeError, match="A list of queues expected"):
         hf.QueueBase.from_list(0, [1, 2])

@@ -113,7 +113,7 @@ def test_the_reader(tmp_path):
     assert reader.get_tensor("v").tolist() == [[1, 2]]
     assert reader.get_tensor("s") == b"text"
     assert reader.get_variable_to_dtype_map() == {"v": hf.int32, "s": hf.string}
-    assert reader.debug_string() == b"s (string) []\nv (int32) [1, 2]"
+    assert reader.debug_string() == b"s (DT_STRING) []\nv (DT_INT32) [1,2]"
     with pytest.raises(hf.errors.NotFoundError, match=r"Key vv not found .* similar names: v"):
         reader.get_tensor("vv")
     with pytest.raises(hf.errors.NotFoundError):

@@ -101,6 +101,9 @@ def test_after_closing(tmp_path):
 
 
 def test_wrong_arguments(tmp_path, graph):
+    with pytest.raises(ValueError, match="only graph, or graph_def"):
+        hf.summary.FileWriter(str(tmp_path / "none"), graph, graph_def=graph.as_graph_def())
+    assert not (tmp_path / "none").exists()
     with hf.summary.FileWriter(str(tmp_path)) as writer:
         with pytest.raises(ValueError, match="only graph, or graph_def"):
             writer.add_graph(graph, graph_def=graph.as_graph_def())

@@ -91,6 +91,27 @@ def test_loops_and_train_loops():
     assert len(calls) >= 3
 
 
+def test_a_train_loop_begins_again_after_an_aborted_step(tmp_path):
+    count = hf.train.create_global_step()
+    add = hf.assign_add(count, 1)
+    sv = hf.train.Supervisor(logdir=str(tmp_path), save_model_secs=0)
+    sessions, numbers = [], []
+
+    def step(session):
+        if session not in sessions:
+            sessions.append(session)
+        number = session.run(add)
+        numbers.append(number)
+        if number == 2 and len(sessions) == 1:
+            sv.saver.save(session, sv.save_path, global_step=count)
+            raise hf.errors.AbortedError(None, None, "a server is gone")
+        if number >= 4:
+            sv.request_stop()
+
+    hf.train.basic_train_loop(sv, step)
+    assert len(sessions) == 2 and numbers == [1, 2, 3, 4]
+
+
 def test_workers_wait_for_the_chief():
     server = hf.train.Server.create_local_server()
     try:

@@ -165,6 +165,7 @@ def test_sparse_gradients_and_averages():
             train_op = optimizer.minimize(loss, global_step=step)
             assert optimizer.get_slot_names() == ["momentum"]
             assert optimizer.get_slot(table, "momentum") is not None
+            assert optimizer.get_slot(table, "momentum") in optimizer.variables()
             hooks = [optimizer.make_session_run_hook(True, 0)]
             with hf.train.MonitoredTrainingSession(servers["worker", 0].target,
                                                    hooks=hooks) as session:
