@@ -13,7 +13,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.shapes import Dimension, TensorShape, as_shape
+from hpcflow.shapes import Dimension, TensorShape
 
 
 def static_size(size: Tensor, drop_remainder: Tensor) -> int | None:
@@ -40,7 +40,11 @@ def padded_batch(dataset: Any, batch_size: Any, padded_shapes: Any, padding_valu
         raise TypeError("Batching of padded sparse tensors is not currently supported")
     size = convert_to_tensor(batch_size, dtypes.int64, "batch_size")
     drop = convert_to_tensor(drop_remainder, dtypes.bool, "drop_remainder")
-    flat = nest.flatten_up_to(structure.tree, padded_shapes)
+    flat = ([leaf.shape for leaf in structure.leaves] if padded_shapes is None
+            else nest.flatten_up_to(structure.tree, padded_shapes))
+    if any(isinstance(s, TensorShape) and s.ndims is None for s in flat):
+        raise ValueError("padded_batch needs `padded_shapes` where the rank of a component is not "
+                         "known")
     shapes = [_shape_tensor(s, leaf) for s, leaf in zip(flat, structure.leaves, strict=True)]
     values = ([None] * len(flat) if padding_values is None
               else nest.flatten_up_to(structure.tree, padding_values))
@@ -77,7 +81,7 @@ def _as_vector(shape: Any) -> Tensor:
     """A shape, or numbers that may be of any type, as a tensor."""
     if isinstance(shape, TensorShape) or all(
             d is None or isinstance(d, (int, np.integer, Dimension)) for d in shape):
-        dims = as_shape(shape).as_list()
+        dims = [d.value if isinstance(d, Dimension) else d for d in shape]
         shape = np.array([-1 if d is None else d for d in dims], np.int64)
     return convert_to_tensor(shape, name="padded_shapes")
 

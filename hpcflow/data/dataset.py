@@ -226,12 +226,13 @@ class Dataset:
         """Elements of so many below each other; the last may have fewer, unless it is dropped."""
         return batches.batch(self, batch_size, drop_remainder)
 
-    def padded_batch(self, batch_size: Any, padded_shapes: Any, padding_values: Any = None,
+    def padded_batch(self, batch_size: Any, padded_shapes: Any = None, padding_values: Any = None,
                      drop_remainder: Any = False) -> Dataset:
         """Batches of elements padded to `padded_shapes`, nested as the element.
 
-        A dimension of None or -1 is that of the largest element of the batch. `padding_values` are
-        zeros and empty strings by default.
+        These are the shapes of the element if they are not given. A dimension of None or -1 is
+        that of the largest element of the batch. `padding_values` are zeros and empty strings by
+        default.
         """
         return batches.padded_batch(self, batch_size, padded_shapes, padding_values,
                                     drop_remainder)
@@ -259,13 +260,15 @@ class Dataset:
         function = self._opening(map_func, "flat_map")
         return self._derived("FlatMapDataset", _inner(function), **function.inputs())
 
-    def interleave(self, map_func: Callable, cycle_length: Any, block_length: Any = 1,
+    def interleave(self, map_func: Callable, cycle_length: Any = None, block_length: Any = 1,
                    num_parallel_calls: Any = None) -> Dataset:
         """Blocks of elements of `cycle_length` data sets at a time that `map_func` makes, in turn.
 
+        By default, and with ``AUTOTUNE``, these are four.
         With `num_parallel_calls` their elements are computed ahead.
         """
         function = self._opening(map_func, "interleave")
+        cycle_length = AUTOTUNE if cycle_length is None else cycle_length
         lengths = {"cycle_length": _int64(cycle_length, "cycle_length"),
                    "block_length": _int64(block_length, "block_length")}
         if num_parallel_calls is None:

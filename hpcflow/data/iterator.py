@@ -67,7 +67,7 @@ class Iterator:
     def make_initializer(self, dataset: Any, name: str | None = None) -> Operation:
         """Return the operation that begins at the first element of `dataset`.
 
-        Raises ``TypeError`` unless its elements fit.
+        Raises ``TypeError`` unless its elements fit, ``ValueError`` if they are nested otherwise.
         """
         mine, theirs = self._structure, dataset._structure
         nest.check_same(mine.types, theirs.types)

@@ -52,9 +52,27 @@ def map_structure(function: Callable, structure: Any) -> Any:
 
 
 def check_same(first: Any, second: Any) -> None:
-    """Raise ``TypeError`` or ``ValueError`` unless both are nested alike."""
-    flatten_up_to(first, second)
-    flatten_up_to(second, first)
+    """Raise ``TypeError`` for containers of different kinds, ``ValueError`` for any other
+    difference in nesting."""
+    if not _alike(first, second):
+        raise ValueError("The two structures don't have the same nested structure. First "
+                         f"structure: {first}, second structure: {second}.")
+
+
+def _alike(first: Any, second: Any) -> bool:
+    if not is_nested(first) or not is_nested(second):
+        return not is_nested(first) and not is_nested(second)
+    _check_kinds(first, second)
+    if len(first) != len(second) or (isinstance(first, Mapping) and set(first) != set(second)):
+        return False
+    return all(map(_alike, children(first), children(second)))
+
+
+def _check_kinds(shallow: Any, deep: Any) -> None:
+    if isinstance(shallow, Mapping) != isinstance(deep, Mapping) or (
+            hasattr(shallow, "_fields") != hasattr(deep, "_fields")):
+        raise TypeError("The two structures don't have the same sequence type. Input structure has "
+                        f"type {type(deep)}, while shallow structure has type {type(shallow)}.")
 
 
 def flatten_up_to(shallow: Any, deep: Any) -> list:
@@ -68,10 +86,7 @@ def flatten_up_to(shallow: Any, deep: Any) -> list:
     if not is_nested(deep):
         raise TypeError("If shallow structure is a sequence, input must also be a sequence. Input "
                         f"has type: {type(deep)}.")
-    if isinstance(shallow, Mapping) != isinstance(deep, Mapping) or (
-            hasattr(shallow, "_fields") != hasattr(deep, "_fields")):
-        raise TypeError("The two structures don't have the same sequence type. Input structure has "
-                        f"type {type(deep)}, while shallow structure has type {type(shallow)}.")
+    _check_kinds(shallow, deep)
     if len(shallow) != len(deep):
         raise ValueError("The two structures don't have the same sequence length. Input structure "
                          f"has length {len(deep)}, while shallow structure has length "

@@ -170,6 +170,22 @@ def test_padded_batches(session):
         dataset.padded_batch(2, ([None], [4]), ("a", "-"))
 
 
+@pytest.mark.parametrize("shapes", [([-1], [-1]), (hf.TensorShape([None]), [hf.Dimension(None)]),
+                                    (np.array([-1]), [None]), None])
+def test_padding_to_the_largest_of_a_batch(session, shapes):
+    dataset = Dataset.range(1, 3).map(lambda n: (hf.fill([n], n), hf.fill([n + 1], n)))
+    batches = dataset.padded_batch(2, shapes)
+    assert [s.as_list() for s in batches.output_shapes] == [[None, None]] * 2
+    [[a, b]] = elements(session, batches)
+    assert a.tolist() == [[1, 0], [2, 2]] and b.tolist() == [[1, 1, 0], [2, 2, 2]]
+
+
+def test_padding_without_shapes_needs_ranks(session):
+    unknown = Dataset.range(2).map(lambda n: hf.placeholder_with_default(n, None))
+    with pytest.raises(ValueError, match="`padded_shapes`"):
+        unknown.padded_batch(2)
+
+
 # ---------------------------------------------------------------- functions
 
 
@@ -292,6 +308,8 @@ def test_reinitializable(session):
     assert rest(session, following) == [0, 1, 2]
     with pytest.raises(TypeError, match="output types"):
         iterator.make_initializer(Dataset.from_tensors(1.0))
+    with pytest.raises(ValueError, match="the same nested structure"):
+        iterator.make_initializer(Dataset.from_tensors((1, 2)))
     with pytest.raises(TypeError, match="output shapes"):
         iterator.make_initializer(Dataset.range(2).batch(2))
     with pytest.raises(ValueError, match="does not have an initializer"):

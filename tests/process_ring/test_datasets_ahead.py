@@ -85,6 +85,10 @@ def test_interleaving_ahead_is_interleaving(session):
 
     plain = numbers(session, Dataset.range(6).interleave(rows, 3, 2))
     assert numbers(session, Dataset.range(6).interleave(rows, 3, 2, num_parallel_calls=2)) == plain
+    by_default = numbers(session, Dataset.range(6).interleave(rows))
+    assert by_default == numbers(session, Dataset.range(6).interleave(rows, 4))
+    assert by_default == numbers(session, Dataset.range(6).interleave(
+        rows, num_parallel_calls=hf.data.experimental.AUTOTUNE))
     ahead = hf.data.experimental.parallel_interleave(rows, 3, 2)
     assert numbers(session, Dataset.range(6).apply(ahead)) == plain
 

@@ -13,6 +13,7 @@ from hpcflow.errors import CancelledError, InvalidArgumentError
 
 Element = tuple
 Dims = tuple | None
+AUTOTUNE = -1  # a number that is left to the library
 
 
 class Function(Protocol):

@@ -10,7 +10,7 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError, OpError, OutOfRangeError
-from hpcflow.resources.datasets.base import Dataset, Dims, Element, Function, Run
+from hpcflow.resources.datasets.base import AUTOTUNE, Dataset, Dims, Element, Function, Run
 from hpcflow.resources.datasets.order import Derived, ListDataset
 
 
@@ -101,6 +101,7 @@ class InterleaveDataset(Derived):
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
                  function: Function, cycle: int, block: int) -> None:
+        cycle = cycle_of(cycle)
         for name, value in (("cycle_length", cycle), ("block_length", block)):
             if value <= 0:
                 raise InvalidArgumentError(None, None, f"{name} must be greater than zero.")
@@ -110,6 +111,12 @@ class InterleaveDataset(Derived):
     def _pass(self, run: Run) -> Iterator[Element]:
         sources = starmap(opening(run, self.function), self.source.iterate(run))
         return Interleaved(sources, self.cycle, self.block)
+
+
+def cycle_of(length: int) -> int:
+    """The number of data sets at a time: any that is given, else one for all machines, as the
+    order of the elements follows from it."""
+    return 4 if length == AUTOTUNE else length
 
 
 class Interleaved:

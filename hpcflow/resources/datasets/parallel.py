@@ -15,11 +15,10 @@ from typing import Any
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.resources.datasets.base import Dataset, Dims, Element, Function, Run
-from hpcflow.resources.datasets.functions import Interleaved, ending, opening
+from hpcflow.resources.datasets.base import AUTOTUNE, Dataset, Dims, Element, Function, Run
+from hpcflow.resources.datasets.functions import Interleaved, cycle_of, ending, opening
 from hpcflow.resources.datasets.order import Derived
 
-AUTOTUNE = -1
 _AHEAD = 2  # elements, where the number is left to the library
 _ABREAST = 4  # calls, where the number is left to the library
 
@@ -258,6 +257,7 @@ class ParallelInterleaveDataset(Derived):
 
     def __init__(self, source: Dataset, types: list[DType], shapes: list[Dims],
                  function: Function, cycle: int, block: int, ahead: int) -> None:
+        cycle = cycle_of(cycle)
         for name, value in (("cycle_length", cycle), ("block_length", block)):
             if value <= 0:
                 raise InvalidArgumentError(None, None, f"`{name}` must be > 0")
