@@ -28,6 +28,9 @@ _SHARED_BYTES = 1 << 20
 _LONG_BYTES = 1 << 6
 _CHUNK = 1 << 14  # elements of a run that one job copies
 _LINES = 64  # runs, or lines of a transposition, that one job copies
+_LEAST_ROWS = 64  # that are joined by a loop over rows
+_MOST_VALUES = 16  # of which one is made, each with a loop of its own
+_BYTE_SECONDS = 2e-10  # what NumPy takes for joining, about
 _WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
 
@@ -69,10 +72,31 @@ def concatenate(values: Sequence, axis: int = 0, out: np.ndarray | None = None) 
     ends = list(itertools.accumulate([x.shape[axis] for x in values], initial=0))
     if out is None:
         out = np.empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), first.dtype)
+    rows = math.prod(first.shape[:axis])
+    if rows >= _LEAST_ROWS and _joins(rows, values, out):
+        return out
     before = (slice(None),) * axis
     assign_all([(out[before + (slice(start, end),)], x)
                 for start, end, x in zip(ends, ends[1:], values)])
     return out
+
+
+def _joins(rows: int, values: Sequence, out: np.ndarray) -> bool:
+    """Let each of so many rows of `out` be the rows of all `values`, one after the other, by a
+    loop; False if there is none."""
+    dtype = out.dtype
+    if (not 1 < len(values) <= _MOST_VALUES or dtype.itemsize not in _WORDS or dtype.kind == "O"
+            or not jit.enabled() or any(
+                [x.dtype != dtype or not x.size or not x.flags.c_contiguous or not x.flags.aligned
+                 for x in (*values, out)])):
+        return False
+    found = jit.compiled(_join(len(values), out.itemsize))
+    if found.function is None:
+        found.spent(out.nbytes * _BYTE_SECONDS)
+        return False
+    word = _WORDS[out.itemsize]
+    spread.run_rows(found, [x.reshape(rows, -1).view(word) for x in (out, *values)])
+    return True
 
 
 def assign_all(pairs: Sequence[tuple[np.ndarray, Any]]) -> None:
@@ -297,6 +321,36 @@ class _Loop:
 def _loop(body: str, item: int) -> _Loop:
     """The one `_Loop` of these, whose text is long."""
     return _Loop(body, item)
+
+
+class _Join:
+    """The loop over rows that joins those of `count` matrices of words of `item` bytes: called with
+    the matrix that is made and with these."""
+
+    def __init__(self, count: int, item: int) -> None:
+        self.count, self.word = count, _WORDS[item]
+        self.source = "\n".join([
+            f"def loop(out, {', '.join(f'x{k}' for k in range(count))}):",
+            "    for i in range(out.shape[0]):",
+            "        row, start = out[i], np.uint64(0)",
+            *[f"        row{k} = x{k}[i]\n"
+              f"        for j in range(np.uint64(row{k}.size)):\n"
+              f"            row[start + j] = row{k}[j]\n"
+              f"        start += np.uint64(row{k}.size)" for k in range(count)], ""])
+        self.key = f"joining of {self.word}", self.source
+
+    def signature(self, types: Any) -> tuple:
+        """The types of the arguments, of the module `types`."""
+        made, given = (types.Array(getattr(types, self.word), 2, "C", readonly=r)
+                       for r in (False, True))
+        return (made, *[given] * self.count)
+
+    def compile(self) -> Callable:
+        """See `jit.Loop`."""
+        return jit.compile_text(self.source, self.signature)
+
+
+_join = functools.lru_cache(maxsize=128)(_Join)
 
 
 @functools.lru_cache(maxsize=8)

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from hpcflow import config, copies, jit
+from hpcflow import config, copies, jit, spread
 
 DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.bool_, np.complex128)
 
@@ -78,6 +78,42 @@ def test_concatenate(small, axis):
     out = np.empty_like(wanted)
     assert copies.concatenate(values, axis, out) is out
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rows_that_are_joined(small, monkeypatch, dtype):
+    """Inner dimensions of other sizes, more rows than threads, with `out` and without; also what a
+    loop over rows does not take."""
+    monkeypatch.setattr(copies, "_LEAST_ROWS", 2)
+    monkeypatch.setattr(spread, "LARGE_BYTES", 1)
+    rng = np.random.default_rng(0)
+
+    def drawn(*dims):
+        return rng.integers(0, 2, dims).astype(dtype)
+
+    cases = [([drawn(5, 7, n, 2) for n in (3, 40, 1)], 2), ([drawn(50, n) for n in (9, 17)], -1),
+             ([drawn(50, n) for n in (9, 0, 17)], 1), ([drawn(9, 50).T, drawn(50, 3)], 1),
+             ([drawn(20, 3)] * 20, 1)]
+    for values, axis in cases:
+        wanted = np.concatenate(values, axis)
+        out = np.empty_like(wanted)
+        for _ in range(3):
+            np.testing.assert_array_equal(copies.concatenate(values, axis), wanted)
+            assert copies.concatenate(values, axis, out) is out
+            np.testing.assert_array_equal(out, wanted)
+            jit.wait()
+
+
+def test_rows_are_joined_by_a_loop(small, monkeypatch):
+    if not jit.enabled():
+        pytest.skip("Numba is not installed, or not to be used")
+    monkeypatch.setattr(jit, "_programs", {})
+    values = [np.ones((80, n), np.float32) for n in (16, 40)]
+    for _ in range(2):
+        copies.concatenate(values, 1)
+        jit.wait()
+    (found,) = jit._programs.values()
+    assert found.function is not None
 
 
 def test_concatenate_refuses_other_shapes(small):
