@@ -49,6 +49,24 @@ def _sum(*logs: Any) -> Any:
 
 @kernel("CTCLoss", device="CPU", fresh=True)
 def _loss(node: KernelNode) -> Callable:
+    """The last class is the blank; every example has labels."""
+    return _loss_of(node, False)
+
+
+@kernel("CTCLossV2", device="CPU", fresh=True)
+def _loss_v2(node: KernelNode) -> Callable:
+    """The first class is the blank; examples may have no labels, or more than there is time for."""
+    compute = _loss_of(node, True)
+
+    def run(inputs: Any, indices: Any, values: Any, lengths: Any) -> tuple:
+        _check_inputs(inputs)
+        loss, grad = compute(np.roll(inputs, -1, 2), indices, values - 1, lengths)
+        return loss, np.roll(grad, 1, 2)
+
+    return run
+
+
+def _loss_of(node: KernelNode, any_length: bool) -> Callable:
     collapse, merge = node.attr("preprocess_collapse_repeated"), node.attr("ctc_merge_repeated")
     ignore_long = node.attr("ignore_longer_outputs_than_inputs")
 
@@ -62,7 +80,8 @@ def _loss(node: KernelNode) -> Callable:
             raise invalid(f"sequence_length({wrong}) = {int(lengths[wrong])} is more than the "
                           f"{steps} time steps")
         labels, counts = _labels(indices, values, len(lengths), classes, collapse)
-        _check_room(counts, lengths, ignore_long)
+        if not any_length:
+            _check_room(counts, lengths, ignore_long)
         loss, grad = _Paths(inputs, labels, counts, lengths, merge).loss_and_gradient()
         if ignore_long:
             loss, grad = _without(counts > lengths, loss, grad)
@@ -165,7 +184,8 @@ class _Paths:
         """(-log p, its gradient by the logits); where p is zero the gradient is the softmax."""
         alpha, batch = self._forward(), np.arange(len(self.lengths))
         last = alpha[self.lengths - 1, batch]
-        log_p = _sum(last[batch, self.ends], last[batch, self.ends - 1])
+        before = np.where(self.ends > 0, last[batch, self.ends - 1], -np.inf)
+        log_p = _sum(last[batch, self.ends], before)
         shares = alpha + self._backward()
         shares -= np.where(np.isneginf(log_p), 0.0, log_p)[:, None]
         np.exp(shares, out=shares)

@@ -48,7 +48,14 @@ from hpcflow.nn.convolution import (
     depthwise_conv2d_native_backprop_input,
     separable_conv2d,
 )
-from hpcflow.nn.ctc import ctc_beam_search_decoder, ctc_greedy_decoder, ctc_loss
+from hpcflow.nn.ctc import (
+    collapse_repeated,
+    ctc_beam_search_decoder,
+    ctc_greedy_decoder,
+    ctc_loss,
+    ctc_loss_v2,
+    ctc_unique_labels,
+)
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.fused_normalization import (
     fused_batch_norm,

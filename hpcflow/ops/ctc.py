@@ -35,12 +35,14 @@ def _beam_shape(op: Operation) -> list[Dims]:
     return [*[indices] * paths, *[values] * paths, *[shape] * paths, (_inputs(op, 1)[1], paths)]
 
 
-register_op("CTCLoss",
-            "inputs: float; labels_indices: int64; labels_values: int32; sequence_length: int32",
-            "loss: float; gradient: float",
-            "preprocess_collapse_repeated: bool = false; ctc_merge_repeated: bool = true; "
-            "ignore_longer_outputs_than_inputs: bool = false",
-            shape=_loss_shape)
+for _op_type in ("CTCLoss", "CTCLossV2"):
+    register_op(
+        _op_type,
+        "inputs: float; labels_indices: int64; labels_values: int32; sequence_length: int32",
+        "loss: float; gradient: float",
+        "preprocess_collapse_repeated: bool = false; ctc_merge_repeated: bool = true; "
+        "ignore_longer_outputs_than_inputs: bool = false",
+        shape=_loss_shape)
 register_op("CTCGreedyDecoder", "inputs: float; sequence_length: int32",
             "decoded_indices: int64; decoded_values: int64; decoded_shape: int64; "
             "log_probability: float", "merge_repeated: bool = false", shape=_greedy_shape)
@@ -53,6 +55,7 @@ not_differentiable("CTCGreedyDecoder", "CTCBeamSearchDecoder")
 
 
 @RegisterGradient("CTCLoss")
+@RegisterGradient("CTCLossV2")
 def _loss_grad(op: Operation, grad: Any, _: Any) -> tuple:
     """The op computes its gradient along with the loss; it has none of second order."""
     found = raw_ops.PreventGradient(

@@ -137,7 +137,8 @@ class VariableStore:
             raise ValueError(f"Variable {name} does not exist, or was not created with "
                              "get_variable(). Did you mean to set reuse=None in VarScope?")
         if shape.ndims is None and _takes_nothing(initializer):
-            initializer, from_value, dtype = initializer(), True, None
+            with control_dependencies(None):  # it runs once, whatever it is called in
+                initializer, from_value, dtype = initializer(), True, None
         if not shape.is_fully_defined() and not from_value:
             raise ValueError(f"Shape of a new variable ({name}) must be fully defined, but instead "
                              f"was {shape}.")

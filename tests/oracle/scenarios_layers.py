@@ -85,3 +85,19 @@ def cross_entropies(tf: Any, session: Any) -> list:
         loss = tf.nn.softmax_cross_entropy_with_logits_v2(labels=y, logits=x, axis=axis)
         found.append(session.run([loss, *tf.gradients(loss * loss, [x, y])]))
     return found
+
+
+@scenario
+def ctc_losses(tf: Any, session: Any) -> list:
+    x = tf.constant(_images(6, 3, 5))
+    labels = tf.constant([[1, 2, 2], [3, 1, 0], [1, 0, 0]])
+    sparse = tf.SparseTensor([[0, 0], [0, 1], [1, 0], [2, 0]], [0, 1, 3, 1], [3, 2])
+    lengths, times = tf.constant([3, 2, 1]), tf.constant([6, 5, 2])
+    losses = [tf.nn.ctc_loss(labels=sparse, logits=x, sequence_length=times, inputs=None),
+              tf.nn.ctc_loss_v2(labels, x, lengths, times),
+              tf.nn.ctc_loss_v2(labels, tf.transpose(x, [1, 0, 2]), lengths, times, False,
+                                tf.nn.ctc_unique_labels(labels), blank_index=-1),
+              tf.nn.ctc_loss_v2(sparse, x, None, times, blank_index=2)]
+    slopes = [tf.gradients(loss * [1.0, 2.0, 3.0], x)[0] for loss in losses]
+    return [session.run([losses, slopes]), session.run(tf.nn.ctc_unique_labels(labels)),
+            session.run(tf.nn.collapse_repeated(labels, lengths))]

@@ -176,3 +176,80 @@ def test_narrow_beams():
     for function in (hf.nn.ctc_beam_search_decoder, hf.nn.ctc_greedy_decoder):
         failing(lambda *p, f=function: f(*p)[1], INPUTS, LENGTHS + 1,
                 error=hf.errors.FailedPreconditionError)
+
+
+# ---------------------------------------------------------------- the second version
+
+
+def chance(inputs, length, labels, blank):
+    """The probability of `labels`, by going through every way."""
+    y, total = probabilities(inputs), 0.0
+    for way in itertools.product(range(CLASSES), repeat=int(length)):
+        kept = [c for i, c in enumerate(way) if c != blank and not (i and way[i - 1] == c)]
+        total += np.prod([y[t, c] for t, c in enumerate(way)]) if kept == list(labels) else 0
+    return total
+
+
+@pytest.mark.parametrize("major", [True, False])
+@pytest.mark.parametrize("blank", [None, 0, 2, -1])
+def test_losses_with_other_blanks(blank, major):
+    at = (blank or 0) % CLASSES
+    letters = [c for c in range(CLASSES) if c != at]
+    labels = np.array([[letters[0], letters[1], 9], [letters[2], letters[2], 9], [9, 9, 9]],
+                      np.int32)
+    counts = np.array([2, 1, 0], np.int32)
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.constant(INPUTS if major else INPUTS.swapaxes(0, 1))
+        loss = hf.nn.ctc_loss_v2(labels, x, counts, LENGTHS, major, blank_index=blank)
+        found, slope = session.run([loss, hf.gradients(loss, x)[0]])
+        expected = [-np.log(chance(INPUTS[:, b], LENGTHS[b], labels[b, : counts[b]], at))
+                    for b in range(BATCH)]
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+        by_class = slope if major else slope.swapaxes(0, 1)
+        np.testing.assert_allclose(by_class.sum(-1), 0, atol=1e-5)
+        sparse = hf.SparseTensor([[0, 0], [0, 1], [1, 0]],
+                                 np.array([*labels[0, :2], labels[1, 0]]), [3, 2])
+        again = hf.nn.ctc_loss_v2(sparse, x, None, LENGTHS, major,
+                                  blank_index=0 if blank is None else blank)
+        np.testing.assert_allclose(session.run(again), found, rtol=1e-6)
+
+
+def test_gradients_with_other_blanks():
+    labels, counts = np.array([[1, 0], [2, 1], [0, 0]], np.int32), np.array([1, 2, 0], np.int32)
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.placeholder(hf.float32, INPUTS.shape)
+        loss = hf.reduce_sum(hf.nn.ctc_loss_v2(labels, x, counts, LENGTHS, blank_index=3))
+        (slope,) = session.run(hf.gradients(loss, x), {x: INPUTS})
+        for at in ((0, 0, 1), (2, 1, 3), (4, 2, 0), (1, 2, 3)):
+            step = np.zeros_like(INPUTS)
+            step[at] = 1e-2
+            high, low = (session.run(loss, {x: INPUTS + s}) for s in (step, -step))
+            np.testing.assert_allclose(slope[at], (high - low) / 2e-2, atol=2e-3)
+
+
+def test_logits_by_name():
+    indices, values = sparse_labels(LABELS)
+    labels = hf.SparseTensor(indices, values, [3, 3])
+    with hf.Session() as session:
+        one, two = session.run([hf.nn.ctc_loss(labels, INPUTS, LENGTHS), hf.nn.ctc_loss(
+            labels=labels, logits=INPUTS, sequence_length=LENGTHS)])
+    np.testing.assert_array_equal(one, two)
+    for arguments in ({"logits": INPUTS, "inputs": INPUTS, "sequence_length": LENGTHS},
+                      {"sequence_length": LENGTHS}, {"logits": INPUTS}):
+        with pytest.raises(ValueError, match="logits"):
+            hf.nn.ctc_loss(labels, **arguments)
+    with pytest.raises(ValueError, match="blank_index"):
+        hf.nn.ctc_loss_v2(labels, INPUTS, None, LENGTHS)
+
+
+def test_labels_of_rows():
+    with hf.Session() as session:
+        values, numbers = session.run(hf.nn.ctc_unique_labels([[1, 2, 1, 5], [3, 3, 0, 0]]))
+        assert values.tolist() == [[1, 2, 5, 0], [3, 0, 0, 0]] and values.dtype == np.int64
+        assert numbers.tolist() == [[0, 1, 0, 2], [0, 0, 1, 1]]
+        for lengths, rows in (([4, 3, 0], [[1, 2, 1], [3, 4, 0], [0, 0, 0]]),
+                              ([1, 2, 0], [[1], [3], [0]]), ([0, 0, 0], [[]] * 3)):
+            labels, new = session.run(hf.nn.collapse_repeated(
+                [[1, 2, 2, 1], [3, 3, 4, 4], [5, 6, 7, 8]], lengths))
+            assert labels.tolist() == rows
+            assert new.tolist() == [np.count_nonzero(row) for row in rows]

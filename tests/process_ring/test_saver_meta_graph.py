@@ -304,3 +304,35 @@ def test_scopes_with_their_variables():
         assert list(again) == ["w:0"]
         used = [op.name for op in scoped.stripped_op_list_for_graph(other.as_graph_def()).op]
         assert used == sorted(used) and "MatMul" in used
+
+
+@pytest.mark.parametrize("scope", [None, "imported"])
+def test_variables_made_in_bodies_of_loops(tmp_path, scope):
+    def body(i, x):
+        scale = hf.get_variable("scale", initializer=lambda: hf.constant(2.0))
+        with hf.variable_scope("step", reuse=hf.AUTO_REUSE):
+            x = hf.layers.dense(x * scale, 2, kernel_initializer=hf.ones_initializer())
+        return i + 1, x
+
+    with hf.Graph().as_default(), hf.Session() as session:
+        _, result = hf.while_loop(lambda i, x: i < 2, body, [0, hf.ones([1, 2])], name="loop")
+        hf.add_to_collection("result", result)
+        session.run(hf.global_variables_initializer())
+        names = [v.op.name for v in hf.trainable_variables()]
+        assert names == ["scale", "step/dense/kernel", "step/dense/bias"]
+        slopes = session.run(hf.gradients(result, hf.trainable_variables()))
+        saver = hf.train.Saver()
+        saver.save(session, str(tmp_path / "model"))
+    with hf.Graph().as_default(), hf.Session() as session:
+        saver = hf.train.import_meta_graph(str(tmp_path / "model.meta"), import_scope=scope)
+        saver.restore(session, str(tmp_path / "model"))
+        (result,) = hf.get_collection("result")
+        assert session.run(result).tolist() == [[16.0, 16.0]]
+        prefix = "" if scope is None else f"{scope}/"
+        assert [v.op.name for v in hf.trainable_variables()] == [prefix + n for n in names]
+        again = session.run(hf.gradients(result, hf.trainable_variables()))
+        for one, other in zip(slopes, again):
+            np.testing.assert_array_equal(one, other)
+        train = hf.train.GradientDescentOptimizer(0.1).minimize(hf.reduce_sum(result))
+        session.run(train)
+        assert session.run(result).tolist() != [[16.0, 16.0]]
