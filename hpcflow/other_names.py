@@ -153,6 +153,10 @@ NAMES: dict[str, dict[str, str]] = {
             "stateless_normal", "stateless_truncated_normal", "stateless_uniform")},
         "categorical": "hpcflow:multinomial", "set_random_seed": "hpcflow:set_random_seed",
     },
+    "hpcflow.sparse": {
+        "cross": "hpcflow.ops.sparse_cross:sparse_cross",
+        "cross_hashed": "hpcflow.ops.sparse_cross:sparse_cross_hashed",
+    },
     "hpcflow.strings": {
         **{name: f"raw:{op_type}" for name, op_type in {
             "length": "StringLength", "lower": "StringLower", "regex_full_match": "RegexFullMatch",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from case import Type
 from table import ALL, FLOATS, NUMBERS, REALS, Table, family, ints, scalar
 
 # Shapes and numbers of elements.
@@ -239,3 +240,24 @@ def temporal_classification(table: Table) -> None:
     table.bad("CTCLoss", {**good, **labels, "labels_values": ints(0, -1, 2)}, label="negative")
     table.bad("CTCLoss", {**good, **labels, "labels_indices": np.array([[0, 0], [1, 0], [3, 0]])})
     table.bad("CTCLoss", {**good, **labels, "labels_indices": np.array([[0, 0], [0, 1], [2, 0]])})
+
+
+@family
+def crosses(table: Table) -> None:
+    places = np.array([[0, 0], [1, 0], [1, 1]], np.int64)
+    words = np.array([b"a", b"b", b""], object)
+    numbers = np.array([5, -7, 2], np.int64)
+    dense = np.array([[b"x", b"y"], [b"z", b"long words " * 9]], object)
+    few, none = np.array([[1], [-2]], np.int64), np.zeros((2, 0), np.int64)
+    for sparse, others in (([words], [dense]), ([words, numbers], [few]), ([], [dense, few, dense]),
+                           ([numbers], [none]), ([words, words], [])):
+        inputs = {"indices": [places] * len(sparse), "values": sparse,
+                  "shapes": [ints(2, 2, dtype="int64")] * len(sparse), "dense_inputs": others}
+        table.add("SparseCrossV2", {**inputs, "sep": np.array(b"_X_", object)})
+        kind = "string" if all(x.dtype == object for x in (*sparse, *others)) else "int64"
+        for buckets, key in ((0, 956888297470), (100, 1)):
+            table.add("SparseCross", inputs, {
+                "hashed_output": True, "num_buckets": buckets, "hash_key": key,
+                "out_type": Type("int64"), "internal_type": Type(kind)})
+    table.bad("SparseCrossV2", {**inputs, "dense_inputs": [dense[:1]],
+                                "sep": np.array(b"", object)})
