@@ -1,8 +1,8 @@
 """Element-wise ops as formulas, for loops that Numba compiles.
 
 A formula is an expression over the inputs ``x``, ``y`` and so on. Its numbers are those of the
-dtype that it is computed in. These do the same operations in the same order as the forms of NumPy,
-and so give the same bits.
+dtype that it is computed in. The exact ones do the same operations in the same order as the forms
+of NumPy, and so give the same bits.
 """
 
 from __future__ import annotations
@@ -35,6 +35,19 @@ EXACT = {
     "Xdivy": "0 if x == 0 else x / y",
 }
 
+#: The same with functions of `vector_math`: the last bits differ from those of NumPy.
+APPROXIMATE = {
+    "Sigmoid": "1 / (1 + exponential(-x))",
+    "Elu": "x if x > 0 else expm1_below(x)",
+    "Selu": "x * scale if x > 0 else below * expm1_below(x)",
+    "SoftplusGrad": "x / (1 + exponential(-y))",
+    "Erf": "erf(x)",
+    "Erfc": "erfc(x)",
+    "Lgamma": "lgamma(x)",
+}
+#: The dtypes of those that are not for both.
+DTYPES = {"Erf": ("float32",), "Erfc": ("float32",), "Lgamma": ("float32",)}
+
 #: The same of ufuncs, of numbers with a fraction.
 UFUNCS = {
     "add": "x + y", "subtract": "x - y", "multiply": "x * y", "true_divide": "x / y",
@@ -43,7 +56,8 @@ UFUNCS = {
     "maximum": "x if (x >= y) | (x != x) else y", "minimum": "x if (x <= y) | (x != x) else y",
 }
 
-_NAMED = ("LeakyRelu", "LeakyReluGrad", "SeluGrad")
+_NAMED = ("LeakyRelu", "LeakyReluGrad", "Selu", "SeluGrad")
+_FUNCTION = re.compile(r"\b(exponential|expm1_below|erf|erfc|lgamma)\(")
 _NUMBER = re.compile(r"(?<![\w.])\d+(\.\d+)?")
 
 
@@ -54,11 +68,16 @@ def formula_of(function: str, arguments: Sequence[str]) -> str | None:
     if function == "SquaredDifference":
         x, y = arguments
         return f"({x} - {y}) * ({x} - {y})"
-    text = UFUNCS.get(function) or (None if function in _NAMED else EXACT.get(function))
-    if text is None:
+    text = UFUNCS.get(function) or EXACT.get(function) or APPROXIMATE.get(function)
+    if text is None or function in _NAMED:
         return None
     names = dict(zip("xy", arguments))
     return re.sub(r"\b[xy]\b", lambda found: names[found[0]], text)
+
+
+def functions_in(text: str) -> set[str]:
+    """The functions of `vector_math` that formulas call."""
+    return set(_FUNCTION.findall(text))
 
 
 def with_numbers(text: str, number: Any, scope: dict[str, Any]) -> str:

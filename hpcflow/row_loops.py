@@ -3,7 +3,8 @@
 Where Numba is installed, one compiled function takes the place of as many passes of NumPy over
 memory. What lies between two reductions is one loop over the columns of a row, which stays in the
 first-level cache. Functions that are no arithmetic, like ``exp``, are the loops of NumPy itself
-over such a row. So all element-wise values have NumPy's bits; sums are formed in another order.
+over such a row. So element-wise values have NumPy's bits, but for the few functions that `formulas`
+calls approximate; sums are formed in another order.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow import native_calls, vector_math
-from hpcflow.formulas import formula_of, with_numbers
+from hpcflow.formulas import APPROXIMATE, DTYPES, formula_of, functions_in, with_numbers
 
 #: What a value is: an element for each place, one for each row, one for each column, or a number.
 FULL, COLUMN, VECTOR, NUMBER = "fcvn"
@@ -54,6 +55,8 @@ def supports(function: str, count: int, kind: str, dtype: str) -> bool:
     """True if a step of this function, with a result of this kind, may be part of a program."""
     if is_call(function, count, dtype):
         return kind == FULL
+    if dtype not in DTYPES.get(function, (dtype,)):
+        return False
     return formula_of(function, "x" * count if count < 3 else "x") is not None
 
 
@@ -88,6 +91,11 @@ class RowProgram:
         return not (step.reduces or step.ends) and is_call(
             step.function, len(step.arguments), self.dtype)
 
+    @property
+    def is_exact(self) -> bool:
+        """True if all results have the bits of NumPy."""
+        return not any([s.reduces or s.ends or s.function in APPROXIMATE for s in self.steps])
+
     def signature(self, types: Any) -> tuple:
         """The types of the arguments, of the module `types`."""
         number = getattr(types, self.dtype)
@@ -107,6 +115,8 @@ class RowProgram:
             found = native_calls.loop_of(getattr(np, name), self.dtype)
             assert found is not None
             scope[f"f{i}"], scope[f"d{i}"] = found
+        for name in functions_in(self.source):
+            scope[name] = getattr(vector_math, name)(self.dtype)
         text = with_numbers(self.source, number, scope)
         exec(compile(text, "<hpcflow rows>", "exec"), scope)
         return vector_math.compiler()(self.signature(vector_math.types()))(scope["loop"])

@@ -37,6 +37,7 @@ from hpcflow.deferred import Deferred, Steps
 from hpcflow.kernels.registry import SYNC
 
 _FEWEST, _MOST = 3, 200  # lines that are worth a call; lines of which the loop compiles quickly
+_ROWS_SECONDS = 1e-5  # of small arrays: what a group of rows must take, about, to be worth a loop
 _PARALLEL = 1 << 17  # elements from which on a single line is worth it
 _MOST_INPUTS, _MOST_OUTPUTS = 16, 4
 _LARGE = 1 << 16  # elements from which on blocks pay
@@ -85,7 +86,8 @@ def _row_call(program: Translation, group: RowGroup,
     if size < row_blocks.FEWEST:
         return None
     function = row_fusion.fused(group, outputs)
-    if size < row_blocks.LARGE and (function.loop is None or len(group.lines) < _FEWEST):
+    if size < row_blocks.LARGE and (
+            function.loop is None or row_blocks.seconds(len(group.lines), size) < _ROWS_SECONDS):
         return None
     name = f"f{len(program.globals)}"
     program.globals[name] = function

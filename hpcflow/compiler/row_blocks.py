@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 FEWEST = 1 << 11  # elements of a value from which on a compiled loop pays
 # What a line takes otherwise, about: to be called, and per element.
-_CALL_SECONDS, _ELEMENT_SECONDS = 1e-6, 2e-10
+_CALL_SECONDS, _ELEMENT_SECONDS = 2e-6, 2.5e-10
 LARGE = 1 << 17  # elements of a value from which on blocks on several cores pay
 BLOCK_BYTES = 1 << 21  # of all values of a block together; see fusion
 _FEWEST_BLOCKS = 4
@@ -29,6 +29,11 @@ _PARTS_PER_THREAD = 4  # a thread that the machine lets wait takes fewer parts t
 #: Reductions by the ufunc that they apply.
 END_UFUNCS = {"Sum": np.add, "Mean": np.add, "Prod": np.multiply, "Max": np.maximum,
               "Min": np.minimum, "All": np.logical_and, "Any": np.logical_or}
+
+
+def seconds(lines: int, size: int) -> float:
+    """What so many lines take one by one, about, over values of `size` elements."""
+    return lines * (_CALL_SECONDS + size * _ELEMENT_SECONDS)
 
 
 class End(NamedTuple):
@@ -144,7 +149,7 @@ class RowFused:
                 return tuple([by_name[name] for name in self.order])
         if size < LARGE:
             if compiled is not None:
-                compiled.spent(len(self.steps) * (_CALL_SECONDS + size * _ELEMENT_SECONDS))
+                compiled.spent(seconds(len(self.steps), size))
             return None
         began = time.perf_counter()
         found = self._by_blocks(rows, arrays, inputs)

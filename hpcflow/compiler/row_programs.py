@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -25,6 +25,29 @@ _FEWEST_COLUMNS = 16
 _PIECE = 4096  # elements of a vector that are taken as a row
 _BLOCKS = 16  # of rows whose columns are added up apart, where there are many
 _TYPES = ("float32", "float64")
+_MOST_FORMS = 64  # numbers of rows that a loop remembers
+
+
+class _Form(NamedTuple):
+    """How a loop runs over arrays of one shape.
+
+    Attributes:
+        shape: of FULL values.
+        outputs: the shapes of the outputs that are no ends.
+        columns, rows: of the loop.
+        block, blocks: the rows that are added up apart, and how many such blocks there are.
+        width: how many numbers are the sums of a block.
+        step: the rows that a thread takes at once.
+    """
+
+    shape: tuple[int, ...]
+    outputs: list[tuple[int, ...]]
+    columns: int
+    rows: int
+    block: int
+    blocks: int
+    width: int
+    step: int
 
 
 class RowLoop:
@@ -47,7 +70,9 @@ class RowLoop:
         self.ends = ends
         self.dtype = np.dtype(program.dtype)
         self.kinds = list(program.inputs.values())
-        self.is_exact = not (ends or any(s.reduces for s in program.steps))
+        self.is_exact = program.is_exact
+        self.full = self.kinds.index(FULL)
+        self._forms: dict[int, _Form] = {}
 
     def compiled(self) -> jit.Compiled | None:
         """The loop, which may yet have to be compiled; None where there shall be none."""
@@ -63,26 +88,41 @@ class RowLoop:
                 given.append(value[()])
                 continue
             flags = value.flags
-            if not (flags.c_contiguous and flags.aligned) or value.dtype != self.dtype:
+            if not (flags.c_contiguous and flags.aligned and value.dtype is self.dtype):
                 return None
-            given.append(value.reshape(-1))
-        count = inputs[self.positions[self.kinds.index(FULL)]].shape[0]
+            given.append(value if value.ndim == 1 else value.reshape(-1))
+        count = inputs[self.positions[self.full]].shape[0]
+        form = self._forms.get(count)
+        if form is None:
+            if len(self._forms) >= _MOST_FORMS:
+                self._forms.clear()
+            form = self._forms[count] = self._form(count)
+        made = [np.empty(dims, self.dtype) for dims in form.outputs]
+        sums = [np.zeros(form.blocks * form.width, self.dtype) for _ in self.ends]
+        arrays = [*given, *[m.reshape(-1) for m in made], *sums]
+        if form.step == form.rows:
+            found.function(*arrays, 0, form.rows, form.block, form.columns)  # type: ignore[misc]
+        else:
+            uses = spread.WHOLE * len(arrays) + spread.START + spread.STOP + spread.WHOLE * 2
+            spread.run(found, form.rows, form.step, uses,
+                       [*arrays, 0, 0, form.block, form.columns])
+        return made + [_total(end, s.reshape(-1, form.width), form.shape)
+                       for end, s in zip(self.ends, sums)]
+
+    def _form(self, count: int) -> _Form:
+        """How the loop runs over `count` indices of axis 0."""
         shape = (count, *self.dims[1:])
         size = math.prod(shape)
         columns = _PIECE if self.program.flat else shape[-1]
         rows = -(-size // columns)
-        made = [np.empty((count, *dims[1:]), self.dtype) for dims in self.outputs]
-        row_bytes = columns * self.dtype.itemsize * (self.kinds.count(FULL) + len(made))
+        outputs = [(count, *dims[1:]) for dims in self.outputs]
+        row_bytes = columns * self.dtype.itemsize * (self.kinds.count(FULL) + len(outputs))
         block = spread.block_rows(rows, row_bytes)
         if self.ends:  # of so many rows each, however many threads there are
             block = rows if size < _PIECE * _BLOCKS else -(-rows // _BLOCKS)
-        width = 1 if self.program.flat else columns
-        sums = [np.zeros(-(-rows // block) * width, self.dtype) for _ in self.ends]
-        arguments = [*given, *[m.reshape(-1) for m in made], *sums, 0, 0, block, columns]
-        uses = spread.WHOLE * (len(arguments) - 4) + spread.START + spread.STOP + spread.WHOLE * 2
         is_small = rows * row_bytes < spread.LARGE_BYTES
-        spread.run(found, rows, rows if is_small else block, uses, arguments)
-        return made + [_total(end, s.reshape(-1, width), shape) for end, s in zip(self.ends, sums)]
+        return _Form(shape, outputs, columns, rows, block, -(-rows // block),
+                     1 if self.program.flat else columns, rows if is_small else block)
 
 
 def _total(end: End, sums: np.ndarray, shape: tuple) -> Any:

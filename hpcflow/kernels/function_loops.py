@@ -16,23 +16,11 @@ from typing import Any
 import numpy as np
 
 from hpcflow import jit, spread, vector_math
-from hpcflow.formulas import EXACT, with_numbers
+from hpcflow.formulas import APPROXIMATE, DTYPES, EXACT, functions_in, with_numbers
 from hpcflow.kernels.registry import KernelNode
 
 _LARGE = 1 << 14  # elements from which on a loop is worth it
 _BOTH = ("float32", "float64")
-
-# Op type -> the result of x and y, which are its inputs; see `formulas`.
-_APPROXIMATE = {
-    "Sigmoid": "1 / (1 + exponential(-x))",
-    "Elu": "x if x > 0 else expm1_below(x)",
-    "Selu": "x * scale if x > 0 else below * expm1_below(x)",
-    "SoftplusGrad": "x / (1 + exponential(-y))",
-    "Erf": "erf(x)",
-    "Erfc": "erfc(x)",
-    "Lgamma": "lgamma(x)",
-}
-_DTYPES = {"Erf": ("float32",), "Erfc": ("float32",), "Lgamma": ("float32",)}
 
 
 def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable:
@@ -44,8 +32,8 @@ def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable
         constants: numbers that the formula of the op type names.
     """
     kind, dtype = node.op_type, node.np_dtype()
-    if (node.xp is not np or kind not in EXACT and kind not in _APPROXIMATE
-            or dtype.name not in _DTYPES.get(kind, _BOTH)):
+    if (node.xp is not np or kind not in EXACT and kind not in APPROXIMATE
+            or dtype.name not in DTYPES.get(kind, _BOTH)):
         return compute
     program = _program(kind, dtype.name, tuple(sorted(constants.items())))
     may_run = jit.enabled if kind in EXACT else jit.approximates
@@ -85,13 +73,12 @@ class _Program:
     def compile(self) -> Callable:
         """The compiled loop over one or two inputs and the output."""
         is_exact = self.kind in EXACT
-        text = (EXACT if is_exact else _APPROXIMATE)[self.kind]
+        text = (EXACT if is_exact else APPROXIMATE)[self.kind]
         number = np.dtype(self.dtype).type
         scope: dict[str, Any] = {"sqrt": np.sqrt, **dict(self.constants)}
         text = with_numbers(text, number, scope)
-        for name in re.findall(r"[a-z]\w+(?=\()", text):
-            if name not in ("abs", "sqrt"):
-                scope[name] = getattr(vector_math, name)(self.dtype)
+        for name in functions_in(text):
+            scope[name] = getattr(vector_math, name)(self.dtype)
         inputs = ["x", "y"] if re.search(r"\by\b", text) else ["x"]
         exec(compile(_loop_text(inputs, text), "<hpcflow function>", "exec"), scope)
         kind = getattr(vector_math.types(), self.dtype)

@@ -7,7 +7,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config, formulas, jit
-from hpcflow.kernels import function_loops, load
+from hpcflow.kernels import load
 from hpcflow.kernels.registry import KernelNode, find_kernel
 
 pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
@@ -50,7 +50,7 @@ def numbers(dtype, seed):
     return random.permutation(np.concatenate([np.repeat(special, 20), wide, narrow])).astype(dtype)
 
 
-CASES = [(kind, hf.float32) for kind in (*formulas.EXACT, *function_loops._APPROXIMATE)]
+CASES = [(kind, hf.float32) for kind in (*formulas.EXACT, *formulas.APPROXIMATE)]
 CASES += [(kind, hf.float64) for kind in ("Relu6", "SqrtGrad", "Sigmoid", "Elu", "SoftplusGrad")]
 
 

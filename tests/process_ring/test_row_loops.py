@@ -7,18 +7,21 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config, jit, spread, threads
-from hpcflow.compiler import row_blocks, row_programs
+from hpcflow.compiler import fusion, row_blocks, row_programs
 
 pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
 ROWS, COLUMNS = 37, 24
+PROGRAMS: dict = {}  # other tests do not find these loops
 
 
 @pytest.fixture
 def loops(monkeypatch):
     """Loops are compiled after the first step, and run in three threads; those that have run."""
     monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(jit, "_programs", PROGRAMS)
     for name in ("FEWEST", "LARGE"):
         monkeypatch.setattr(row_blocks, name, 1)
+    monkeypatch.setattr(fusion, "_ROWS_SECONDS", 0.0)
     monkeypatch.setattr(row_programs, "_PIECE", 64)
     monkeypatch.setattr(spread, "LARGE_BYTES", 1)
     pool = threads.Pool(3)
@@ -74,7 +77,11 @@ def arithmetic(x, gamma):
     return hf.add_n([y, x * gamma, hf.sqrt(hf.exp(-y))]) - hf.maximum(x, hf.minimum(y, 0.25))
 
 
-FORMULAS = [layer_norm, softmax, sum_of_rows, arithmetic]
+def approximate(x, gamma):
+    return hf.sigmoid(x + gamma) * hf.nn.elu(x) + hf.erf(x * gamma)
+
+
+FORMULAS = [layer_norm, softmax, sum_of_rows, arithmetic, approximate]
 
 
 @pytest.mark.parametrize("formula", FORMULAS)
