@@ -19,6 +19,7 @@ import numpy as np
 import hpcflow
 from hpcflow.comm.launch import launch
 from hpcflow.comm.world import world
+from hpcflow.tools.bench import table
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.convnets import NETWORKS, Network
 from hpcflow.tools.bench.programs import convnets
@@ -67,7 +68,9 @@ def measure(comm: Any, network: Network, peers: list[Peer], plan: Plan) -> list[
             return []
         rounds = alternate(team.turns, plan)
         team.end()
-        return _rows(f"{network.name} ({network.batch} per rank)", rounds)
+        rows = _rows(f"{network.name} ({network.batch} per rank)", rounds)
+        table.tell(rows)
+        return rows
 
 
 def _store(comm: Any) -> str:

@@ -18,7 +18,7 @@ import hpcflow
 from hpcflow.comm.launch import launch
 from hpcflow.comm.world import world
 from hpcflow.runtime.loop import event_loop
-from hpcflow.tools.bench import bare_exchange, child
+from hpcflow.tools.bench import bare_exchange, child, table
 from hpcflow.tools.bench.contestants import Local, Peer
 from hpcflow.tools.bench.programs import null_step as program
 from hpcflow.tools.bench.registry import Options, Row
@@ -73,6 +73,7 @@ def measure_case(
         for peer in peers:
             peer.close_case()
     rows[0]["worker_MB"] = peak / 1e6
+    table.tell(rows)
     return rows
 
 

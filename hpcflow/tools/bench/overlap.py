@@ -20,6 +20,7 @@ from hpcflow.comm.simulated_link import SimulatedLink
 from hpcflow.comm.world import world
 from hpcflow.runtime import server
 from hpcflow.runtime.loop import event_loop
+from hpcflow.tools.bench import table
 from hpcflow.tools.bench.contestants import Local
 from hpcflow.tools.bench.registry import Options, Row
 from hpcflow.tools.bench.sampling import Plan, alternate, plan_of
@@ -52,6 +53,7 @@ def run(options: Options) -> list[Row]:
                 team.follow()
             else:
                 rows.append(row_of(title, alternate(team.turns, plan)))
+                table.tell(rows[-1:])
                 team.end()
     finally:
         session.close()

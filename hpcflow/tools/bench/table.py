@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,6 +27,14 @@ def render(title: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> str:
         for line in [heading, ["-" * width for width in widths], *cells]
     ]
     return "\n".join([title, "", *lines, *([""] if notes else []), *notes])
+
+
+def tell(rows: Sequence[Row]) -> None:
+    """Show rows on the standard error as soon as they are measured: the table comes at the end, and
+    not at all if the benchmark is interrupted."""
+    for row in rows:
+        cells = [f"{name} {show(value)}" for name, value in row.items() if value is not None]
+        print("  ".join(cells), file=sys.stderr, flush=True)
 
 
 def show(value: Any) -> str:
