@@ -17,7 +17,7 @@ import numpy as np
 
 from hpcflow import blas, jit
 
-UNARY, BINARY, PRODUCT, PRODUCT_DOUBLE = range(4)
+UNARY, BINARY, CHOICE, PRODUCT, PRODUCT_DOUBLE = range(5)
 _LOOPS = {("float32", 1): "f->f", ("float64", 1): "d->d",
           ("float32", 2): "ff->f", ("float64", 2): "dd->d"}
 
@@ -33,7 +33,8 @@ class Operand(NamedTuple):
 
 
 class Call(NamedTuple):
-    """``made = f(first, second)`` over rows of `columns` elements.
+    """``made = f(first, second)`` over rows of `columns` elements; a choice is ``made = f(second)``
+    in the rows where `first`, a byte for each, is `inner`.
 
     Attributes:
         kind: one of the above.
@@ -147,6 +148,14 @@ _SOURCE = f"""def loop(calls, slots, count, start, stop):
                     double{_PRODUCT}
                 continue
             second += start * calls[c, 12]
+            if kind == {CHOICE}:
+                size[0], steps[0], steps[1] = columns, calls[c, 13], calls[c, 17]
+                for r in range(rows):
+                    if byte(first + r * calls[c, 8]) == calls[c, 4]:
+                        given[0], given[1] = second + r * calls[c, 12], made + r * calls[c, 16]
+                        apply(function, given.ctypes.data, size.ctypes.data, steps.ctypes.data,
+                              data)
+                continue
             size[0] = rows * columns if calls[c, 5] else columns
             last = 1 if kind == {UNARY} else 2
             steps[0], steps[1], steps[last] = calls[c, 9], calls[c, 13], calls[c, 17]
@@ -169,8 +178,8 @@ class _Runner:
         assert found is not None
         single, double = (_multiplication(name, found.has_wide_integers)
                           for name in ("FloatType", "DoubleType"))
-        return jit.compile_text(_SOURCE, _signature, apply=application(), single=single,
-                                double=double)
+        return jit.compile_text(_SOURCE, _signature, apply=application(), byte=_byte(),
+                                single=single, double=double)
 
 
 def runner() -> jit.Compiled | None:
@@ -194,6 +203,20 @@ def application() -> Callable:
         builder.call(function, arguments[1:])
 
     return _intrinsic(generate, 5)
+
+
+def _byte() -> Callable:
+    """For compiled loops: the byte at an address, as a whole number."""
+    import numba
+
+    ir = importlib.import_module("llvmlite.ir")
+
+    def generate(_context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        place = builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+        return builder.zext(builder.load(place), ir.IntType(64))
+
+    signature = numba.types.int64(numba.types.int64)
+    return numba.extending.intrinsic(lambda _, address: (signature, generate))
 
 
 # Of the C interface of BLAS: the order of elements, and whether a factor is transposed.

@@ -1,27 +1,35 @@
 """native_layout: where the values of a loop lie, and the calls that make them, for given shapes.
 
-A value in rows is a matrix for each iteration. What outlives its iteration lies in one array for
-all, a variable's next value beside the one before, everything else in one place that the next
-iteration uses again.
+A value in rows is a matrix for each iteration; see ``native_memory`` for where it lies.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hpcflow import blas, native_calls, threads
+from hpcflow.compiler.native_memory import (
+    FIXED,
+    GIVEN,
+    KEPT,
+    SCRATCH,
+    SUM,
+    TWO,
+    VARIABLE,
+    Arena,
+    Memory,
+    Plan,
+    Slot,
+)
 from hpcflow.native_calls import Call, Operand
 
 _FEWEST_ROWS, _ROWS_TOGETHER = 16, 4  # that a thread should have, and of which it has a multiple
 _DTYPES = ("float32", "float64")
 _OPERATIONS = 5e10  # in a second, about
 _MOST_PLANS = 16  # counts of iterations, of which the places of values are remembered
-_MOST_HELD = 1 << 24  # bytes of places that are held between the runs of a loop
-_FEWEST_USES, _MOST_COPIED = 4, 1 << 20  # iterations, and bytes, of factors that may be copied
 
 
 class Unfit(Exception):
@@ -58,38 +66,6 @@ class _Value(NamedTuple):
         return Operand(self.slot, row if rows > 1 else columns * column, column, self.offset)
 
 
-_LINE = 64  # bytes of a line of cache: rows that begin at one are read and written faster
-
-
-def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """A new array that begins at a line of cache."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    raw = np.empty(size + _LINE, np.uint8)
-    start = -raw.__array_interface__["data"][0] % _LINE
-    return raw[start : start + size].view(dtype).reshape(shape)
-
-
-# How the places of a slot follow from the iteration: what comes from outside, an element or what
-# was popped, a variable, a value that is dropped, one that is the next of a variable, one that is
-# kept, and a sum over time.
-_FIXED, _GIVEN, _VARIABLE, _SCRATCH, _TWO, _KEPT, _SUM = range(7)
-_KINDS = 7
-
-
-class _Slot:
-    __slots__ = ("kind", "source", "shape", "dtype")
-
-    def __init__(self, kind: int, source: Any, shape: tuple = (), dtype: Any = None) -> None:
-        self.kind = kind
-        self.source = source  # a name, or an array
-        self.shape = shape
-        self.dtype = dtype
-
-    def nbytes(self) -> int:
-        """Of the value in an iteration."""
-        return math.prod(self.shape) * np.dtype(self.dtype).itemsize
-
-
 class Layout:
     """The calls of an iteration for values of certain shapes; raises Unfit where there are none.
 
@@ -105,7 +81,7 @@ class Layout:
     def __init__(self, loop: Any, outside: dict[str, Any], first: dict[str, Any],
                  count: int) -> None:
         self.loop = loop
-        self.slots: list[_Slot] = []
+        self.slots: list[Slot] = []
         self.made: list[Call] = []
         self.values: dict[str, _Value] = {}
         self.fixed: list[str] = []
@@ -125,8 +101,8 @@ class Layout:
         self.seconds = sum(2.0 * self.rows * call.inner * call.columns
                            for call in self.made) / _OPERATIONS
         self.calls = np.array([call.words() for call in self.made], np.int64)
-        self.arenas: list[_Arena] = []
-        self._plans: dict[int, _Plan] = {}
+        self.arenas: list[Arena] = []
+        self._plans: dict[int, Plan] = {}
         del self._outside, self._first
 
     # ------------------------------------------------------------ values
@@ -141,13 +117,14 @@ class Layout:
     def _find_rows(self) -> int:
         counts = [self._value_outside(n).shape[:1] for v, n in self.loop.entering.items()
                   if v in self.loop.following]
-        counts += [value.shape[:1] for value in self._first.values()]
+        counts += [value.shape[:1] for n, value in self._first.items()
+                   if n not in self.loop.factors]
         if len(set(counts)) != 1 or not counts[0] or not counts[0][0]:
             raise Unfit
         return counts[0][0]
 
-    def _add(self, slot: _Slot, shape: tuple, dtype: np.dtype, strides: tuple) -> _Value:
-        if dtype.name not in _DTYPES:
+    def _add(self, slot: Slot, shape: tuple, dtype: np.dtype, strides: tuple) -> _Value:
+        if dtype.name not in _DTYPES and (dtype != np.bool_ or shape != (self.rows,)):
             raise Unfit
         self.slots.append(slot)
         return _Value(shape, dtype, len(self.slots) - 1, strides)
@@ -156,10 +133,13 @@ class Layout:
         """A contiguous matrix in rows."""
         if len(shape) != 2 or shape[0] != self.rows or not shape[1]:
             raise Unfit
-        return self._add(_Slot(kind, source, shape, dtype), shape, dtype,
+        return self._add(Slot(kind, source, shape, dtype), shape, dtype,
                          (shape[1] * dtype.itemsize, dtype.itemsize))
 
     def _name_variables(self) -> None:
+        for name in self.loop.factors:
+            first = self._first[name]
+            self.values[name] = self._add(Slot(GIVEN, name), first.shape, first.dtype, ())
         for variable, name in self.loop.entering.items():
             value = self._value_outside(name)
             if variable not in self.loop.following:
@@ -167,7 +147,7 @@ class Layout:
                 continue
             if type(value) is not np.ndarray or not value.flags.c_contiguous:
                 raise Unfit
-            self.values[variable] = self._add_rows(_VARIABLE, variable, value.shape, value.dtype)
+            self.values[variable] = self._add_rows(VARIABLE, variable, value.shape, value.dtype)
 
     def value(self, name: str) -> _Value:
         """A value in rows, or from outside."""
@@ -178,39 +158,42 @@ class Layout:
                 raise Unfit
             self.fixed.append(name)
             found = self.values[name] = self._add(
-                _Slot(_FIXED, name), value.shape, value.dtype, value.strides)
+                Slot(FIXED, name), value.shape, value.dtype, value.strides)
         return found
 
     def _new(self, shape: tuple, dtype: np.dtype) -> _Value:
-        return self._add_rows(_SCRATCH, None, shape, dtype)
+        return self._add_rows(SCRATCH, None, shape, dtype)
 
     def _finish(self, target: str, made: _Value) -> None:
         """`made` is the value of `target`."""
-        loop, slot = self.loop, self.slots[made.slot]
+        loop = self.loop
+        if made.strides == (0, 0) and (target in loop.kept or target in loop.following.values()):
+            made = self.call(np.positive, [made])
+        slot = self.slots[made.slot]
         self.values[target] = made
         if target in loop.kept or target in loop.following.values():
-            if slot.kind != _SCRATCH or made.offset:
+            if slot.kind != SCRATCH or made.offset:
                 raise Unfit
-            slot.kind, slot.source = (_KEPT if target in loop.kept else _TWO), target
+            slot.kind, slot.source = (KEPT if target in loop.kept else TWO), target
 
     def _check_variables(self) -> None:
         for variable, name in self.loop.following.items():
             one, other = self.values[variable], self.values.get(name)
-            if other is None or self.slots[other.slot].kind not in (_KEPT, _TWO) or (
+            if other is None or self.slots[other.slot].kind not in (KEPT, TWO) or (
                     one.shape, one.dtype) != (other.shape, other.dtype):
                 raise Unfit
         for name in self.loop.kept:
             if name not in self.values or self.slots[self.values[name].slot].kind not in (
-                    _KEPT, _GIVEN, _VARIABLE):
+                    KEPT, GIVEN, VARIABLE):
                 raise Unfit
 
     # ------------------------------------------------------------ steps
 
     def _take(self, step: Any) -> None:
-        if step.kind in ("pop", "read"):
-            first = self._first[step.target]
-            self.values[step.target] = self._add_rows(
-                _GIVEN, step.target, first.shape, first.dtype)
+        if step.kind in ("pop", "read", "compare"):
+            self.values[step.target] = self._given(step.target, self._first[step.target])
+        elif step.kind == "draw":
+            self._draw(step)
         elif step.kind == "product":
             self._product(step)
         elif step.kind == "split":
@@ -219,8 +202,47 @@ class Layout:
             self._finish(step.target, self._join([self.value(a) for a in step.arguments]))
         elif step.kind == "map":
             self._finish(step.target, self._map(step))
+        elif step.kind == "choose":
+            self._finish(step.target, self._choose(*step.arguments))
+        elif step.kind == "zeros":
+            self._finish(step.target, self._zeros(self.value(step.arguments[0])))
         elif step.kind == "sum":
             self._add_rows_up(step)
+
+    def _given(self, name: str, first: Any) -> _Value:
+        """A matrix in rows, or a flag for each row."""
+        if first.dtype == np.bool_:
+            return self._add(Slot(GIVEN, name), first.shape, first.dtype, (1,))
+        return self._add_rows(GIVEN, name, first.shape, first.dtype)._replace(
+            strides=first.strides)
+
+    def _draw(self, step: Any) -> None:
+        """Random numbers in the shape of a value, or in that which a value says."""
+        name = step.arguments[0]
+        shape = self.values[name].shape if name in self.loop.made else tuple(
+            self._value_outside(name).tolist())
+        self.values[step.target] = self._add_rows(
+            GIVEN, step.target, shape, step.line.node.dtypes[0].np)
+
+    def _choose(self, flags: str, yes: str, no: str) -> _Value:
+        """The rows of one value where a flag is set, and those of another elsewhere."""
+        given, values = self.value(flags), [self.value(no), self.value(yes)]
+        one, dtype = values[0].shape, values[0].dtype
+        found = native_calls.loop_of(np.positive, dtype.name)
+        if given.dtype != np.bool_ or found is None or len(one) != 2 or any(
+                (v.shape, v.dtype) != (one, dtype) for v in values):
+            raise Unfit
+        made, (rows, columns) = self._new(one, dtype), one
+        flag = Operand(given.slot, given.strides[0], 1, given.offset)
+        for wanted, value in enumerate(values):
+            self.made.append(Call(native_calls.CHOICE, *found, columns, wanted, flag,
+                                  value.over(rows, columns), made.over(rows, columns)))
+        return made
+
+    def _zeros(self, like: _Value) -> _Value:
+        if like.shape[:1] != (self.rows,) or len(like.shape) != 2:
+            raise Unfit
+        return self._constant(0, like.dtype)._replace(shape=like.shape, strides=(0, 0))
 
     def _add_rows_up(self, step: Any) -> None:
         """Add to the sums over time of rows."""
@@ -228,7 +250,9 @@ class Layout:
         plan = self._value_outside(name).plan
         for term in plan.row_terms:
             value = self.value(operands[plan.terms[term].right])
-            total = self._add_rows(_SUM, (name, term), value.shape, value.dtype)
+            if value.shape[:1] != (self.rows,):
+                raise Unfit
+            total = self._add_rows(SUM, (name, term), value.shape, value.dtype)
             self.call(np.add, [total, value], total)
         if plan.row_terms:
             self.fixed.append(name)
@@ -236,11 +260,14 @@ class Layout:
     def _split(self, step: Any) -> None:
         """The parts are views, but for those that are kept."""
         value, targets = self.value(step.arguments[0]), step.line.targets
-        columns, rest = divmod(value.shape[-1], len(targets))
-        if rest or value.shape[:-1] != (self.rows,):
+        widths = [value.shape[-1] // len(targets)] * len(targets) if len(step.arguments) < 2 else (
+            self._value_outside(step.arguments[1]).tolist())
+        if value.shape != (self.rows, sum(widths)) or min(widths) < 1:
             raise Unfit
-        for k, target in enumerate(targets):
-            part = value.part(k * columns, columns)
+        start = 0
+        for target, columns in zip(targets, widths):
+            part = value.part(start, columns)
+            start += columns
             if target in self.loop.kept or target in self.loop.following.values():
                 self._finish(target, self.call(np.positive, [part]))
             else:
@@ -268,7 +295,7 @@ class Layout:
         if (found is None or value.shape != (self.rows, inner)
                 or min(self.rows, inner, columns) < 2  # a vector is multiplied in other ways
                 or not (factor.flags.c_contiguous or factor.flags.f_contiguous)
-                or value.strides[1] != size):
+                or value.strides[1] != size or value.strides[0] < inner * size):
             raise Unfit
         made = self._new((self.rows, columns), value.dtype)
         strides = (columns * size, size) if is_by_rows else (size, inner * size)
@@ -284,7 +311,7 @@ class Layout:
 
     def _bias(self, name: str, bias: Any) -> _Value:
         self.fixed.append(name)
-        return self._add(_Slot(_FIXED, name), bias.shape, bias.dtype, bias.strides)
+        return self._add(Slot(FIXED, name), bias.shape, bias.dtype, bias.strides)
 
     def _map(self, step: Any) -> _Value:
         """The calls of an element-wise kernel: those of its ufuncs, which it makes of notes."""
@@ -320,7 +347,7 @@ class Layout:
                 not isinstance(value, (np.ndarray, np.generic, float, int))):
             raise Unfit
         array = np.array(value, dtype)
-        return self._add(_Slot(_FIXED, array), array.shape, array.dtype, array.strides)
+        return self._add(Slot(FIXED, array), array.shape, array.dtype, array.strides)
 
     # ------------------------------------------------------------ rows
 
@@ -340,7 +367,7 @@ class Layout:
     def chunk(self, nbytes: int, seconds: float, most: int) -> int:
         """How many iterations run together, so that what they keep takes about `nbytes` and their
         products take about `seconds`."""
-        kept = sum(s.nbytes() for s in self.slots if s.kind == _KEPT)
+        kept = sum(s.nbytes() for s in self.slots if s.kind == KEPT)
         return max(1, min(nbytes // max(1, kept), int(seconds / self.seconds), most))
 
     def memory(self, count: int, fixed: dict[str, Any], given: dict[str, Any],
@@ -348,21 +375,21 @@ class Layout:
         """The places of all values in `count` iterations."""
         return Memory(self, count, fixed, given, variables)
 
-    def plan(self, count: int) -> _Plan:
+    def plan(self, count: int) -> Plan:
         """That for so many iterations."""
         found = self._plans.get(count)
         if found is None:
             if len(self._plans) >= _MOST_PLANS:
                 self._plans.clear()
-            found = self._plans[count] = _Plan(self, count)
+            found = self._plans[count] = Plan(self, count)
         return found
 
-    def take_arena(self) -> _Arena:
+    def take_arena(self) -> Arena:
         """One that no other run uses."""
         try:
             return self.arenas.pop()
         except IndexError:
-            return _Arena(self.slots)
+            return Arena(self.slots)
 
 
 def _has_same_bits(parts: list, inner: int, columns: int, is_by_rows: bool, dtype: str) -> bool:
@@ -380,149 +407,6 @@ def _has_same_bits(parts: list, inner: int, columns: int, is_by_rows: bool, dtyp
 
 
 _same_bits: dict[tuple, bool] = {}
-
-
-class _Arena:
-    """The places of what need not be kept when a run is over: a run at a time."""
-
-    def __init__(self, slots: list[_Slot]) -> None:
-        self.values: dict[Any, np.ndarray] = {}
-        self.offsets: dict[int, int] = {}
-        size = 0
-        for number, slot in enumerate(slots):
-            if slot.kind in (_SCRATCH, _TWO):
-                self.offsets[number] = size
-                size += -(-slot.nbytes() * (2 if slot.kind == _TWO else 1) // _LINE) * _LINE
-        self.nbytes = size
-        whole = _aligned((size,), np.uint8)
-        self.address = whole.__array_interface__["data"][0]
-        for number, start in self.offsets.items():
-            slot = slots[number]
-            if slot.kind == _TWO:
-                self.values[slot.source] = whole[start : start + 2 * slot.nbytes()].view(
-                    slot.dtype).reshape(2, *slot.shape)
-        self._whole = whole
-
-
-class _Plan:
-    """How the places of values in `count` iterations follow from where their arrays begin.
-
-    Attributes:
-        steps: per slot and iteration, the bytes from there.
-        kept, given, variables, sums: which slots have arrays of these kinds.
-        fixed: those whose values are the same in all iterations.
-    """
-
-    def __init__(self, layout: Layout, count: int) -> None:
-        self.steps = np.zeros((len(layout.slots), count), np.int64)
-        numbers = np.arange(1, count + 1)
-        of_kind: list[list[int]] = [[] for _ in range(_KINDS)]
-        for number, slot in enumerate(layout.slots):
-            of_kind[slot.kind].append(number)
-            if slot.kind == _TWO:
-                self.steps[number] = numbers % 2 * slot.nbytes()
-            elif slot.kind == _KEPT:
-                is_summed = slot.source in layout.loop.summed  # as sums take it
-                self.steps[number] = (count - numbers if is_summed else numbers) * slot.nbytes()
-        self.fixed, self.given, self.variables = (of_kind[k] for k in (_FIXED, _GIVEN, _VARIABLE))
-        self.kept, self.sums = of_kind[_KEPT], of_kind[_SUM]
-        self.numbers = numbers - 1
-
-
-class Memory:
-    """The arrays of some iterations.
-
-    Attributes:
-        slots: per slot and iteration the address, for the compiled function.
-    """
-
-    def __init__(self, layout: Layout, count: int, fixed: dict[str, Any],
-                 given: dict[str, Any], variables: dict[str, Any]) -> None:
-        self.layout = layout
-        self.count = count
-        self.given = given
-        self.variables = variables
-        self.arrays: dict[str, np.ndarray] = {}
-        self._alive: list[Any] = []
-        self.arena = layout.take_arena()
-        plan, places = layout.plan(count), [0] * len(layout.slots)
-        for number, start in self.arena.offsets.items():
-            places[number] = self.arena.address + start
-        self.arrays.update(self.arena.values)
-        for number in plan.fixed:
-            places[number] = self._fixed(number, fixed)
-        for number in plan.sums:
-            places[number] = self._sum(layout.slots[number], fixed)
-        for number in plan.kept:
-            places[number] = self._keep(layout.slots[number])
-        self.slots = plan.steps + np.array(places, np.int64)[:, np.newaxis]
-        for number in plan.given:
-            self.slots[number] = self._addresses(given[layout.slots[number].source], plan.numbers)
-        for number in plan.variables:
-            variable, row = layout.slots[number].source, self.slots[number]
-            row[0] = self._address(variables[variable])
-            row[1:] = self.slots[layout.values[layout.loop.following[variable]].slot, :-1]
-
-    def _address(self, array: np.ndarray) -> int:
-        self._alive.append(array)
-        return array.__array_interface__["data"][0]
-
-    def _fixed(self, number: int, fixed: dict[str, Any]) -> int:
-        source = self.layout.slots[number].source
-        array = source if isinstance(source, np.ndarray) else fixed[source]
-        array = np.asarray(getattr(array, "bias", array))
-        return self._factor(array) if number in self.layout.factors else self._address(array)
-
-    def _factor(self, matrix: np.ndarray) -> int:
-        """The address of a matrix that many are multiplied by, or of a copy that begins at a line
-        of cache: BLAS reads small ones over and over as they lie."""
-        address = self._address(matrix)
-        if address % _LINE == 0 or self.count < _FEWEST_USES or matrix.nbytes > _MOST_COPIED:
-            return address
-        copy = _aligned(matrix.shape[:: 1 if matrix.flags.c_contiguous else -1], matrix.dtype)
-        copy[...] = matrix if matrix.flags.c_contiguous else matrix.T
-        return self._address(copy)
-
-    def _sum(self, slot: _Slot, fixed: dict[str, Any]) -> int:
-        """Where a sum over time of rows is; what adds it up has it from then on."""
-        name, term = slot.source
-        return self._address(fixed[name].rows_of(term, slot.shape, slot.dtype))
-
-    def _addresses(self, values: Any, numbers: np.ndarray) -> Any:
-        if type(values) is np.ndarray:
-            return self._address(values) + numbers * values.strides[0]
-        return [v.__array_interface__["data"][0] for v in values]
-
-    def _keep(self, slot: _Slot) -> int:
-        array = _aligned((self.count + 1, *slot.shape), slot.dtype)
-        address = array.__array_interface__["data"][0]
-        self.arrays[slot.source] = (
-            array[::-1] if slot.source in self.layout.loop.summed else array)
-        return address
-
-    def each(self, name: str) -> Any:
-        """What a value that is kept was in each iteration: a list, or the rows of an array."""
-        if name in self.given:
-            return self.given[name]
-        loop = self.layout.loop
-        if name in loop.entering:
-            array = self.arrays[loop.following[name]]
-            array[0] = self.variables[name]
-            return array[:-1]
-        return self.arrays[name][1:]
-
-    def following(self) -> dict[str, Any]:
-        """The variables after the iterations."""
-        found = dict(self.variables)
-        for variable, name in self.layout.loop.following.items():
-            array = self.arrays[name]
-            found[variable] = array[self.count % len(array)].copy()
-        return found
-
-    def give_back(self) -> None:
-        """What is not kept may be overwritten."""
-        if self.arena.nbytes <= _MOST_HELD:
-            self.layout.arenas.append(self.arena)
 
 
 class _Note(np.lib.mixins.NDArrayOperatorsMixin):

@@ -15,36 +15,22 @@ belongs to. The bits are the same either way.
 from __future__ import annotations
 
 import time
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from hpcflow import blas, native_calls, spread, threads
 from hpcflow.compiler.native_layout import Layout, Unfit, key_of
-from hpcflow.compiler.over_time import end_of, is_call
-from hpcflow.compiler.products_ahead import Ahead
-from hpcflow.compiler.running_sums import Sums
-from hpcflow.compiler.translate import (
-    COPY,
-    FUSED,
-    FUSED_END,
-    LOOP,
-    NEXT,
-    OPERATOR,
-    STRUCTURE,
-    UNTIL,
-    Line,
-    Translation,
-)
-from hpcflow.kernels.registry import SYNC
+from hpcflow.compiler.native_steps import LoopSteps, Step
+from hpcflow.compiler.over_time import end_of
+from hpcflow.compiler.translate import FUSED, FUSED_END, LOOP, Line, Translation
 
-_MOST_LINES, _MOST_ITERATIONS, _MOST_LAYOUTS = 200, 4096, 16
+_MOST_LAYOUTS = 16
 _FEWEST_ITERATIONS = 2
 _LEAST_SECONDS = 2e-4  # of all iterations line by line: what the places of the values cost, about
 _LINE_SECONDS = 1e-6
-_POPS = frozenset({"StackPop", "StackPopV2"})
-_OF_ARRAYS = {"TensorArrayGradV3": "gradient", "TensorArrayReadV3": "read",
-              "TensorArrayWriteV3": "write"}
+_OF_STORES = frozenset({"read", "write", "gradient", "pop", "push", "pop a scalar",
+                        "push a scalar"})
 _USES = spread.WHOLE * 3 + spread.START + spread.STOP  # of what the compiled function is given
 # Between two looks at whether the step has to stop: what is kept, what the products take, about.
 _CHUNK_BYTES, _CHUNK_SECONDS, _CHUNK_STEPS = 1 << 26, 0.02, 256
@@ -56,7 +42,7 @@ def call_loops(program: Translation) -> None:
     for start in reversed(starts):
         end = end_of(program.lines, start)
         try:
-            loop = _Loop(program, start, end)
+            loop = LoopSteps(program, start, end)
         except Unfit:
             continue
         name = f"f{len(program.globals)}"
@@ -70,219 +56,10 @@ def call_loops(program: Translation) -> None:
         program.lines[start : end + 1] = lines
 
 
-class Step(NamedTuple):
-    """What a line does: `kind` is "product", "join", "split", "map" or "sum" of values; "read" or
-    "write" of an element, "gradient" of a TensorArray; "pop", "push" or these of a "scalar"."""
-
-    kind: str
-    target: str
-    arguments: tuple[str, ...]
-    line: Line
-
-
-class _Loop:
-    """What is known of a loop when it is compiled; raises Unfit if it cannot be called.
-
-    Attributes:
-        steps: what the lines do that are not about scalars alone.
-        outside: the names of what comes from outside.
-        entering: the variables that are not scalars, with the names of their first values.
-        following: the names of their next values.
-        summed: the names of values that are only kept for sums.
-        kept: the names of all values that outlive their iteration.
-        count: a function of all of `outside`; see `_count_function`.
-    """
-
-    def __init__(self, program: Translation, start: int, end: int) -> None:
-        self.program = program
-        lines = program.lines[start : end + 1]
-        _check(len(lines) <= _MOST_LINES)
-        self.variables = dict(zip(lines[0].targets, lines[0].arguments))
-        step = next((line for line in lines if line.function == NEXT), None)
-        self.assigned = {} if step is None else dict(zip(step.targets, step.arguments))
-        self.scalars = {v for v in self.variables if v in program.scalars}
-        self.until = ""
-        self.scalar_lines: list[Line] = []
-        self.steps: list[Step] = []
-        self.arrays: set[str] = set()
-        self.made = {name for line in lines for name in line.targets}
-        for line in lines[1:-1]:
-            self._take(line)
-        self._check_outside(end)
-        self.entering = {v: n for v, n in self.variables.items() if v not in self.scalars}
-        self.following = {v: n for v, n in self.assigned.items() if v not in self.scalars}
-        _check(all(n in self.scalars for v, n in self.assigned.items() if v in self.scalars))
-        _check(any(s.kind == "product" for s in self.steps))
-        self.summed: set[str] = set()
-        self.kept = self._kept()
-        self.indices = sorted({s.arguments[1] for s in self.steps
-                               if s.kind in ("read", "write", "push a scalar")})
-        self.outside = self._outside(lines)
-        self.count = self._count_function()
-
-    def _take(self, line: Line) -> None:
-        if line.function == UNTIL:
-            self.until = line.arguments[0]
-            _check(self.until in self.scalars and not self.steps)
-        elif self._is_scalar(line):
-            self._take_scalar(line)
-        elif line.function != NEXT:
-            _check(bool(self.until) and line.function not in STRUCTURE)
-            self.steps.append(self._step(line))
-
-    def _take_scalar(self, line: Line) -> None:
-        self.scalars.update(line.targets)
-        self.scalar_lines.append(line)
-
-    def _take_flow(self, line: Line, target: str, flow: str) -> None:
-        """A flow, which only orders what is done with an array, is that of before."""
-        _check(flow in self.scalars or flow not in self.made)
-        self._take_scalar(Line(line.node, [target], COPY, [flow]))
-
-    def _is_scalar(self, line: Line) -> bool:
-        node, is_one = line.node, len(line.targets) == 1
-        if line.bound is None or not is_one or line.targets[0] not in self.program.scalars:
-            return False
-        if line.function != OPERATOR and (
-                not is_call(line, {node.type}) or node.op_def.is_stateful
-                or node.type in _OF_ARRAYS or node.type in _POPS):
-            return False
-        return all([a in self.scalars or a not in self.made for a in line.arguments])
-
-    def _step(self, line: Line) -> Step:
-        """What a line does with values in rows."""
-        function, given = self.program.globals.get(line.function), tuple(line.arguments)
-        if function is Sums.add:
-            return Step("sum", "", given, line)
-        target = line.targets[0] if line.targets else ""
-        if function is Ahead.product:
-            _check(given[2] not in self.made)
-            return Step("product", target, (given[1], given[2], given[0]), line)
-        b, node = line.bound, line.node
-        _check(b is not None and b.kernel is not None and not b.moves)
-        assert b is not None and b.kernel is not None
-        if is_call(line, _OF_ARRAYS):
-            return self._step_of_array(line)
-        if is_call(line, {"Split"}):
-            _check(self.program.globals.get(given[0]) in (1, -1))
-            return Step("split", "", given[1:], line)
-        _check(len(line.targets) == 1)
-        if node.type == "MatMul":
-            _check(b.kernel.mode == SYNC and not node.attrs.get("transpose_a")
-                   and b.kernel.factory.__module__.startswith("hpcflow.kernels.")
-                   and given[1] not in self.made)
-            return Step("product", target, given, line)
-        if is_call(line, _POPS):
-            if target not in self.program.scalars:
-                return Step("pop", target, given, line)
-            self._take_scalar(line)
-            return Step("pop a scalar", "", given, line)
-        if is_call(line, {"StackPush", "StackPushV2"}):
-            _check(not self._is_read(target))
-            return Step("push a scalar" if given[1] in self.scalars else "push", "", given, line)
-        if is_call(line, {"ConcatV2"}):
-            _check(self.program.globals.get(given[-1]) in (1, -1))
-            return Step("join", target, given[:-1], line)
-        _check(is_call(line, {node.type}) and b.kernel.elementwise)
-        return Step("map", target, given, line)
-
-    def _step_of_array(self, line: Line) -> Step:
-        """What a line does with a TensorArray."""
-        given, kind = tuple(line.arguments), _OF_ARRAYS[line.node.type]
-        _check(given[0] not in self.made or given[0] in self.arrays)
-        if kind == "gradient":
-            self.arrays.add(line.targets[0])
-            self._take_flow(line, line.targets[1], given[1])
-            return Step(kind, line.targets[0], given, line)
-        _check(given[1] in self.scalars)
-        if kind == "write":
-            self._take_flow(line, line.targets[0], given[3])
-            return Step(kind, "", given, line)
-        _check(given[2] in self.scalars or given[2] not in self.made)
-        return Step(kind, line.targets[0], given, line)
-
-    def _is_read(self, name: str) -> bool:
-        return any(name in line.arguments for line in self.program.lines)
-
-    def _check_outside(self, end: int) -> None:
-        """After the loop only its variables are read."""
-        inner = self.made - {*self.variables}
-        for line in self.program.lines[end + 1 :]:
-            _check(inner.isdisjoint(line.arguments))
-        _check(all(p is None or self.program.name(p) not in inner for p in self.program.outputs))
-
-    def _kept(self) -> set[str]:
-        left = {s.arguments[1] for s in self.steps if s.kind == "push"}
-        left |= {s.arguments[2] for s in self.steps if s.kind == "write"}
-        left |= self._next_of(left)
-        summed = {a for s in self.steps if s.kind == "sum" for a in s.arguments[1:]}
-        self.summed = (summed | self._next_of(summed)) - left
-        return left | self.summed
-
-    def _next_of(self, names: set[str]) -> set[str]:
-        return {self.following[v] for v in names if v in self.following}
-
-    def _outside(self, lines: list[Line]) -> list[str]:
-        names = [a for line in lines for a in line.arguments
-                 if a not in self.made and a not in self.program.globals]
-        return [*dict.fromkeys(names)]
-
-    def _count_function(self) -> Any:
-        """``f(*outside)``: the iterations by the scalars alone. A list with the values of `indices`
-        in each, and the values of the scalar variables at the end; None if there are many."""
-        variables = [v for v in self.variables if v in self.scalars]
-        text = [f"def count({', '.join(self.outside)}):",
-                f"    {_tuple(variables)} = {_tuple([self.variables[v] for v in variables])}",
-                "    found = []", f"    while len(found) <= {_MOST_ITERATIONS}:"]
-        before = self._needed_before()
-        after = [line for line in self.scalar_lines if line not in before]
-        text += [f"        {_scalar_text(line)}" for line in self.scalar_lines if line in before]
-        text.append(f"        if not {self.until}: return found, {_tuple(variables)}")
-        text += [f"        {_scalar_text(line)}" for line in after]
-        text.append(f"        found.append({_tuple(self.indices)})")
-        changed = [v for v in variables if v in self.assigned]
-        if changed:
-            following = _tuple([self.assigned[v] for v in changed])
-            text.append(f"        {_tuple(changed)} = {following}")
-        scope = dict(self.program.globals)
-        exec(compile("\n".join(text) + "\n", "<hpcflow count>", "exec"), scope)
-        return scope["count"]
-
-    def _needed_before(self) -> set[Line]:
-        """The lines of scalars that the condition needs."""
-        names, found = {self.until}, set()
-        for line in reversed(self.scalar_lines):
-            if line.targets[0] in names:
-                found.add(line)
-                names.update(line.arguments)
-        return found
-
-
-def _check(holds: Any) -> None:
-    if not holds:
-        raise Unfit
-
-
-def _tuple(names: list[str]) -> str:
-    return f"({', '.join(names)}{',' if names else ''})"
-
-
-def _scalar_text(line: Line) -> str:
-    target, given = line.targets[0], line.arguments
-    if line.node.type in _POPS:  # it stays there until the calls are made
-        return f"{target} = {given[0]}.values[-1 - len(found)]"
-    if line.function == COPY:
-        return f"{target} = {given[0]}"
-    if line.function != OPERATOR:
-        return f"{target} = {line.function}({', '.join(given)})"
-    sign = line.bound.kernel.operator  # type: ignore[union-attr]
-    return f"{target} = {f' {sign} '.join(given) if len(given) > 1 else sign + given[0]}"
-
-
 class NativeLoop:
     """``f(step, *outside)``: the variables after the loop, or None if its lines are to run."""
 
-    def __init__(self, loop: _Loop) -> None:
+    def __init__(self, loop: LoopSteps) -> None:
         self.loop = loop
         self.runner = native_calls.runner()
         self.layouts: dict[tuple, Layout | None] = {}
@@ -367,8 +144,14 @@ class _Run:
     def _find_given(self) -> bool:
         """Find what is popped and read; False if something cannot be, or is not alike."""
         used = set()
+        self.given.update({n: np.array(self.indices[n]) for n in self.loop.factors})
         for s in self.loop.steps:
-            if s.kind in ("product", "map", "join", "split", "sum"):
+            if s.kind == "compare":
+                flags = self._compared(s)
+                if flags is None:
+                    return False
+                self.given[s.target] = flags
+            if s.kind not in _OF_STORES:
                 continue
             source = self.value(s.arguments[0])
             if source.closed:
@@ -396,6 +179,28 @@ class _Run:
                     return False
                 self.given[s.target] = values
         return True
+
+    def _compared(self, step: Step) -> np.ndarray | None:
+        """The flags of all iterations, if there is a vector of them in each."""
+        given = [np.array(self.indices[a])[:, np.newaxis] if a in self.indices
+                 else self.given[a] if a in self.given else self.value(a) for a in step.arguments]
+        try:
+            found = step.line.bound.function(*given)  # type: ignore[union-attr, misc]
+        except Exception:  # noqa: BLE001  (the line will raise it)
+            return None
+        is_fit = type(found) is np.ndarray and found.ndim == 2 and len(found) == self.count
+        return found if is_fit and found.dtype == np.bool_ else None
+
+    def _drawn(self, count: int) -> dict[str, list]:
+        """Random numbers for `count` iterations, in the order in which the lines draw them."""
+        assert self.layout is not None
+        found = {}
+        for s in self.loop.steps:
+            if s.kind == "draw":
+                draw: Any = s.line.bound.function  # type: ignore[union-attr]
+                dims = np.array(self.layout.values[s.target].shape, np.int32)
+                found[s.target] = [draw(dims) for _ in range(count)]
+        return found
 
     def all_chunks(self, step: Any) -> dict[str, Any]:
         """Run all iterations; the last values of the variables."""
@@ -425,7 +230,7 @@ class _Run:
         """Run some iterations; the values of the variables after them."""
         layout, count = self.layout, stop - start
         assert layout is not None and self.native.runner is not None
-        given = {n: values[start:stop] for n, values in self.given.items()}
+        given = {n: values[start:stop] for n, values in self.given.items()} | self._drawn(count)
         memory = layout.memory(count, {n: self.value(n) for n in layout.fixed}, given, variables)
         first, last = layout.parts[0]
         with blas.alone():
@@ -443,7 +248,8 @@ class _Run:
                                         memory.each(s.arguments[2])):
                     write(int(index), value)
             elif s.kind == "sum":
-                self.value(s.arguments[0]).add_rows(*[memory.each(a) for a in s.arguments[1:]])
+                sums = self.value(s.arguments[0])
+                sums.add_rows(*[memory.each(s.arguments[1 + k]) for k in sums.plan.of_products])
         found = memory.following()
         memory.give_back()
         return found
@@ -476,12 +282,12 @@ def _fits(shape: tuple, dims: tuple | None) -> bool:
 
 
 def _are_alike(values: Any) -> bool:
-    """True for contiguous arrays of one shape and dtype."""
+    """True for arrays of one form, whose rows are contiguous."""
     first = values[0]
-    if type(values) is np.ndarray:
-        return type(first) is np.ndarray and first.flags.c_contiguous
-    if type(first) is not np.ndarray:
+    if type(first) is not np.ndarray or not first.ndim or first.strides[-1] != first.itemsize:
         return False
-    shape, dtype = first.shape, first.dtype
-    return all([type(v) is np.ndarray and v.shape == shape and v.dtype is dtype
-                and v.flags.c_contiguous for v in values])
+    if type(values) is np.ndarray:
+        return True
+    shape, strides, dtype = first.shape, first.strides, first.dtype
+    return all([type(v) is np.ndarray and v.shape == shape and v.strides == strides
+                and v.dtype is dtype for v in values])

@@ -145,14 +145,11 @@ class _Loop:
     # ------------------------------------------------------------ sums
 
     def _sums(self) -> list[_Sum]:
-        """The sums that are worth it, and those of rows of what these multiply."""
+        """The sums that are worth it, those of products first."""
         following = dict(zip(*_assigned(self.own)))
         found = [s for name in self.program.lines[self.start].targets
                  if (s := self._sum(name, following.get(name))) is not None]
-        products = [s for s in found if _is_product(s.made)]
-        copied = {name for s in products for name in s.made.arguments}
-        return products + [s for s in found if not _is_product(s.made)
-                           and s.made.arguments[0] in copied]
+        return sorted(found, key=lambda s: not _is_product(s.made))
 
     def _sum(self, variable: str, following: str | None) -> _Sum | None:
         """How a loop variable adds up values of the iterations, if it does nothing else."""
@@ -174,7 +171,7 @@ class _Loop:
     def _sums_rows(self, line: Line) -> bool:
         """True for the sum of the rows of a matrix."""
         node = line.node
-        if not node.inputs or _rank(node, 0) != 2:
+        if not node.inputs or _rank(node, 0) != 2 or node.dtypes[0].name not in _DTYPES:
             return False
         if is_call(line, {"BiasAddGrad"}):
             return node.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -35,7 +35,7 @@ class Term(NamedTuple):
     left: int | None
     right: int
 
-    def check(self, operands: tuple) -> None:
+    def check(self, operands: Sequence) -> None:
         """Raise what the op raises for operands that do not fit."""
         given = [operands[i] for i in (self.left, self.right) if i is not None]
         if all([a.ndim == 2 for a in given]) and len({a.shape[0] for a in given}) == 1:
@@ -53,12 +53,18 @@ class Plan:
         terms: what each sum adds in an iteration.
         products: the numbers of those that add a product.
         row_terms: the numbers of those that add the rows of an operand.
+        of_products: which operands are multiplied.
+        factors: of each product, the places of its two factors among these.
     """
 
     def __init__(self, terms: list[Term]) -> None:
         self.terms = terms
         self.products = [k for k, term in enumerate(terms) if term.left is not None]
         self.row_terms = [k for k, term in enumerate(terms) if term.left is None]
+        pairs = [(t.left, t.right) for t in terms if t.left is not None]
+        self.of_products = sorted({i for pair in pairs for i in pair})
+        place = {i: k for k, i in enumerate(self.of_products)}
+        self.factors = [(place[left], place[right]) for left, right in pairs]
 
     def begin(self) -> Sums:
         """The sums of one execution of the loop."""
@@ -71,11 +77,11 @@ class _Block:
     __slots__ = ("plan", "forms", "largest", "most", "given", "rows", "stacks", "parts", "job",
                  "_lock")  # fmt: skip
 
-    def __init__(self, plan: Plan, operands: tuple) -> None:
+    def __init__(self, plan: Plan, operands: Sequence) -> None:
         self.plan = plan
         self.forms = [a.shape for a in operands]
-        sizes = [math.prod((*self.forms[t.left], self.forms[t.right][1]))
-                 for t in plan.terms if t.left is not None]
+        sizes = [math.prod((*self.forms[left], self.forms[right][1]))
+                 for left, right in plan.factors]
         self.largest = max(sizes)
         self.most = min(max(2, int(_BLOCK_FLOPS / max(1, 2 * sum(sizes)))), _MOST_STEPS)
         self.given: list[tuple] = []
@@ -85,7 +91,7 @@ class _Block:
         self.job: threads.Job | None = None
         self._lock = threading.Lock()
 
-    def add(self, operands: tuple) -> int:
+    def add(self, operands: Sequence) -> int:
         """Take the operands of an iteration; returns how many more there is room for, or -1 if
         they do not have the shapes of the others."""
         for form, value in zip(self.forms, operands):
@@ -93,10 +99,10 @@ class _Block:
                 return -1
         if self.rows is not None:
             self.given, self.rows = [*zip(*self.rows)], None
-        self.given.append(operands)
+        self.given.append(tuple(operands))
         return self.most - len(self.given)
 
-    def add_rows(self, operands: tuple, start: int) -> int:
+    def add_rows(self, operands: Sequence, start: int) -> int:
         """Take iterations from `start` on, if this is empty; returns how many."""
         if self.given or self.rows is not None or any(
                 [type(a) is not np.ndarray or a.shape[1:] != form
@@ -123,9 +129,8 @@ class _Block:
 
     def compute(self, k: int, multiply: Callable[[Any, Any], Any] = np.dot) -> None:
         """What the iterations add to product `k`."""
-        term = self.plan.terms[self.plan.products[k]]
-        assert term.left is not None
-        self.parts[k] = multiply(self._stacked(term.left).T, self._stacked(term.right))
+        left, right = self.plan.factors[k]
+        self.parts[k] = multiply(self._stacked(left).T, self._stacked(right))
 
     def compute_alone(self, k: int) -> None:
         """The same by one thread."""
@@ -172,17 +177,21 @@ class Sums:
 
         Raises what the op of a term raises for them.
         """
-        self._add_products(operands)
+        if self.plan.products:
+            self._add_products([operands[i] for i in self.plan.of_products], operands)
         for k in self.plan.row_terms:
-            value = operands[self.plan.terms[k].right]
-            total = self.rows_of(k, value.shape, value.dtype)
+            term, total = self.plan.terms[k], self.rows.get(k)
+            value = operands[term.right]
+            if total is None or total.shape != value.shape:
+                term.check(operands)
+                total = self.rows_of(k, value.shape, value.dtype)
             np.add(total, value, out=total)
 
-    def _add_products(self, operands: tuple) -> None:
+    def _add_products(self, factors: Sequence, operands: Sequence | None = None) -> None:
         block = self.current
-        left = -1 if block is None else block.add(operands)
+        left = -1 if block is None else block.add(factors)
         if left < 0:
-            left = self._begin(operands).add(operands)
+            left = self._begin(factors, operands).add(factors)
         if not left:
             self._close()
 
@@ -202,27 +211,29 @@ class Sums:
             found = self.row_sums[k] = part if found is None else found + part
         return found
 
-    def add_rows(self, *operands: Any) -> None:
-        """Take the operands of some iterations: of each a list, or an array with them as rows.
-        What is added to the sums of rows is not: see `rows_of`."""
+    def add_rows(self, *factors: Any) -> None:
+        """Take what is multiplied in some iterations: of each a list, or an array with them as
+        rows. They have the same number of rows each. The sums of rows are not added to: see
+        `rows_of`."""
         start = 0
-        while start < len(operands[0]):
-            first = tuple([a[start] for a in operands])
+        while factors and start < len(factors[0]):
+            first = [a[start] for a in factors]
             block = self._begin(first) if self.current is None else self.current
-            taken = block.add_rows(operands, start)
+            taken = block.add_rows(factors, start)
             if not taken:
                 self._add_products(first)
             elif block.is_full():
                 self._close()
             start += taken or 1
 
-    def _begin(self, operands: tuple) -> _Block:
-        """A new block, for operands of these shapes."""
+    def _begin(self, factors: Sequence, operands: Sequence | None = None) -> _Block:
+        """A new block, for factors of these shapes; the terms check the `operands`."""
         if self.current is not None:
             self._close()
-        for term in self.plan.terms:
-            term.check(operands)
-        self.current = _Block(self.plan, operands)
+        if operands is not None:
+            for k in self.plan.products:
+                self.plan.terms[k].check(operands)
+        self.current = _Block(self.plan, factors)
         return self.current
 
     def _close(self) -> None:

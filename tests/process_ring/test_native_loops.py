@@ -5,9 +5,10 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import blas, config, errors, jit, native_calls, threads
-from hpcflow.compiler import native_layout, native_loops, over_time, running_sums
+from hpcflow.compiler import native_loops, native_memory, over_time, running_sums
 from hpcflow.compiler.native_loops import NativeLoop
 from hpcflow.native_calls import Call, Operand
+from hpcflow.runtime import by_shapes
 
 TIME, UNITS = 7, 8
 
@@ -102,6 +103,74 @@ def test_calls_have_the_bits_of_the_lines(graph, calls, rows, dtype):
         with hf.Session() as session:
             both(calls, session, fetches, {x: data(1, TIME, rows, UNITS, dtype=dtype)})
         assert calls.made == [True, True], cell
+
+
+def test_rows_are_chosen_by_lengths_and_flags(graph, calls):
+    """Of a batch of sequences, batches first, as `dynamic_rnn` takes them."""
+    x = hf.placeholder(hf.float32, [37, TIME, UNITS])
+    lengths = hf.placeholder(hf.int32, [37])
+    kernel = hf.constant(data(1, 2 * UNITS, 4 * UNITS) / 3)
+    bias = hf.constant(data(2, 4 * UNITS))
+    elements = hf.TensorArray(hf.float32, TIME).unstack(hf.transpose(x, [1, 0, 2]))
+    outputs = hf.TensorArray(hf.float32, TIME)
+    state = hf.zeros([37, UNITS])
+
+    def body(t, c, h, outputs):
+        joined = hf.concat([elements.read(t), h], 1)
+        i, j, f, o = hf.split(hf.nn.bias_add(hf.matmul(joined, kernel), bias), 4, 1)
+        new_c = hf.sigmoid(f) * c + hf.sigmoid(i) * hf.tanh(j)
+        new_h = hf.tanh(new_c) * hf.sigmoid(o)
+        is_over = t >= lengths
+        outputs = outputs.write(t, hf.where(is_over, hf.zeros_like(new_h), new_h))
+        return t + 1, hf.where(is_over, c, new_c), hf.where(is_over, h, new_h), outputs
+
+    *_, h, outputs = hf.while_loop(lambda t, *_: t < TIME, body, [0, state, state, outputs])
+    loss = hf.reduce_sum(h * h) + hf.reduce_sum(outputs.stack() ** 2)
+    fetches = [h, *hf.gradients(loss, [kernel, bias, x])]
+    feeds = {x: data(3, 37, TIME, UNITS), lengths: np.arange(37) % (TIME + 2)}
+    with hf.Session() as session:
+        both(calls, session, fetches, feeds)
+    assert calls.made == [True, True]
+
+
+def test_scalars_of_an_iteration_are_factors(graph, calls):
+    x, w = hf.placeholder(hf.float32, [40, UNITS]), hf.constant(data(3, UNITS, UNITS) / 3)
+    _, y = hf.while_loop(
+        lambda t, y: t < TIME,
+        lambda t, y: (t + 1, hf.tanh(hf.matmul(y, w)) * (0.5 + hf.cast(t, hf.float32))), [0, x])
+    with hf.Session() as session:
+        both(calls, session, [y, *hf.gradients(y, [x])], {x: data(4, 40, UNITS)})
+    assert calls.made == [True, True]
+
+
+def test_peepholes_are_sums_of_rows(graph, calls):
+    x, w = hf.placeholder(hf.float32, [40, UNITS]), hf.constant(data(3, UNITS, UNITS) / 3)
+    peephole = hf.constant(data(4, UNITS))
+    _, y = hf.while_loop(
+        lambda t, y: t < TIME,
+        lambda t, y: (t + 1, hf.sigmoid(hf.matmul(y, w) + peephole * y)), [0, x])
+    with hf.Session() as session:
+        both(calls, session, [y, *hf.gradients(y, [x, peephole])], {x: data(4, 40, UNITS)})
+    assert calls.made == [True, True]
+
+
+@pytest.mark.parametrize("rows", [None, 40])
+def test_random_numbers_are_those_of_the_lines(graph, calls, rows, monkeypatch):
+    monkeypatch.setattr(by_shapes, "_FEWEST_RUNS", 1)
+    monkeypatch.setattr(by_shapes, "_WORTH", 0.0)
+    x, w = hf.placeholder(hf.float32, [rows, UNITS]), hf.constant(data(3, UNITS, UNITS) / 3)
+    _, y = hf.while_loop(
+        lambda t, y: t < TIME,
+        lambda t, y: (t + 1, hf.nn.dropout(hf.tanh(hf.matmul(y, w)), keep_prob=0.8, seed=7)),
+        [0, x])
+    fetches, found = [y, *hf.gradients(y, [x])], []
+    for calls.allowed in (False, True):
+        calls.made.clear()
+        with hf.Session() as session:
+            found.append([session.run(fetches, {x: data(4, 40, UNITS)}) for _ in range(5)])
+    np.testing.assert_equal(*found)
+    assert not np.array_equal(found[0][0][0], found[0][1][0])
+    assert calls.made[-2:] == [True, True]
 
 
 def test_shapes_and_counts_of_a_step_are_its_own(graph, calls):
@@ -211,13 +280,13 @@ def test_other_loops_keep_their_lines(graph, calls, inside):
 
 
 def test_factors_begin_at_a_line_of_cache(graph, calls, monkeypatch):
-    addresses, make = [], native_layout.Memory.__init__
+    addresses, make = [], native_memory.Memory.__init__
 
     def noted(self, layout, *arguments):
         make(self, layout, *arguments)
         addresses.extend(self.slots[sorted(layout.factors), 0])
 
-    monkeypatch.setattr(native_layout.Memory, "__init__", noted)
+    monkeypatch.setattr(native_memory.Memory, "__init__", noted)
     raw = np.zeros(UNITS * UNITS + 1, np.float32)
     weights = raw[1:].reshape(UNITS, UNITS)  # one of raw and this does not
     x, w = (hf.placeholder(hf.float32, [n, UNITS]) for n in (40, UNITS))
@@ -251,6 +320,17 @@ def test_a_list_of_calls(runner, dtype, is_flipped):
             runner.function(np.array([c.words() for c in listed]), slots, 1, start, start + 16)
         expected = np.tanh(np.dot(a, b) + bias)
     np.testing.assert_array_equal(made, expected)
+
+
+def test_rows_that_a_flag_chooses(runner):
+    a, made = data(1, 9, 6), np.zeros((9, 6), np.float32)
+    flags = np.arange(9) % 3 == 1
+    call = Call(native_calls.CHOICE, *native_calls.loop_of(np.negative, "float32"), 6, 1,
+                Operand(1, 1, 1), Operand(0, *a.strides), Operand(2, *made.strides))
+    slots = np.array([[x.ctypes.data] for x in (a, flags, made)])
+    runner.function(np.array([call.words()]), slots, 1, 2, 9)
+    np.testing.assert_array_equal(made[2:], np.where(flags[2:, np.newaxis], -a[2:], 0))
+    assert not made[:2].any()
 
 
 def test_what_has_no_loop_of_floats_is_not_called():
