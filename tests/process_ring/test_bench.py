@@ -21,6 +21,7 @@ from hpcflow.tools.bench import (
     control_flow,
     convnets,
     kernels,
+    overlap,
     plain_numpy,
     sampling,
     table,
@@ -313,6 +314,22 @@ def test_bars_are_checked(tmp_path, ratio, status, word):
     code, output = run_script("check.py", results_file(tmp_path / "results.json", ratio))
     assert code == status
     assert word in output and "not measured" in output
+
+
+def test_what_a_link_hides_is_told_from_the_work_below_it():
+    """4 s of 10 s are work of processors, which nothing hides; of the other 6 s a third shows."""
+    steps = {"compute": 20.0, "communicate": 10.0, "both": 26.0}
+    row = overlap.row_of("a link", {name: [[s], [s, s]] for name, s in steps.items()})
+    assert row["hidden %"] == pytest.approx(40) and "of the link %" not in row
+    at_once = {"communicate at once": 4.0, "both at once": 24.0}
+    row = overlap.row_of("a link", {name: [[s]] for name, s in (steps | at_once).items()})
+    assert row["of the link %"] == pytest.approx(100 * 2 / 3)
+    assert row["both at once ms"] == 24e3
+
+
+def test_rows_are_told_before_the_table(capsys):
+    table.tell([{"case": "a", "median_us": 1234.5, "hpcflow/it": None}, {"case": "b", "count": 2}])
+    assert capsys.readouterr().err == "case a  median_us 1,234\ncase b  count 2\n"
 
 
 @pytest.mark.parametrize(("hidden", "word"), [(80.0, "held"), (60.0, "MISSED")])

@@ -6,6 +6,10 @@ the step that does both. What is hidden is the part of the communication by whic
 shorter than the sum of the first two. Once over a simulated link, which takes time but no
 processor, chosen so that the communication lasts half as long as the computation; and once between
 the ranks as they are, whose messages are work of the same processors.
+
+Below the simulated link there are real messages too, which processors copy, and sums, which no link
+computes: neither can be hidden where all cores compute. So both steps are also run over a link that
+takes no time, and ``of the link %`` says how much is hidden of what the link adds to that.
 """
 
 from __future__ import annotations
@@ -21,16 +25,20 @@ from hpcflow.comm.world import world
 from hpcflow.runtime import server
 from hpcflow.runtime.loop import event_loop
 from hpcflow.tools.bench import table
-from hpcflow.tools.bench.contestants import Local
+from hpcflow.tools.bench.contestants import Contestant, Local
 from hpcflow.tools.bench.registry import Options, Row
 from hpcflow.tools.bench.sampling import Plan, alternate, plan_of
 from hpcflow.tools.bench.together import Team
 
 COMPUTE, COMMUNICATE, BOTH = "compute", "communicate", "both"
+#: The same over a link that takes no time.
+WORK, BOTH_WORK = "communicate at once", "both at once"
 _BATCH, _WIDTH, _DEPTH = 256, 1024, 10
 _LATENCY = 50e-6
 #: Of the communication over the simulated link to the computation.
 _SHARE = 0.5
+#: Bytes per second of a link that takes no time.
+_AT_ONCE = 1e15
 _PLAN = Plan(rounds=7, block_seconds=0.8, min_samples=3)
 
 
@@ -41,14 +49,17 @@ def run(options: Options) -> list[Row]:
     depth = 2 if options.quick else _DEPTH
     link = install_link()
     session, steps = open_session(depth)
-    team = Team(comm, [Local(name, step) for name, step in steps.items()])
     rows: list[Row] = []
     try:
         for title in ("real ranks", "simulated link"):
+            contestants: list[Contestant] = [Local(name, step) for name, step in steps.items()]
             if title == "simulated link":
                 seconds = comm.bcast(rows[0]["compute ms"] / 1e3 if rows else None)
-                link.latency = _LATENCY
-                link.bandwidth = depth * _WIDTH**2 * 4 / (_SHARE * seconds)
+                speed = _LATENCY, depth * _WIDTH**2 * 4 / (_SHARE * seconds)
+                contestants = [OverLink(name, step, link, *speed) for name, step in steps.items()]
+                contestants += [OverLink(WORK, steps[COMMUNICATE], link, 0.0, _AT_ONCE),
+                                OverLink(BOTH_WORK, steps[BOTH], link, 0.0, _AT_ONCE)]
+            team = Team(comm, contestants)
             if comm.rank:
                 team.follow()
             else:
@@ -58,6 +69,21 @@ def run(options: Options) -> list[Row]:
     finally:
         session.close()
     return rows
+
+
+class OverLink(Local):
+    """A step over the simulated link at a speed of its own."""
+
+    def __init__(self, name: str, step: Callable[[], Any], link: SimulatedLink, latency: float,
+                 bandwidth: float) -> None:
+        super().__init__(name, step)
+        self._link = link
+        self._speed = latency, bandwidth
+
+    def block(self, samples: int, batch: int) -> list[float]:
+        """Run steps; see `Contestant`."""
+        self._link.latency, self._link.bandwidth = self._speed
+        return super().block(samples, batch)
 
 
 def install_link() -> SimulatedLink:
@@ -99,11 +125,14 @@ def _runner(session: Any, op: Any) -> Callable[[], Any]:
 
 
 def row_of(title: str, rounds: dict[str, list[list[float]]]) -> Row:
-    """The three times, and the part of the communication that is hidden (by rounds)."""
-    hidden = []
-    for compute, communicate, both in zip(*(rounds[k] for k in (COMPUTE, COMMUNICATE, BOTH))):
-        a, b, c = (float(np.median(s)) for s in (compute, communicate, both))
-        hidden.append((a + b - c) / b)
+    """The times, and the part of the communication that is hidden (by rounds)."""
+    seconds = {name: np.array([float(np.median(block)) for block in blocks])
+               for name, blocks in rounds.items()}
+    alone, both = seconds[COMMUNICATE], seconds[BOTH]
+    hidden = {"hidden %": (seconds[COMPUTE] + alone - both) / alone}
+    if WORK in seconds:
+        hidden["of the link %"] = 1 - (both - seconds[BOTH_WORK]) / (alone - seconds[WORK])
     times = {f"{name} ms": 1e3 * float(np.median(np.concatenate(blocks)))
              for name, blocks in rounds.items()}
-    return {"case": title, **times, "hidden %": 100 * float(np.median(hidden))}
+    return {"case": title, **times,
+            **{name: 100 * float(np.median(parts)) for name, parts in hidden.items()}}
