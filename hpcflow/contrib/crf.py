@@ -1,0 +1,208 @@
+"""``hpcflow.contrib.crf``: linear-chain conditional random fields over sequences of tags.
+
+A sequence of tags scores the sum of its unary scores ``inputs[t, tag]`` and of the scores
+``transition_params[from, to]`` of neighbours. Sequences of a batch may have different lengths.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.contrib.rnn.cell import RNNCell
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.nn.rnn import dynamic_rnn
+from hpcflow.ops.functional import scan
+from hpcflow.ops.indexing import gather_nd, one_hot, sequence_mask
+from hpcflow.ops.joining import concat, stack
+from hpcflow.ops.reductions import reduce_logsumexp, reduce_max, reduce_sum
+from hpcflow.ops.shape_ops import expand_dims, shape
+from hpcflow.ops.variable_scope import get_variable
+
+__all__ = [
+    "CrfForwardRnnCell", "crf_binary_score", "crf_decode", "crf_log_likelihood", "crf_log_norm",
+    "crf_sequence_score", "crf_unary_score", "viterbi_decode",
+]  # fmt: skip
+
+
+def crf_log_likelihood(inputs: Any, tag_indices: Any, sequence_lengths: Any,
+                       transition_params: Any = None) -> tuple[Tensor, Any]:
+    """Return the log of the probability of each sequence of tags, and the transitions.
+
+    Args:
+        inputs: unary scores, ``[batch, steps, tags]``.
+        tag_indices: integers ``[batch, steps]``.
+        sequence_lengths: integers ``[batch]``; what lies behind counts nothing.
+        transition_params: ``[tags, tags]``; by default the variable ``transitions``.
+
+    Returns:
+        Floats ``[batch]``, and `transition_params`.
+    """
+    inputs = _tensor(inputs, "inputs")
+    if transition_params is None:
+        tags = inputs.shape[2].value
+        transition_params = get_variable("transitions", [tags, tags], inputs.dtype.base_dtype)
+    score = crf_sequence_score(inputs, tag_indices, sequence_lengths, transition_params)
+    norm = crf_log_norm(inputs, sequence_lengths, transition_params)
+    return raw_ops.Sub(score, norm), transition_params
+
+
+def crf_sequence_score(inputs: Any, tag_indices: Any, sequence_lengths: Any,
+                       transition_params: Any) -> Tensor:
+    """Return the scores ``[batch]`` of sequences of tags; arguments as for
+    :func:`crf_log_likelihood`."""
+    return raw_ops.Add(crf_unary_score(tag_indices, sequence_lengths, inputs),
+                       crf_binary_score(tag_indices, sequence_lengths, transition_params))
+
+
+def crf_unary_score(tag_indices: Any, sequence_lengths: Any, inputs: Any) -> Tensor:
+    """Return the sums ``[batch]`` of the unary scores of the tags."""
+    inputs = _tensor(inputs, "inputs")
+    there = one_hot(tag_indices, _size(inputs, 2), dtype=inputs.dtype.base_dtype)
+    each = reduce_sum(raw_ops.Mul(inputs, there), 2)
+    return reduce_sum(raw_ops.Mul(each, _mask(sequence_lengths, inputs)), 1)
+
+
+def crf_binary_score(tag_indices: Any, sequence_lengths: Any, transition_params: Any) -> Tensor:
+    """Return the sums ``[batch]`` of the scores of the transitions between the tags."""
+    tags = _tensor(tag_indices, "tag_indices")
+    transitions = convert_to_tensor(transition_params, name="transition_params")
+    each = gather_nd(transitions, stack([tags[:, :-1], tags[:, 1:]], -1))
+    return reduce_sum(raw_ops.Mul(each, _mask(_less_one(sequence_lengths), each)), 1)
+
+
+def crf_log_norm(inputs: Any, sequence_lengths: Any, transition_params: Any) -> Tensor:
+    """Return the logs ``[batch]`` of the sums over all sequences of tags of exp(score)."""
+    inputs = _tensor(inputs, "inputs")
+    first = inputs[:, 0, :]
+    _, alphas = dynamic_rnn(CrfForwardRnnCell(transition_params), inputs[:, 1:, :],
+                            _less_one(sequence_lengths), first, inputs.dtype.base_dtype)
+    norm = reduce_logsumexp(alphas, 1)
+    empty = raw_ops.LessEqual(convert_to_tensor(sequence_lengths),
+                              raw_ops.ZerosLike(convert_to_tensor(sequence_lengths)))
+    return raw_ops.Select(empty, raw_ops.ZerosLike(norm), norm)
+
+
+class CrfForwardRnnCell(RNNCell):
+    """One step of the sums over all sequences: the state is the log of those that end in a tag.
+
+    ``cell(inputs, state)`` takes unary scores and state of shape ``[batch, tags]`` and returns the
+    new state twice.
+    """
+
+    def __init__(self, transition_params: Any) -> None:
+        super().__init__()
+        self._transitions = convert_to_tensor(transition_params, name="transition_params")
+
+    @property
+    def state_size(self) -> Any:
+        """The number of tags."""
+        return self._transitions.shape[0].value
+
+    @property
+    def output_size(self) -> Any:
+        """The number of tags."""
+        return self.state_size
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Tensor, Tensor]:
+        """Add a step."""
+        paths = raw_ops.Add(expand_dims(state, 2), expand_dims(self._transitions, 0))
+        new = inputs + reduce_logsumexp(paths, 1)
+        return new, new
+
+
+# ---------------------------------------------------------------- the best sequences
+
+
+def crf_decode(potentials: Any, transition_params: Any,
+               sequence_length: Any) -> tuple[Tensor, Tensor]:
+    """Return the best sequences of tags and their scores.
+
+    Args:
+        potentials: unary scores, ``[batch, steps, tags]``.
+        transition_params: ``[tags, tags]``.
+        sequence_length: integers ``[batch]``.
+
+    Returns:
+        int32 ``[batch, steps]``, with 0 behind the end of a sequence, and floats ``[batch]``.
+    """
+    potentials = _tensor(potentials, "potentials")
+    transitions = expand_dims(convert_to_tensor(transition_params), 0)
+    lengths = raw_ops.Cast(convert_to_tensor(sequence_length), DstT="int32")
+    unary = raw_ops.Transpose(potentials, np.array([1, 0, 2], np.int32))
+    steps, batch, tags = raw_ops.Unpack(shape(unary), num=3)
+    own = _tiled_range(batch, tags)
+
+    def forward(before: tuple, elements: tuple) -> tuple:
+        step, scores = elements
+        paths = raw_ops.Add(expand_dims(before[0], 2), transitions)
+        going = step < lengths
+        new = raw_ops.Select(going, scores + reduce_max(paths, 1), before[0])
+        best = raw_ops.ArgMax(paths, np.int32(1), output_type=dtypes.int32)
+        return new, raw_ops.Select(going, best, own)
+
+    counts = raw_ops.Range(np.int32(1), steps, np.int32(1))
+    ends, pointers = scan(forward, (counts, unary[1:]), initializer=(unary[0], own))
+    # Without a second step there are no ends.
+    every: Any = concat([expand_dims(unary[0], 0), ends], 0)
+    last = every[-1]
+    final = raw_ops.ArgMax(last, np.int32(1), output_type=dtypes.int32)
+    rows = raw_ops.Range(np.int32(0), batch, np.int32(1))
+
+    def backward(after: Tensor, pointer: Tensor) -> Tensor:
+        return gather_nd(pointer, stack([rows, after], 1))
+
+    turned = raw_ops.ReverseV2(pointers, np.array([0], np.int32))
+    earlier = raw_ops.ReverseV2(scan(backward, turned, initializer=final), np.array([0], np.int32))
+    found = raw_ops.Transpose(concat([earlier, expand_dims(final, 0)], 0),
+                              np.array([1, 0], np.int32))
+    found = found * sequence_mask(lengths, steps, dtype=dtypes.int32)
+    return found, reduce_max(last, 1)
+
+
+def viterbi_decode(score: Any, transition_params: Any) -> tuple[list[int], Any]:
+    """Return the best sequence of tags and its score, by NumPy: outside of graphs.
+
+    Args:
+        score: array ``[steps, tags]`` of unary scores.
+        transition_params: array ``[tags, tags]``.
+    """
+    best, pointers = np.asarray(score[0]), []
+    for unary in score[1:]:
+        paths = best[:, None] + transition_params
+        pointers.append(paths.argmax(0))
+        best = unary + paths.max(0)
+    tags = [int(best.argmax())]
+    for pointer in reversed(pointers):
+        tags.append(int(pointer[tags[-1]]))
+    return tags[::-1], best.max()
+
+
+# ---------------------------------------------------------------- helpers
+
+
+def _tensor(value: Any, name: str) -> Any:
+    return convert_to_tensor(value, name=name)
+
+
+def _size(x: Tensor, axis: int) -> Any:
+    sizes: Any = shape(x)
+    return sizes[axis]
+
+
+def _less_one(lengths: Any) -> Tensor:
+    lengths = _tensor(lengths, "sequence_lengths")
+    return raw_ops.Maximum(lengths - 1, raw_ops.ZerosLike(lengths))
+
+
+def _mask(lengths: Any, values: Tensor) -> Tensor:
+    return sequence_mask(lengths, _size(values, 1), dtype=values.dtype.base_dtype)
+
+
+def _tiled_range(batch: Tensor, tags: Tensor) -> Tensor:
+    row = expand_dims(raw_ops.Range(np.int32(0), tags, np.int32(1)), 0)
+    return raw_ops.Tile(row, stack([batch, 1]))
