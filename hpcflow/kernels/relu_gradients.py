@@ -7,6 +7,7 @@ not depend on which thread was faster.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +18,7 @@ from hpcflow.kernels import array_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _BLOCK_BYTES = 1 << 17  # of each array
+_ROWS = 8  # that a loop takes at once
 _LARGE_BYTES = 1 << 19  # below which a second thread costs more than it brings
 
 
@@ -55,6 +57,7 @@ def masked(dy: Any, y: Any, out: Any) -> Any:
     """
     rows, columns = dy.shape
     step = max(1, _BLOCK_BYTES // (columns * dy.itemsize))
+    step -= step % _ROWS if step > _ROWS else 0
     sums = np.zeros((-(-rows // step), columns), dy.dtype)
     found = None
     if jit.approximates():
@@ -72,19 +75,38 @@ def masked(dy: Any, y: Any, out: Any) -> Any:
     return sums[0] if len(sums) == 1 else np.add.reduce(sums)
 
 
-# Rows of blocks that have sums of their own; the steps are elements from row to row. A loop that
-# reads what it writes is made of vectors only if it knows that these are the same elements.
+# Rows of blocks that have sums of their own; the steps are elements from row to row. Sums of
+# several rows are added at once, and their elements, where they lie side by side, are one run:
+# short rows would cost more to begin than to compute. A loop that reads what it writes is made of
+# vectors only if it knows that these are the same elements.
 _LOOP = """
 def loop(GIVEN, out, sums, first, last, block, columns, dy_step, y_step, out_step):
-    one, zero, count = np.float32(1), np.float32(0), np.uint64(columns)
-    for row in range(first, last):
-        i, j, k = np.uint64(row * dy_step), np.uint64(row * y_step), np.uint64(row * out_step)
-        total = np.uint64(row // block * columns)
-        for c in range(count):
-            out[k + c] = dy[i + c] * (one if FEATURE > zero else zero)
-        for c in range(count):
-            sums[total + c] += out[k + c]
+    one, zero, count, step = np.float32(1), np.float32(0), np.uint64(columns), np.uint64(out_step)
+    side_by_side = dy_step == columns and y_step == columns and out_step == columns
+    low = first
+    while low < last:
+        high = min(low + ROWS, last, (low // block + 1) * block)
+        lines = high - low if side_by_side else 1
+        for row in range(low, high, lines):
+            i, j, k = np.uint64(row * dy_step), np.uint64(row * y_step), np.uint64(row * out_step)
+            for c in range(np.uint64(lines * columns)):
+                out[k + c] = dy[i + c] * (one if FEATURE > zero else zero)
+        total, k = np.uint64(low // block * columns), np.uint64(low * out_step)
+        if high - low == ROWS:
+STARTS
+            for c in range(count):
+                sums[total + c] += SUM
+        else:
+            for row in range(low, high):
+                k = np.uint64(row * out_step)
+                for c in range(count):
+                    sums[total + c] += out[k + c]
+        low = high
 """
+_STARTS = "\n".join([f"            k{n} = k + np.uint64({n}) * step\n"
+                     f"            r{n} = out[k{n}:k{n} + count]" for n in range(_ROWS)])
+_SUM = functools.reduce(lambda a, b: f"({a} + {b})", [f"r{n}[c]" for n in range(_ROWS)])
+_LOOP = _LOOP.replace("STARTS", _STARTS).replace("SUM", _SUM).replace("ROWS", str(_ROWS))
 _APART = _LOOP.replace("GIVEN", "dy, y").replace("FEATURE", "y[j + c]")
 _IN_PLACE = _LOOP.replace("GIVEN", "dy").replace("FEATURE", "out[k + c]")
 _NUMBERS = 7  # arguments that are no arrays
