@@ -217,3 +217,29 @@ def test_what_fails_in_the_poll_fails_the_step(session):
     with pytest.raises(hf.errors.InvalidArgumentError, match="by zero"):
         session.run(y, {x: 0})
     assert session.run(y, {x: 1}) == 1
+
+
+def test_numbers_are_the_users_again_after_a_step_of_several_tasks(session):
+    """Whichever part ends last, and also when one fails."""
+    x = hf.placeholder(hf.float32, [])
+    with hf.device(WORKER):
+        near = x / 0.0
+    with hf.device(PS):
+        far = near + 1.0
+        bad = near + hf.Variable(1.0, name="no_value")
+
+    def mine():
+        with pytest.raises(FloatingPointError):
+            np.float32(1) / np.float32(0)
+        halves = np.full(4, 1e-39, np.float32) * np.float32(0.5)
+        return bool(halves.view(np.int32).all())
+
+    with np.errstate(divide="raise"):
+        for _ in range(3):
+            session.run(far.op, {x: 1.0})  # the server ends last
+            assert mine()
+            assert session.run(there_and_back(near), {x: 1.0}) == -np.inf  # the worker does
+            assert mine()
+            with pytest.raises(hf.errors.FailedPreconditionError):
+                session.run(bad, {x: 1.0})
+            assert mine()
