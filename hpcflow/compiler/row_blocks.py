@@ -98,6 +98,8 @@ class RowFused:
         self.outputs = [o for o in outputs if self._step(o).end is None]
         self.ends = [s for s in steps if s.end is not None]
         self.order = outputs
+        names = [*self.outputs, *(s.target for s in self.ends)]
+        self._places = [names.index(name) for name in outputs]
         self.merged = merged
         self.may_fail = not all(isinstance(s.function, np.ufunc) or s.end for s in steps)
         self._reused: dict[str, int] = {}
@@ -145,8 +147,7 @@ class RowFused:
         if compiled is not None and compiled.function is not None:
             made = self.loop.run(compiled, inputs)  # type: ignore[union-attr]
             if made is not None:
-                by_name = dict(zip([*self.outputs, *(s.target for s in self.ends)], made))
-                return tuple([by_name[name] for name in self.order])
+                return tuple([made[k] for k in self._places])
         if size < LARGE:
             if compiled is not None:
                 compiled.spent(seconds(len(self.steps), size))

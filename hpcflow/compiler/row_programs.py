@@ -64,50 +64,56 @@ class RowLoop:
     def __init__(self, program: RowProgram, positions: list[int], dims: tuple,
                  outputs: list[tuple], ends: list[End]) -> None:
         self.program = program
-        self.positions = positions
         self.dims = dims
         self.outputs = outputs
         self.ends = ends
         self.dtype = np.dtype(program.dtype)
         self.kinds = list(program.inputs.values())
         self.is_exact = program.is_exact
-        self.full = self.kinds.index(FULL)
+        self._arguments = [(p, kind != NUMBER) for p, kind in zip(positions, self.kinds)]
+        self._full = positions[self.kinds.index(FULL)]
         self._forms: dict[int, _Form] = {}
+        self._found: jit.Compiled | None = None
 
     def compiled(self) -> jit.Compiled | None:
         """The loop, which may yet have to be compiled; None where there shall be none."""
-        may_run = jit.enabled() if self.is_exact else jit.approximates()
-        return jit.compiled(self.program) if may_run else None
+        if not (jit.enabled() if self.is_exact else jit.approximates()):
+            return None
+        found = self._found
+        if found is None or found.function is None:
+            found = self._found = jit.compiled(self.program)
+        return found
 
     def run(self, found: jit.Compiled, inputs: tuple) -> list | None:
-        """What the loop makes of the inputs of the group; None if they do not lie in order."""
-        given: list[Any] = []
-        for kind, position in zip(self.kinds, self.positions):
-            value = inputs[position]
-            if kind == NUMBER:
-                given.append(value[()])
-                continue
-            flags = value.flags
-            if not (flags.c_contiguous and flags.aligned and value.dtype is self.dtype):
-                return None
-            given.append(value if value.ndim == 1 else value.reshape(-1))
-        count = inputs[self.positions[self.full]].shape[0]
-        form = self._forms.get(count)
-        if form is None:
-            if len(self._forms) >= _MOST_FORMS:
-                self._forms.clear()
-            form = self._forms[count] = self._form(count)
+        """What the loop makes of the inputs of the group; None if it does not take them.
+
+        There is little here, since the caches hold what the lines before have computed.
+        """
+        given = [inputs[p].reshape(-1) if is_array else inputs[p][()]
+                 for p, is_array in self._arguments]
+        count = inputs[self._full].shape[0]
+        form = self._forms.get(count) or self._new_form(count)
         made = [np.empty(dims, self.dtype) for dims in form.outputs]
         sums = [np.zeros(form.blocks * form.width, self.dtype) for _ in self.ends]
         arrays = [*given, *[m.reshape(-1) for m in made], *sums]
-        if form.step == form.rows:
-            found.function(*arrays, 0, form.rows, form.block, form.columns)  # type: ignore[misc]
-        else:
-            uses = spread.WHOLE * len(arrays) + spread.START + spread.STOP + spread.WHOLE * 2
-            spread.run(found, form.rows, form.step, uses,
-                       [*arrays, 0, 0, form.block, form.columns])
-        return made + [_total(end, s.reshape(-1, form.width), form.shape)
-                       for end, s in zip(self.ends, sums)]
+        try:
+            if form.step == form.rows:
+                found.function(*arrays, 0, form.rows, form.block, form.columns)  # type: ignore[misc]
+            else:
+                uses = spread.WHOLE * len(arrays) + spread.START + spread.STOP + spread.WHOLE * 2
+                spread.run(found, form.rows, form.step, uses,
+                           [*arrays, 0, 0, form.block, form.columns])
+        except TypeError:  # an array that is not aligned
+            return None
+        for end, parts in zip(self.ends, sums):
+            made.append(_total(end, parts, form))
+        return made
+
+    def _new_form(self, count: int) -> _Form:
+        if len(self._forms) >= _MOST_FORMS:
+            self._forms.clear()
+        form = self._forms[count] = self._form(count)
+        return form
 
     def _form(self, count: int) -> _Form:
         """How the loop runs over `count` indices of axis 0."""
@@ -125,9 +131,13 @@ class RowLoop:
                      1 if self.program.flat else columns, rows if is_small else block)
 
 
-def _total(end: End, sums: np.ndarray, shape: tuple) -> Any:
+def _total(end: End, parts: np.ndarray, form: _Form) -> Any:
     """The result of an end, from the sums of the columns of each block."""
-    total: Any = np.add.reduce(sums, None if len(end.axes) == len(shape) else 0, end.dtype)
+    shape, total = form.shape, parts
+    if len(end.axes) == len(shape):
+        total = np.add.reduce(parts, None, end.dtype)
+    elif form.blocks > 1:
+        total = np.add.reduce(parts.reshape(-1, form.width), 0, end.dtype)
     if end.op_type == "Mean":
         total = total / end.dtype.type(math.prod(shape[a] for a in end.axes))
     if end.keep_dims:

@@ -232,3 +232,11 @@ def test_random_programs(graph, monkeypatch, loops, seed):
     expected, found = both(monkeypatch, loops, wanted, feeds)
     for a, b in zip(found, expected, strict=True):
         np.testing.assert_allclose(a, b, 1e-5, 1e-5 * max(1.0, np.abs(b).max()))
+
+
+def test_arrays_that_are_not_aligned(graph, monkeypatch, loops):
+    x = hf.placeholder(hf.float32, [ROWS, COLUMNS])
+    value = np.frombuffer(b"-" + data(0, ROWS, COLUMNS).tobytes(), np.uint8)[1:].view(np.float32)
+    y = layer_norm(x, hf.constant(data(1, COLUMNS)))
+    (expected,), (found,) = both(monkeypatch, loops, [y], {x: value.reshape(ROWS, COLUMNS)})
+    np.testing.assert_allclose(found, expected, 2e-6, 2e-6)
