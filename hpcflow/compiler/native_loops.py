@@ -65,6 +65,7 @@ class NativeLoop:
         self.layouts: dict[tuple, Layout | None] = {}
         self.constants = loop.program.globals
         self.began = 0.0
+        self.counted: tuple[list, Any] | None = None  # the scalars, and what they gave
 
     def reuse(self, dead: set[str]) -> None:
         """Nothing that comes from outside is written to."""
@@ -80,7 +81,7 @@ class NativeLoop:
             self.began = time.perf_counter()
             return None
         try:
-            counted = self.loop.count(*outside)
+            counted = self._count(outside)
         except Exception:  # noqa: BLE001  (the line that it belongs to will raise it)
             return None
         if counted is None or len(counted[0]) < _FEWEST_ITERATIONS:
@@ -92,6 +93,19 @@ class NativeLoop:
         found = run.all_chunks(step)
         scalars = dict(zip([v for v in self.loop.variables if v in self.loop.scalars], counted[1]))
         return tuple([scalars[v] if v in scalars else found[v] for v in self.loop.variables])
+
+    def _count(self, outside: tuple) -> Any:
+        """How often the loop runs, and so on; the same as before for the same scalars."""
+        places = self.loop.counted_by
+        if places is None:
+            return self.loop.count(*outside)
+        given = [outside[k] for k in places]
+        if not all([isinstance(v, np.generic) for v in given]):
+            return self.loop.count(*outside)
+        before = self.counted
+        if before is None or before[0] != given:
+            before = self.counted = given, self.loop.count(*outside)
+        return before[1]
 
     def layout(self, run: _Run) -> Layout | None:
         """How the calls are for values of these shapes."""

@@ -19,8 +19,8 @@ _MOST_HELD = 1 << 24  # bytes of places that are held between the runs of a loop
 _LINE = 64  # bytes of a line of cache: rows that begin at one are read and written faster
 
 
-def _aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """A new array that begins at a line of cache."""
+def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    """A new array, in C order, that begins at a line of cache."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     raw = np.empty(size + _LINE, np.uint8)
     start = -raw.__array_interface__["data"][0] % _LINE
@@ -63,7 +63,7 @@ class Arena:
                 self.offsets[number] = size
                 size += -(-slot.nbytes() * (2 if slot.kind == TWO else 1) // _LINE) * _LINE
         self.nbytes = size
-        whole = _aligned((size,), np.uint8)
+        whole = aligned((size,), np.uint8)
         self.address = whole.__array_interface__["data"][0]
         for number, start in self.offsets.items():
             slot = slots[number]
@@ -148,7 +148,7 @@ class Memory:
         address = self._address(matrix)
         if address % _LINE == 0 or self.count < _FEWEST_USES or matrix.nbytes > _MOST_COPIED:
             return address
-        copy = _aligned(matrix.shape[:: 1 if matrix.flags.c_contiguous else -1], matrix.dtype)
+        copy = aligned(matrix.shape[:: 1 if matrix.flags.c_contiguous else -1], matrix.dtype)
         copy[...] = matrix if matrix.flags.c_contiguous else matrix.T
         return self._address(copy)
 
@@ -163,7 +163,7 @@ class Memory:
         return [v.__array_interface__["data"][0] for v in values]
 
     def _keep(self, slot: Slot) -> int:
-        array = _aligned((self.count + 1, *slot.shape), slot.dtype)
+        array = aligned((self.count + 1, *slot.shape), slot.dtype)
         address = array.__array_interface__["data"][0]
         self.arrays[slot.source] = (
             array[::-1] if slot.source in self.layout.loop.summed else array)

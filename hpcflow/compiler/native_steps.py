@@ -55,6 +55,8 @@ class LoopSteps:
         factors: the scalars of the loop that values are computed with.
         indices: all scalars of the loop whose values in each iteration are wanted.
         count: a function of all of `outside`; see `_count_function`.
+        counted_by: those of `outside`, by number, on which what it returns depends; None if it
+            depends on more.
     """
 
     def __init__(self, program: Translation, start: int, end: int) -> None:
@@ -89,6 +91,11 @@ class LoopSteps:
             | self.factors)
         self.outside = self._outside(lines)
         self.count = self._count_function()
+        read = {a for line in self.scalar_lines for a in line.arguments} | {
+            self.variables[v] for v in self.variables if v in self.scalars}
+        pops = any(line.node.type in _POPS for line in self.scalar_lines)
+        self.counted_by = None if pops else [
+            k for k, name in enumerate(self.outside) if name in read]
 
     def _take(self, line: Line) -> None:
         if line.function == UNTIL:

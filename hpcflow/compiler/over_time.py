@@ -24,6 +24,7 @@ import numpy as np
 
 from hpcflow import blas, config
 from hpcflow.compiler.ir import Node
+from hpcflow.compiler.native_memory import aligned
 from hpcflow.compiler.products_ahead import Ahead
 from hpcflow.compiler.running_sums import Plan, Sums, Term
 from hpcflow.compiler.translate import (
@@ -337,7 +338,9 @@ class _Columns:
 
 def _turned(factor: Any) -> Any:
     """A transposed matrix whose memory is in the order of the matrix as it was before."""
-    return np.ascontiguousarray(factor.T).T
+    made = aligned(factor.shape[::-1], factor.dtype)
+    made[...] = factor.T
+    return made.T
 
 
 def _may_be_long(line: Line) -> bool:

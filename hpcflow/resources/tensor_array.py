@@ -177,6 +177,8 @@ class TensorArray(StepHandle):
     def peek(self, start: int, count: int) -> list[Any]:
         """Up to `count` elements from `start` that could be read now; this is no reading."""
         stop = min(start + count, len(self.values))
+        if self.states.count(_WRITTEN, start, stop) == stop - start:
+            return self.values[start:stop]
         for index in range(start, stop):
             if self.states[index] & (_WRITTEN | _CLEARED) != _WRITTEN:
                 stop = index
