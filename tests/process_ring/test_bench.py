@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import hpcflow
 from hpcflow.comm.launch import without_launcher
 from hpcflow.tools import cli
 from hpcflow.tools.bench import (
@@ -25,6 +26,7 @@ from hpcflow.tools.bench import (
     plain_numpy,
     sampling,
     table,
+    training,
 )
 from hpcflow.tools.bench.programs import dispatch as program
 from hpcflow.tools.bench.registry import BENCHMARKS, Options
@@ -67,6 +69,34 @@ def test_networks_are_chosen_by_name_and_by_what_is_measured(monkeypatch):
     assert found == [{"case": "GoogLeNet v1 (16), training step"}]
     assert len(convnets.run(Options(case="forward"))) == 4
     assert len(convnets.run(Options())) == 8
+
+
+def test_training_programs_are_chosen_by_name(monkeypatch):
+    monkeypatch.setattr(training, "measure", lambda case, *_: [{"case": case.title}])
+    assert training.run(Options(case="GRU")) == [{"case": "GRU"}]
+    assert len(training.run(Options())) == 13 and len(training.run(Options(quick=True))) == 1
+
+
+@pytest.fixture(scope="module")
+def training_programs():
+    """The file of the programs, loaded as a child does."""
+    return child.load_program(str(contestants.PROGRAMS / "training.py"))
+
+
+@pytest.mark.parametrize("case", training.TITLES)
+def test_training_programs_run(training_programs, case):
+    assert list(training_programs.CASES) == list(training.TITLES)
+    step, close = training_programs.open_case(hpcflow, case, {"threads": 2})
+    found = [value for _ in range(2) for value in step() if value is not None]
+    close()
+    assert found and all(np.isfinite(v).all() for v in found)
+
+
+def test_first_seconds_and_warm_steps():
+    rows = training.run(Options(case="logistic", quick=True))
+    (row,) = rows
+    assert row["program"] == "hpcflow" and row["steps in 5 s"] == 1
+    assert row["first step s"] > 0 and row["warm ms"] > 0 and row["warm/it"] is None
 
 
 # ---------------------------------------------------------------- statistics and tables
@@ -165,6 +195,15 @@ def test_a_peer_runs_the_program_in_its_own_process(peer):
         seconds = process.block(samples=3, batch=2)
         process.close_case()
     assert len(seconds) == 3 and all(2e-3 <= s < 0.1 for s in seconds)
+
+
+def test_the_first_seconds_of_a_peer(peer):
+    with peer() as process:
+        process.ready()
+        found = process.first("wait", {"seconds": 0.02}, 0.1)
+        assert 1 <= found["steps"] <= 6 and found["first"] >= 0.02
+        process.warm(0.05)
+        assert len(process.block(2, 1)) == 2
 
 
 def test_an_error_in_a_peer_is_shown_as_its_own(peer):

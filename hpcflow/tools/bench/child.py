@@ -5,6 +5,11 @@ input and answers each by one line on the standard output it was started with::
 
     {"open": CASE, "options": {...}}     ->  {}
     {"samples": N, "batch": K}           ->  {"seconds": [N numbers, each per step]}
+    {"first": CASE, "options": {...}, "seconds": S}
+                                         ->  {"steps": done in the first S seconds, the building
+                                              of the case included, "first": seconds to the first}
+    {"warm": S}                          ->  {} after steps for S seconds, and for as long again
+                                              when what compiles in the background is done
     {"close": true}                      ->  {}
     {"peak": true}                       ->  {"bytes": the most memory this process has held}
 
@@ -105,6 +110,12 @@ class Server:
             self.step, self.close = self.program.open_case(
                 self.framework, command["open"], command.get("options", {})
             )
+        elif "first" in command:
+            return self._first(command)
+        elif "warm" in command:
+            self._run(command["warm"])
+            wait_for_compilation()
+            self._run(command["warm"])
         elif "samples" in command:
             assert self.step is not None, "no case is open"
             return {"seconds": measure(self.step, command["samples"], command["batch"])}
@@ -114,6 +125,31 @@ class Server:
             close, self.step, self.close = self.close, None, lambda: None
             close()
         return {}
+
+
+    def _first(self, command: dict[str, Any]) -> dict[str, Any]:
+        start = time.perf_counter()
+        self.step, self.close = self.program.open_case(
+            self.framework, command["first"], command["options"])
+        self.step()
+        first = time.perf_counter() - start
+        return {"steps": 1 + self._run(command["seconds"] - first), "first": first}
+
+    def _run(self, seconds: float) -> int:
+        """Run steps for so long; how many."""
+        assert self.step is not None, "no case is open"
+        end, steps = time.perf_counter() + seconds, 0
+        while time.perf_counter() < end:
+            self.step()
+            steps += 1
+        return steps
+
+
+def wait_for_compilation() -> None:
+    """Wait for the background compiler of hpcflow, if this process has one."""
+    jit = sys.modules.get("hpcflow.jit")
+    if jit is not None:
+        jit.wait()
 
 
 def main() -> None:

@@ -62,7 +62,8 @@ class Peer:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed by close()
         command = [python, child.__file__, str(PROGRAMS / f"{program}.py"), name]
         # Children of a rank must not take themselves for ranks.
-        env = without_launcher(os.environ) | {"TF_CPP_MIN_LOG_LEVEL": "2"}
+        env = without_launcher(os.environ) | {"TF_CPP_MIN_LOG_LEVEL": "2",
+                                              "TF_USE_LEGACY_KERAS": "1"}
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=env
@@ -74,6 +75,18 @@ class Peer:
         """Make `case` of the program ready to run."""
         self._ask({"open": case, "options": options or {}})
         return self
+
+    def ready(self) -> None:
+        """Wait until the program is loaded."""
+        self._ask({})
+
+    def first(self, case: str, options: dict[str, Any], seconds: float) -> dict[str, Any]:
+        """Open `case` and run it for `seconds`: ``steps`` done, seconds to the ``first``."""
+        return self._ask({"first": case, "options": options, "seconds": seconds})
+
+    def warm(self, seconds: float) -> None:
+        """Run steps, and wait until what they compile in the background is compiled."""
+        self._ask({"warm": seconds})
 
     def block(self, samples: int, batch: int) -> list[float]:
         """Run steps; see `Contestant`."""

@@ -21,8 +21,7 @@ class Options:
         peers: name -> the Python that has this peer.
         quick: only show that everything runs: a few steps, meaningless figures.
         ps: the number of parameter-server ranks.
-        case: only the cases of `kernels`, `arrays`, `elementwise`, `convnets` and `control_flow`
-            whose titles contain this.
+        case: only the cases whose titles contain this, of benchmarks that have titled ones.
     """
 
     peers: dict[str, str] = field(default_factory=dict)
@@ -110,6 +109,11 @@ BENCHMARKS = {
             "convnets",
             "networks of images, forward and training steps, and the memory they take",
             peers=("torch", "tensorflow"),
+        ),
+        Benchmark(
+            "training",
+            "13 typical programs: their first five seconds, warm steps, and the memory they take",
+            peers=("tensorflow",),
         ),
         Benchmark(
             "pingpong",
