@@ -12,6 +12,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.reductions import reduce_all
+from hpcflow.ops.tensor_array import TensorArray
 from hpcflow.shapes import as_shape
 
 
@@ -76,10 +77,14 @@ def as_lengths(sequence_length: Any) -> Tensor | None:
 def select_rows(condition: Tensor, chosen: Any, other: Any) -> Any:
     """In a nest of tensors, the rows of `chosen` where the vector `condition` is true.
 
-    A scalar, which has no rows, is that of `chosen` where the condition is true everywhere.
+    A scalar, which has no rows, is that of `chosen` where the condition is true everywhere. A
+    TensorArray is that of `other`: its writes cannot be taken back.
     """
-    leaves = []
+    leaves: list[Any] = []
     for a, b in zip(nest.flatten(chosen), nest.flatten(other), strict=True):
+        if isinstance(b, TensorArray):
+            leaves.append(b)
+            continue
         row = raw_ops.Select(reduce_all(condition) if b._dims == () else condition, a, b)
         row.set_shape(b.shape)
         leaves.append(row)

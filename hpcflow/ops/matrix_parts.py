@@ -163,8 +163,10 @@ def matrix_diag(diagonal: Any, name: str | None = None, k: Any = 0, num_rows: An
     others = (num_rows, num_cols, padding_value)
     if _is_main(k) and not any(isinstance(v, Tensor) for v in others) and others == (-1, -1, 0):
         return raw_ops.MatrixDiag(diagonal=diagonal, name=name)
+    diagonal = convert_to_tensor(diagonal, name="diagonal")
     return raw_ops.MatrixDiagV3(diagonal=diagonal, k=k, num_rows=num_rows, num_cols=num_cols,
-                                padding_value=padding_value, align=align, name=name)
+                                padding_value=_padding(padding_value, diagonal), align=align,
+                                name=name)
 
 
 def matrix_diag_part(input: Any, name: str | None = None, k: Any = 0, padding_value: Any = 0,
@@ -182,8 +184,15 @@ def matrix_diag_part(input: Any, name: str | None = None, k: Any = 0, padding_va
     """
     if _is_main(k):
         return raw_ops.MatrixDiagPart(input=input, name=name)
-    return raw_ops.MatrixDiagPartV3(input=input, k=k, padding_value=padding_value, align=align,
-                                    name=name)
+    input = convert_to_tensor(input, name="input")
+    return raw_ops.MatrixDiagPartV3(input=input, k=k, padding_value=_padding(padding_value, input),
+                                    align=align, name=name)
+
+
+def _padding(value: Any, beside: Tensor) -> Any:
+    """Zero, the default, is False beside booleans."""
+    is_number = isinstance(value, (int, float))
+    return bool(value) if is_number and beside.dtype.base_dtype is dtypes.bool else value
 
 
 def matrix_set_diag(input: Any, diagonal: Any, name: str | None = None, k: Any = 0,

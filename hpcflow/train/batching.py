@@ -199,7 +199,7 @@ def _check_names(sources: list) -> None:
     names = [set(s) if isinstance(s, dict) else None for s in sources]
     for i, other in enumerate(names):
         if other != names[0]:
-            raise ValueError(f"tensors_list[{i}] should have the same keys as tensors_list[0]: "
+            raise ValueError(f"tensors_list[{i}] must have the same keys as tensors_list[0]: "
                              f"{_keys(other)} vs. {_keys(names[0])}")
 
 
@@ -269,8 +269,8 @@ def _checked_keep(keep_input: Any, enqueue_many: bool) -> Any:
         raise ValueError("`keep_input` cannot be a vector when `enqueue_many=False`: it "
                          "must be a scalar.")
     if rank > 1:
-        raise ValueError("`keep_input` must be a scalar, or with enqueue_many=True a vector; got "
-                         f"rank {rank}.")
+        raise ValueError("`keep_input` must be 0 or 1 dimensions, got "
+                         f"{rank}.")
     value = constant_value(keep)
     return True if rank == 0 and value is not None and bool(value) else keep
 

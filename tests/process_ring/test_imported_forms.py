@@ -110,6 +110,16 @@ def test_a_diagonal_beside_the_main_one():
             np.testing.assert_array_equal(run(found), np.diag(x, k))
 
 
+def test_diagonals_of_booleans_beside_the_main_one():
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.matrix_diag([True, False, True], k=1)
+        made, rows, padded = session.run([x, hf.matrix_diag_part(x, k=(0, 1)),
+                                          hf.matrix_diag_part(x, k=(0, 1), padding_value=1)])
+    np.testing.assert_array_equal(made, np.diag([True, False, True], 1))
+    assert rows.tolist() == [[False, True, False, True], [False] * 4]
+    assert padded.tolist() == [[True, True, False, True], [False] * 4]
+
+
 def test_a_diagonal_that_is_not_there():
     with pytest.raises(ValueError, match="not in a matrix of 2 rows"):
         raw.MatrixDiagPartV3(input=np.ones((2, 2)), k=2, padding_value=0.0)

@@ -133,7 +133,7 @@ def test_joined_sources():
 def test_joined_sources_of_other_names():
     joins = (hf.train.batch_join, lambda s, n: hf.train.shuffle_batch_join(s, n, 9, 2))
     for join in joins:
-        with pytest.raises(ValueError, match="should have the same keys"):
+        with pytest.raises(ValueError, match="must have the same keys"):
             join([{"a": hf.constant(1)}, {"b": hf.constant(2)}], 2)
         with pytest.raises(ValueError, match="not a dict"):
             join([{"a": hf.constant(1)}, [hf.constant(2)]], 2)

@@ -428,3 +428,24 @@ def test_a_scalar_of_the_state_goes_on_until_the_longest_row_ends(session):
     assert values[2] == 3
     np.testing.assert_array_equal(values[1], [[3, 5, 7], [45, 48, 51]])
     np.testing.assert_array_equal(values[0][0, 2:], np.zeros([2, 3]))
+
+
+def test_a_tensor_array_as_state(session):
+    class Writing(hf.nn.rnn_cell.RNNCell):
+        output_size = 1
+        state_size = (hf.TensorShape([]), ())
+
+        def zero_state(self, batch_size, dtype):
+            return hf.constant(0), hf.TensorArray(dtype, 0, dynamic_size=True, element_shape=[2, 1])
+
+        def __call__(self, inputs, state, scope=None):
+            at, written = state
+            return inputs * 2.0, (at + 1, written.write(at, inputs))
+
+    x = np.arange(8, dtype=np.float32).reshape(2, 4, 1)
+    outputs, (count, written) = hf.nn.dynamic_rnn(
+        Writing(), hf.constant(x), sequence_length=[4, 2], dtype=hf.float32)
+    got, steps, inputs = session.run([outputs, count, written.stack()])
+    np.testing.assert_array_equal(got[..., 0], [[0, 2, 4, 6], [8, 10, 0, 0]])
+    assert steps == 4
+    np.testing.assert_array_equal(inputs, x.transpose(1, 0, 2))
