@@ -283,6 +283,7 @@ class Sums:
         if self.sum is not None:
             for k, part in zip(self.plan.products, self.sum.parts):
                 found[k] = initial[k] + part
-            for k in self.plan.row_terms:
-                found[k] = initial[k] + self._add_up(k)
+        for k in self.plan.row_terms:  # there may be no products beside them
+            part = self._add_up(k)
+            found[k] = initial[k] if part is None else initial[k] + part
         return found[0] if len(found) == 1 else tuple(found)

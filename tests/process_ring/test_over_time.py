@@ -434,3 +434,17 @@ def test_rows_are_added_up_over_time_first(used):
 
 def whole_of(random, *shape):
     return random.integers(-3, 4, shape).astype(np.float32)
+
+
+@pytest.mark.parametrize("times", [0, 1, 5])
+def test_rows_are_added_up_where_no_product_is(used, times):
+    with hf.Graph().as_default(), hf.Session() as session:
+        bias = hf.get_variable("bias", [SIZE], initializer=hf.zeros_initializer())
+        end, x = hf.placeholder(hf.int32, []), hf.ones([ROWS, SIZE])
+        _, written = hf.while_loop(
+            lambda t, a: t < end, lambda t, a: (t + 1, a.write(t, hf.nn.bias_add(x, bias))),
+            [0, hf.TensorArray(hf.float32, end, element_shape=[ROWS, SIZE])])
+        slope = hf.gradients(hf.reduce_sum(written.stack()), bias)[0]
+        session.run(bias.initializer)
+        assert session.run(slope, {end: times}).tolist() == [ROWS * times] * SIZE
+    assert used.sums == 1

@@ -134,8 +134,8 @@ def test_cells_with_attention(session, size):
     assert outputs.shape == (3, 5, 9) and attention.shape == (3, size or 4)
     assert history.shape == (5, 3, 6) and time == 5
     np.testing.assert_allclose(history.sum(-1), 1.0, rtol=1e-5)
-    still = [v.op.name for v, s in zip(hf.trainable_variables(), slopes, strict=True) if not s.any()]
-    assert not still
+    names = [v.op.name for v in hf.trainable_variables()]
+    assert not [n for n, slope in zip(names, slopes, strict=True) if not slope.any()]
     with pytest.raises(TypeError, match="AttentionWrapperState"):
         cell(hf.zeros([3, 4]), start)
 
