@@ -104,6 +104,9 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_SHARED_BYTES", _parse_int, 256 << 20,
          "memory through which a rank reduces with the others of its node; 0 sends messages"),
     Flag("HPCFLOW_JIT", _parse_bool, True, "0 compiles no element-wise loops with Numba"),
+    Flag("HPCFLOW_LOOP_CACHE", str, "",
+         "directory that keeps compiled loops for later runs, ~/.cache/hpcflow/loops if not set; "
+         "0 keeps none"),
     Flag("HPCFLOW_PS", _parse_int, 0, "ranks that are parameter servers where no jobs are named"),
     Flag("HPCFLOW_CONNECT_TIMEOUT", _parse_float, 10.0, "seconds to wait for a task's server"),
     Flag(
@@ -150,6 +153,7 @@ class Flags:
     keep_bytes: int
     shared_bytes: int
     jit: bool
+    loop_cache: str
     connect_timeout: float
     stall_seconds: float
     collective_timeout: float

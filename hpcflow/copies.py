@@ -295,7 +295,7 @@ _SQUARES = """        full, done = high - (high - low) % SIDE, (end - begin) - (
 """
 
 
-class _Loop:
+class _Loop(jit.Loop):
     """A loop over words of `item` bytes, called with what a `_Plan` says."""
 
     def __init__(self, body: str, item: int) -> None:

@@ -126,12 +126,13 @@ def product_of(dtype: str) -> tuple[int, int] | None:
 
 # ---------------------------------------------------------------- the compiled function
 
+SCRATCH = 7
 
 _PRODUCT = """(function, flip, rows, columns, calls[c, 4], first, calls[c, 8] // calls[c, 9],
                        second, ahead, made, calls[c, 16] // calls[c, 17])
 """
-_SOURCE = f"""def loop(calls, slots, count, start, stop):
-    given, steps, size = np.empty(3, np.int64), np.empty(3, np.int64), np.empty(1, np.int64)
+_SOURCE = f"""def loop(calls, slots, scratch, count, start, stop):
+    given, steps, size = scratch[0, :3], scratch[0, 3:6], scratch[0, 6:]
     rows = stop - start
     for t in range(count):
         for c in range(calls.shape[0]):
@@ -166,9 +167,10 @@ _SOURCE = f"""def loop(calls, slots, count, start, stop):
 """
 
 
-class _Runner:
-    """The function for `jit`: ``loop(calls, slots, count, start, stop)`` makes all `calls` of
-    `count` iterations for the rows from `start` to `stop`."""
+class _Runner(jit.Loop):
+    """The function for `jit`: ``loop(calls, slots, scratch, count, start, stop)`` makes all `calls`
+    of `count` iterations for the rows from `start` to `stop`; `scratch` has
+    `SCRATCH` words for each of them."""
 
     key = "", _SOURCE
 
@@ -189,7 +191,7 @@ def runner() -> jit.Compiled | None:
 
 def _signature(types: Any) -> tuple:
     return (types.Array(types.int64, 2, "C"), types.Array(types.int64, 2, "C"),
-            *[types.int64] * 3)
+            types.Array(types.int64, 2, "C"), *[types.int64] * 3)
 
 
 def application() -> Callable:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import native_calls, vector_math
+from hpcflow import jit, native_calls, vector_math
 from hpcflow.formulas import APPROXIMATE, DTYPES, formula_of, functions_in, with_numbers
 
 #: What a value is: an element for each place, one for each row, one for each column, or a number.
@@ -60,32 +60,40 @@ def supports(function: str, count: int, kind: str, dtype: str) -> bool:
     return formula_of(function, "x" * count if count < 3 else "x") is not None
 
 
-class RowProgram:
-    """A loop for `jit`: ``loop(*inputs, *outputs, *sums, first, last, block, columns)``.
+class RowProgram(jit.Loop):
+    """A loop for `jit`: ``loop(*inputs, *outputs, *sums, calls, first, last, block, columns)``.
 
     All arrays are vectors: of FULL values, row after row; of `sums`, the sums of the columns of
     each block of rows, which are added to. If the rows are pieces of vectors (``flat``), the last
     may be shorter, sums have one number per block, and there are no COLUMN and VECTOR values.
+    ``calls`` are `addresses`, which differ from process to process.
 
     Args:
         dtype: of all values.
-        inputs: name -> kind.
+        inputs: names and kinds.
         steps: in their order.
         outputs: the FULL and COLUMN values that are wanted; ends are all wanted.
         flat: see above.
     """
 
-    def __init__(self, dtype: str, inputs: dict[str, str], steps: Sequence[RowStep],
-                 outputs: Sequence[str], flat: bool) -> None:
+    def __init__(self, dtype: str, inputs: tuple[tuple[str, str], ...], steps: tuple[tuple, ...],
+                 outputs: tuple[str, ...], flat: bool) -> None:
         self.dtype = dtype
-        self.inputs = inputs
+        self.inputs = dict(inputs)
         self.outputs = list(outputs)
-        self.ends = [s.target for s in steps if s.ends]
+        self.steps = [RowStep(*s) for s in steps]
+        self.ends = [s.target for s in self.steps if s.ends]
         self.flat = flat
-        self.steps = list(steps)
-        self.calls = sorted({s.function for s in steps if self._is_call(s)})
+        self.calls = sorted({s.function for s in self.steps if self._is_call(s)})
         self.source = _Text(self).source
-        self.key = f"{dtype} {''.join(inputs.values())} {len(self.outputs)} {flat}", self.source
+        kinds = "".join(self.inputs.values())
+        self.key = f"{dtype} {kinds} {len(self.outputs)} {flat}", self.source
+
+    def addresses(self) -> np.ndarray:
+        """Where the loops of NumPy that are called lie in this process, and their data."""
+        found = [native_calls.loop_of(getattr(np, name), self.dtype) for name in self.calls]
+        assert None not in found
+        return np.array(found, np.int64).reshape(-1)
 
     def _is_call(self, step: RowStep) -> bool:
         return not (step.reduces or step.ends) and is_call(
@@ -102,7 +110,8 @@ class RowProgram:
         given = [number if kind == NUMBER else types.Array(number, 1, "C", readonly=True)
                  for kind in self.inputs.values()]
         made = [types.Array(number, 1, "C")] * (len(self.outputs) + len(self.ends))
-        return (*given, *made, *[types.int64] * 4)
+        return (*given, *made, types.Array(types.int64, 1, "C", readonly=True),
+                *[types.int64] * 4)
 
     def compile(self) -> Callable:
         """See `jit.Loop`."""
@@ -110,11 +119,8 @@ class RowProgram:
         scope: dict[str, Any] = {
             "np": np, "sqrt": np.sqrt, "number": number, "zero": number(0), "plus": _plus(),
             "wide": vector_math.wide(), "distinct": _distinct(), "item": number(0).itemsize,
-            "none": 0, "one": 1, "two": 2, "apply": native_calls.application()}
-        for i, name in enumerate(self.calls):
-            found = native_calls.loop_of(getattr(np, name), self.dtype)
-            assert found is not None
-            scope[f"f{i}"], scope[f"d{i}"] = found
+            "apply": native_calls.application(), **_memory(),
+            **{f"i{k}": k for k in range(max(9, 2 * len(self.calls)))}}
         for name in functions_in(self.source):
             scope[name] = getattr(vector_math, name)(self.dtype)
         text = with_numbers(self.source, number, scope)
@@ -164,13 +170,14 @@ class _Text:
         p = self.program
         parameters = [*p.inputs, *(f"o_{n}" for n in p.outputs), *(f"e_{n}" for n in p.ends)]
         size = "columns" if not p.flat else f"min(columns, {self._array_of_full()}.size - base)"
-        lines = [f"def loop({', '.join(parameters)}, first, last, block, columns):",
+        lines = [f"def loop({', '.join(parameters)}, calls, first, last, block, columns):",
                  "    wide()", "    distinct()"]
         for n in self.scratch:
-            lines.append(f"    w_{n} = np.empty(columns, np.{p.dtype})")
-        if p.calls:
-            lines += ["    given, length = np.empty(two, np.int64), np.empty(one, np.int64)",
-                      "    ways = np.full(two, item)"]
+            lines += [f"    p_{n} = allocate(item * columns)",
+                      f"    w_{n} = carray(pointer(p_{n}), (columns,), np.{p.dtype})"]
+        if p.calls:  # two addresses, how many elements there are, the bytes between them
+            lines += ["    p = allocate(i8 * i5)", "    words = carray(pointer(p), (i5,), np.int64)",
+                      "    words[i3], words[i4] = item, item"]
         lines.append("    for row in range(first, last):")
         body = [f"base = row * columns; count = np.uint64({size}); start = np.uint64(base)"]
         if p.ends:
@@ -178,7 +185,9 @@ class _Text:
         body += [f"c_{n} = {n}[row]" for n, kind in p.inputs.items() if kind == COLUMN]
         for number in range(max(self.phase.values()) + 1):
             body += self._before(number) + self._loop(number)
-        return lines + [f"        {line}" for line in body]
+        released = [*(f"p_{n}" for n in self.scratch), *(["p"] if p.calls else [])]
+        return [*lines, *(f"        {line}" for line in body),
+                *(f"    release({name})" for name in released)]
 
     def _array_of_full(self) -> str:
         return next(n for n, kind in self.program.inputs.items() if kind == FULL)
@@ -198,13 +207,13 @@ class _Text:
 
     def _call(self, s: RowStep) -> list[str]:
         i = self.program.calls.index(s.function)
-        return [f"given[none] = {self._address(s.arguments[0])}",
-                f"given[one] = {self._address(s.target)}", "length[none] = count",
-                f"apply(f{i}, given.ctypes.data, length.ctypes.data, ways.ctypes.data, d{i})"]
+        return [f"words[i0] = {self._address(s.arguments[0])}",
+                f"words[i1] = {self._address(s.target)}", "words[i2] = count",
+                f"apply(calls[i{2 * i}], p, p + i8 * i2, p + i8 * i3, calls[i{2 * i + 1}])"]
 
     def _address(self, name: str) -> str:
         if name in self.scratch:
-            return f"w_{name}.ctypes.data"
+            return f"p_{name}"
         array = f"o_{name}" if name in self.program.outputs else name
         return f"{array}.ctypes.data + item * base"
 
@@ -279,6 +288,35 @@ def _plus() -> Callable:
         return a + b
 
     return plus
+
+
+@functools.lru_cache(maxsize=1)
+def _memory() -> dict[str, Any]:
+    """``allocate(bytes)`` and ``release(address)`` of the C library, and ``pointer(address)``."""
+    numba = importlib.import_module("numba")
+    ir, tools = importlib.import_module("llvmlite.ir"), importlib.import_module("numba.core.cgutils")
+    number, byte = ir.IntType(64), ir.IntType(8).as_pointer()
+
+    def allocate(_context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(byte, [number])
+        function = tools.get_or_insert_function(builder.module, kind, "malloc")
+        return builder.ptrtoint(builder.call(function, arguments), number)
+
+    def release(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [byte])
+        function = tools.get_or_insert_function(builder.module, kind, "free")
+        builder.call(function, [builder.inttoptr(arguments[0], byte)])
+        return context.get_dummy_value()
+
+    def pointer(_context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], byte)
+
+    types, intrinsic = numba.types, numba.extending.intrinsic
+    one = types.int64
+    return {"carray": numba.carray,
+            "allocate": intrinsic(lambda _, size: (one(one), allocate)),
+            "release": intrinsic(lambda _, address: (types.void(one), release)),
+            "pointer": intrinsic(lambda _, address: (types.voidptr(one), pointer))}
 
 
 @functools.lru_cache(maxsize=1)

@@ -22,6 +22,10 @@ from typing import Any, TextIO
 
 import pytest
 
+# Before hpcflow is imported, which reads it: compiled loops are kept with the build products.
+os.environ.setdefault(
+    "HPCFLOW_LOOP_CACHE", str(Path(__file__).resolve().parents[1] / "build" / "loops"))
+
 WORLD_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 ABORT_GRACE_SECONDS = 0.5
 

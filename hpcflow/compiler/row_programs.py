@@ -69,6 +69,7 @@ class RowLoop:
         self.ends = ends
         self.dtype = np.dtype(program.dtype)
         self.kinds = list(program.inputs.values())
+        self.calls = program.addresses()
         self.is_exact = program.is_exact
         self._arguments = [(p, kind != NUMBER) for p, kind in zip(positions, self.kinds)]
         self._full = positions[self.kinds.index(FULL)]
@@ -95,7 +96,7 @@ class RowLoop:
         form = self._forms.get(count) or self._new_form(count)
         made = [np.empty(dims, self.dtype) for dims in form.outputs]
         sums = [np.zeros(form.blocks * form.width, self.dtype) for _ in self.ends]
-        arrays = [*given, *[m.reshape(-1) for m in made], *sums]
+        arrays = [*given, *[m.reshape(-1) for m in made], *sums, self.calls]
         try:
             if form.step == form.rows:
                 found.function(*arrays, 0, form.rows, form.block, form.columns)  # type: ignore[misc]
@@ -206,10 +207,10 @@ class _Fitting:
         others = [n for n in self.outputs if n not in self.group.ends]
         local = {n: f"v{i}" for i, n in enumerate([*names, *self.group.made])}
         program = RowProgram(
-            self.dtype, {local[n]: self.kinds[n] for n in names},
-            [s._replace(target=local[s.target],
-                        arguments=tuple([local[a] for a in s.arguments])) for s in steps],
-            [local[n] for n in others], flat)
+            self.dtype, tuple([(local[n], self.kinds[n]) for n in names]),
+            tuple([s._replace(target=local[s.target],
+                              arguments=tuple([local[a] for a in s.arguments])) for s in steps]),
+            tuple([local[n] for n in others]), flat)
         every = list(self.given)
         return RowLoop(program, [every.index(n) for n in names], self.dims,
                        [self.group.made[n].node.dims[0] for n in others],

@@ -84,7 +84,7 @@ _NAMES = {"bool": "boolean"} | {n: n for n in (
     "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))}
 
 
-class _Loop:
+class _Loop(jit.Loop):
     """A text with the kinds of its arrays, for `jit`."""
 
     def __init__(self, source: str, given: tuple, made: tuple, numbers: int) -> None:

@@ -35,7 +35,8 @@ def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable
     if (node.xp is not np or kind not in EXACT and kind not in APPROXIMATE
             or dtype.name not in DTYPES.get(kind, _BOTH)):
         return compute
-    program = _program(kind, dtype.name, tuple(sorted(constants.items())))
+    numbers = sorted([(name, float(number)) for name, number in constants.items()])
+    program = _program(kind, dtype.name, tuple(numbers))
     may_run = jit.enabled if kind in EXACT else jit.approximates
 
     def run(*inputs: Any, out: Any = None) -> Any:
@@ -61,7 +62,7 @@ def _lies_in_order(x: Any) -> bool:
     return x.flags.c_contiguous and x.flags.aligned
 
 
-class _Program:
+class _Program(jit.Loop):
     """The loop of one op type for `jit`."""
 
     def __init__(self, kind: str, dtype: str, constants: tuple) -> None:
@@ -75,7 +76,7 @@ class _Program:
         is_exact = self.kind in EXACT
         text = (EXACT if is_exact else APPROXIMATE)[self.kind]
         number = np.dtype(self.dtype).type
-        scope: dict[str, Any] = {"sqrt": np.sqrt, **dict(self.constants)}
+        scope: dict[str, Any] = {"sqrt": np.sqrt} | {n: number(c) for n, c in self.constants}
         text = with_numbers(text, number, scope)
         for name in functions_in(text):
             scope[name] = getattr(vector_math, name)(self.dtype)

@@ -37,11 +37,14 @@ def _in_order(xp: Any, x: Any) -> tuple:
     of the one that it equals."""
     keys = _keys(x) if xp is np else None
     found = None if keys is None else array_loops.find(
-        _DISTINCT, [keys], [(1, np.int64), (1, np.int64)])
+        _DISTINCT, [keys], [(1, np.int64)] * 4)
     if found is None or found.function is None:
         return array_loops.timed(found, lambda: _in_order_by_sorting(xp, x))
-    first, group = np.empty(len(x), np.int64), np.empty(len(x), np.int64)
-    return first[: found.function(keys, first, group)].copy(), group
+    first, group, state = [np.zeros(n, np.int64) for n in (len(x), len(x), 2)]
+    size = _LEAST_TABLE
+    while not found.function(keys, first, group, np.zeros(size, np.int64), state):
+        size *= 4
+    return first[: state[1]].copy(), group
 
 
 def _in_order_by_sorting(xp: Any, x: Any) -> tuple:
@@ -61,22 +64,26 @@ def _keys(x: np.ndarray) -> np.ndarray | None:
     return array_loops.words(x + x.dtype.type(0))  # -0 becomes 0
 
 
-# A table of the numbers of elements, each at the first free place from that of its hash on; it is
-# at least half empty.
+_LEAST_TABLE = 1 << 10
+# A table of the numbers of elements, each at the first free place from that of its hash on. Where
+# it is half full the loop returns False, to be given a larger one; ``state`` are the elements that
+# are done, and the distinct ones among them.
 _DISTINCT = """
-def loop(keys, first, group):
-    shift, step = np.uint64(54), np.uint64(1)
-    table = np.zeros(1 << 10, np.int64)
-    count = 0
-    for i in range(keys.size):
+def loop(keys, first, group, table, state):
+    shift, step, size = np.uint64(64), np.uint64(1), table.size
+    while size > 1:
+        shift -= step
+        size >>= 1
+    count = state[1]
+    for k in range(count):
+        place = (np.uint64(keys[first[k]]) * np.uint64(0x9E3779B97F4A7C15)) >> shift
+        while table[place] != 0:
+            place = (place + step) & np.uint64(table.size - 1)
+        table[place] = k + 1
+    for i in range(state[0], keys.size):
         if 2 * count >= table.size:
-            shift -= np.uint64(2)
-            table = np.zeros(4 * table.size, np.int64)
-            for k in range(count):
-                place = (np.uint64(keys[first[k]]) * np.uint64(0x9E3779B97F4A7C15)) >> shift
-                while table[place] != 0:
-                    place = (place + step) & np.uint64(table.size - 1)
-                table[place] = k + 1
+            state[0], state[1] = i, count
+            return False
         key = keys[i]
         place = (np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift
         while table[place] != 0 and keys[first[table[place] - 1]] != key:
@@ -86,7 +93,8 @@ def loop(keys, first, group):
             count += 1
             table[place] = count
         group[i] = table[place] - 1
-    return count
+    state[1] = count
+    return True
 """
 
 

@@ -139,7 +139,7 @@ def loop(x, dy, dx, first, last, groups, group, channels, spans):
 """
 
 
-class _Loop:
+class _Loop(jit.Loop):
     """The loop for windows of one shape, for `jit`."""
 
     def __init__(self, dtype: str, window: tuple[int, ...]) -> None:

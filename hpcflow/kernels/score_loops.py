@@ -51,7 +51,7 @@ def _loop_of(kind: str, arrays: list) -> jit.Compiled | None:
                                  scores.shape[1] < _NARROW))
 
 
-class _Program:
+class _Program(jit.Loop):
     """The loop of one kind for `jit`, for narrow rows or wide ones."""
 
     def __init__(self, kind: str, dtype: str, label_dtype: str, narrow: bool) -> None:

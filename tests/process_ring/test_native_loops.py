@@ -315,9 +315,11 @@ def test_a_list_of_calls(runner, dtype, is_flipped):
         Call(native_calls.UNARY, *native_calls.loop_of(np.tanh, dtype), 12, 0, place, place, place),
     ]
     slots = np.array([[x.ctypes.data] for x in (a, b, made, bias)])
+    scratch = np.empty((1, native_calls.SCRATCH), np.int64)
     with blas.alone():
         for start in (0, 16, 32):
-            runner.function(np.array([c.words() for c in listed]), slots, 1, start, start + 16)
+            runner.function(np.array([c.words() for c in listed]), slots, scratch, 1, start,
+                            start + 16)
         expected = np.tanh(np.dot(a, b) + bias)
     np.testing.assert_array_equal(made, expected)
 

@@ -27,7 +27,7 @@ def loop(x, table, y, start, stop, factor, shift):
 """
 
 
-class Loop:
+class Loop(jit.Loop):
     key = "spread", SOURCE
 
     def signature(self, types):
@@ -42,8 +42,9 @@ class Loop:
 @pytest.fixture(scope="module")
 def found():
     made = jit.Compiled(Loop())
-    made.compile()
-    made.compile()
+    made.spent(1)
+    made.spent(0)
+    jit.wait()
     assert made.function is not None and made.entry is not None
     return made
 
@@ -95,23 +96,6 @@ def test_ranks_that_compete_for_cores_do_not_wait_busily(found, pool, monkeypatc
     monkeypatch.setattr(threads, "_has_own_cores", lambda: False)
     monkeypatch.setattr(found, "entry", lambda *_: pytest.fail("a team was used"))
     check(found)
-
-
-def test_the_function_of_a_team_is_asked_for_when_it_is_missed(pool):
-    made = jit.Compiled(Loop())
-    made.compile()
-    check(made)
-    jit.wait()
-    assert made.entry is not None
-    check(made)
-
-
-def test_other_arguments_have_no_entry():
-    class Strided(Loop):
-        def signature(self, types):
-            return (types.Array(types.float32, 2, "A"), *super().signature(types)[1:])
-
-    assert spread.entry_of(Strided().compile()) is None
 
 
 def test_blocks_are_few_where_the_work_is_small(pool):

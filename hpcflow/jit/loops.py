@@ -1,0 +1,176 @@
+"""What can be compiled: texts of loops over arrays, with the types of their arguments."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from hpcflow.jit.entries import Code
+
+_INTEGERS = {"add", "subtract", "multiply", "negative", "square", "maximum", "minimum"}
+_REALS = _INTEGERS | {"divide", "true_divide", "sqrt", "absolute", "reciprocal", "sign"}
+_UFUNCS = {"float32": _REALS, "float64": _REALS, "int32": _INTEGERS, "int64": _INTEGERS}
+_OF_TWO = {"add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b",
+           "true_divide": "a / b", "maximum": "a if a >= b or a != a else b",
+           "minimum": "a if a <= b or a != a else b"}
+
+
+def supports(name: str, dtype: str) -> bool:
+    """True if NumPy's ufunc `name` on `dtype` (of inputs and output) may be part of a program."""
+    return name in _UFUNCS.get(dtype, ())
+
+
+class Loop:
+    """What can be compiled: one function for all of the same key.
+
+    Another process makes the loop again from its class and its arguments: these are numbers,
+    strings, None, and tuples of such.
+
+    Attributes:
+        is_quick: it takes a few milliseconds, nearly all of them without the interpreter.
+    """
+
+    key: tuple[str, str]
+    arguments: tuple
+    is_quick = False
+
+    def __new__(cls, *arguments: Any) -> Loop:
+        """Keep the arguments."""
+        loop = super().__new__(cls)
+        loop.arguments = arguments
+        return loop
+
+    def compile(self) -> Callable:
+        """The function, by Numba, for arguments of just these types: arrays in C order, numbers,
+        and tuples of numbers. It returns nothing or a whole number, and allocates nothing.
+
+        Whatever this raises means that there is none.
+        """
+        raise NotImplementedError
+
+    def code(self, name: str, head: int) -> Code:
+        """Machine code of this name, in a process whose objects have heads of `head` bytes."""
+        return _module("numba_code").code_of(self.compile(), name, head)
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"hpcflow.jit.{name}")
+
+
+class Program(Loop):
+    """A loop over the elements of arrays of one shape and dtype.
+
+    ``steps`` are (target, ufunc, arguments) over names: ``a0, a1, ...`` arrays, ``s0, s1, ...``
+    scalars, anything else values of the same element; ``stores`` are (array, value) pairs.
+    """
+
+    is_quick = True
+
+    def __init__(self, dtype: str, arrays: int, scalars: int,
+                 steps: Sequence[tuple[str, str, tuple[str, ...]]],
+                 stores: Sequence[tuple[str, str]]) -> None:
+        self.key = dtype, f"{arrays} {scalars} {steps} {stores}"
+
+    def code(self, name: str, head: int) -> Code:
+        """See `Loop`."""
+        return _module("program_code").code_of(*self.arguments, name, head)
+
+
+class RowProgram(Loop):
+    """``target[row[i]] = ufunc(target[row[i]], updates[i])`` for every i, in that order, where
+    ``row[i]`` falls to one of several parts.
+
+    The function is called with (target, row, updates, part, parts), the first and the third
+    contiguous matrices of `dtype`, the second a vector of `row_dtype`.
+    """
+
+    def __init__(self, ufunc: str, dtype: str, row_dtype: str) -> None:
+        self.dtype = dtype
+        self.row_dtype = row_dtype
+        # The product spreads rows over the parts even if their numbers have a common factor; the
+        # second one is a remainder without a division.
+        self.source = f"""def loop(target, rows, updates, part, parts):
+    for i in range(rows.size):
+        row = np.int64(rows[i])
+        if ((((row * 40503) >> 7) & 0xffff) * parts) >> 16 == part:
+            for j in range(target.shape[1]):
+                a, b = target[row, j], updates[i, j]
+                target[row, j] = np.{dtype}({_OF_TWO[ufunc]})
+"""
+        self.key = f"{dtype} {row_dtype}", self.source
+
+    def signature(self, types: Any) -> tuple:
+        """The types of the arguments, of the module `types`."""
+        kind, row = getattr(types, self.dtype), getattr(types, self.row_dtype)
+        return (types.Array(kind, 2, "C"), types.Array(row, 1, "C", readonly=True),
+                types.Array(kind, 2, "C", readonly=True), types.int64, types.int64)
+
+    def compile(self) -> Callable:
+        """See `Loop`."""
+        return compile_text(self.source, self.signature)
+
+
+class RowCopies(Loop):
+    """``target[i] = source[rows[i]]`` for every i: called with (target, source, rows), the first
+    two contiguous matrices of whole words of eight bytes, the third a vector of `row_dtype`."""
+
+    # No other part of the machine can know which rows come next; the lines that are written it
+    # would fetch only when their turn has come, too.
+    source = """def loop(target, source, rows):
+    start, to, row_bytes = source.ctypes.data, target.ctypes.data, 8 * source.shape[1]
+    for i in range(rows.size):
+        coming = start + row_bytes * np.int64(rows[min(i + 8, rows.size - 1)])
+        for line in range(0, row_bytes, 64):
+            prefetch(coming + line)
+            prefetch(to + row_bytes * (i + 8) + line)
+        row = np.int64(rows[i])
+        for j in range(target.shape[1]):
+            target[i, j] = source[row, j]
+"""
+
+    def __init__(self, row_dtype: str) -> None:
+        self.row_dtype = row_dtype
+        self.key = row_dtype, self.source
+
+    def signature(self, types: Any) -> tuple:
+        """The types of the arguments, of the module `types`."""
+        return (types.Array(types.uint64, 2, "C"), types.Array(types.uint64, 2, "C", readonly=True),
+                types.Array(getattr(types, self.row_dtype), 1, "C", readonly=True))
+
+    def compile(self) -> Callable:
+        """See `Loop`."""
+        return compile_text(self.source, self.signature, prefetch=_prefetch())
+
+
+@functools.lru_cache(maxsize=1)
+def _prefetch() -> Callable:
+    """For compiled loops: ``prefetch(address)`` brings the line of memory into cache."""
+    import numba
+
+    ir = importlib.import_module("llvmlite.ir")
+    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
+
+    def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
+        place = builder.inttoptr(arguments[0], byte)
+        reading, everywhere, data = number(0), number(3), number(1)
+        builder.call(function, [place, reading, everywhere, data])
+        return context.get_dummy_value()
+
+    signature = numba.types.void(numba.types.int64)
+    return numba.extending.intrinsic(lambda _, address: (signature, generate))
+
+
+def compile_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Callable:
+    """The function ``loop`` of a text, for one signature, with `names` to use."""
+    import numba
+
+    scope: dict[str, Any] = {"np": np, **names}
+    exec(compile(source, "<hpcflow loop>", "exec"), scope)
+    return numba.njit(signature(numba.types), nogil=True, error_model="numpy")(scope["loop"])

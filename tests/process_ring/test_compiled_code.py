@@ -1,0 +1,231 @@
+"""Machine code of loops: who makes it, where it is kept, and how it takes its arguments."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from hpcflow import config, jit, openmp
+
+pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+if jit.enabled():
+    from hpcflow.jit import cache, child, objects, service
+
+HALF = "def loop(x, y, n):\n    for i in range(x.shape[0]):\n        y[i, 0] = x[i, 0] / 2 + n\n"
+SPANS = "def loop(x, spans):\n    x[0] = spans[0][1] + 10 * spans[1][0]\n    return x[0] > 20\n"
+
+
+class Text(jit.Loop):
+    """A loop of a text, for one of the signatures below."""
+
+    def __init__(self, source: str, kind: str) -> None:
+        self.source = source
+        self.kind = kind
+        self.key = kind, source
+
+    def compile(self):
+        return jit.compile_text(self.source, SIGNATURES[self.kind])
+
+
+SIGNATURES = {
+    "matrices": lambda types: (types.Array(types.float64, 2, "C", readonly=True),
+                               types.Array(types.float64, 2, "C"), types.int32),
+    "spans": lambda types: (types.Array(types.int64, 1, "C"),
+                            types.UniTuple(types.UniTuple(types.int64, 2), 2)),
+    "any order": lambda types: (types.Array(types.float64, 2, "A"),) * 2 + (types.int32,),
+    "none": None,
+}
+ADD = (("v0", "add", ("a0", "s0")),), (("a1", "v0"),)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(config.flags, "loop_cache", str(tmp_path / "loops"))
+    return tmp_path / "loops"
+
+
+@pytest.fixture
+def served(folder):
+    made = service.Service()
+    yield made
+    made._end_child()
+
+
+def asked_for(served, loop):
+    """What the service makes of a loop."""
+    found = jit.Compiled(loop)
+    found.is_wanted = True
+    served.ask(found)
+    served.wait()
+    return found
+
+
+def test_a_process_compiles_and_the_next_one_loads_the_file(served, folder):
+    found = asked_for(served, Text(HALF, "matrices"))
+    assert served._child is not None
+    x, y = np.arange(6.0).reshape(6, 1), np.zeros((6, 1))
+    assert found.function(x, y, 3) is None
+    np.testing.assert_array_equal(y, x / 2 + 3)
+    (written,) = [p for p in folder.iterdir() if p.name != "lock"]
+    assert written.name == cache.name_of(found.program)
+    later = service.Service()
+    assert asked_for(later, Text(HALF, "matrices")).function is not None
+    assert later._child is None
+
+
+def test_programs_need_no_process(served):
+    found = asked_for(served, jit.Program("int32", 2, 1, *ADD))
+    assert served._child is None
+    x, y = np.arange(100, dtype=np.int32), np.zeros(100, np.int32)
+    found.function(x, y, -7)
+    np.testing.assert_array_equal(y, x - 7)
+
+
+def test_tuples_and_results(served):
+    found = asked_for(served, Text(SPANS, "spans"))
+    assert found.entry is None
+    x = np.zeros(1, np.int64)
+    assert found.function(x, ((1, 2), (3, 4))) == 1 and x == 32
+    assert found.function(x, ((1, 2), (1, 4))) == 0 and x == 12
+    for wrong in ((1, 2), ((1, 2),), ((1, 2), (3, 4, 5)), [[1, 2], [3, 4]]):
+        with pytest.raises((TypeError, SystemError)):
+            found.function(x, wrong)
+
+
+@pytest.mark.parametrize("loop", [Text(HALF, "any order"), Text("def loop(:", "matrices"),
+                                  Text(HALF, "none")])
+def test_what_cannot_be_compiled_is_left(served, loop):
+    assert asked_for(served, loop).function is None
+    assert asked_for(served, Text(HALF, "matrices")).function is not None
+
+
+def test_what_allocates_is_left(served):
+    source = "def loop(x, y, n):\n    z = np.empty(n)\n    y[0, 0] = z.size\n"
+    assert asked_for(served, Text(source, "matrices")).function is None
+
+
+@pytest.mark.parametrize("wrong", [
+    lambda x, y: (x, y),
+    lambda x, y: (x, y, 3, 4),
+    lambda x, y: (x, y, "3"),
+    lambda x, y: (x, y, 3.5),
+    lambda x, y: (x.tolist(), y, 3),
+    lambda x, y: (x[0], y, 3),
+    lambda x, y: (x[::2], y, 3),
+    lambda x, y: (x.astype(np.float32), y, 3),
+    lambda x, y: (x.astype(x.dtype.newbyteorder()), y, 3),
+    lambda x, y: (x, np.broadcast_to(1.0, (6, 1)), 3),
+], ids=str)
+def test_other_arguments_are_refused(served, wrong):
+    found = asked_for(served, Text(HALF, "matrices"))
+    x, y = np.zeros((6, 1)), np.zeros((6, 1))
+    with pytest.raises(TypeError):
+        found.function(*wrong(x, y))
+    assert not y.any()
+
+
+def test_classes_of_arrays_are_arrays(served):
+    found = asked_for(served, Text(HALF, "matrices"))
+    y = np.zeros((2, 1)).view(type("Own", (np.ndarray,), {}))
+    found.function(np.ones((2, 1)), y, np.int32(1))
+    assert (np.asarray(y) == 1.5).all()
+
+
+@pytest.mark.skipif(openmp.team() is None, reason="there is no OpenMP")
+def test_errors_of_arguments_before_a_team_begins(served):
+    found = asked_for(served, Text(HALF, "matrices"))
+    with pytest.raises(TypeError):
+        found.entry(openmp.team().address, 2, 2, 6, 2, 3, 0, np.zeros((6, 1)), None, 1)
+
+
+def test_a_loop_that_fails_says_so(served):
+    source = "def loop(x, y, n):\n    assert n < 3\n"
+    found = asked_for(served, Text(source, "matrices"))
+    x = np.zeros((1, 1))
+    found.function(x, x, 1)
+    with pytest.raises(RuntimeError, match="a compiled loop failed"):
+        found.function(x, x, 4)
+
+
+def test_damaged_files_are_compiled_again(served, folder):
+    found = asked_for(served, jit.Program("float32", 2, 1, *ADD))
+    path = folder / cache.name_of(found.program)
+    whole = path.read_bytes()
+    for damaged in (b"", whole[:-1], whole[:100] + b"x" + whole[101:]):
+        path.write_bytes(damaged)
+        assert cache.read(path.name) is None
+        assert asked_for(service.Service(), found.program).function is not None
+        assert path.read_bytes() == whole
+
+
+def test_a_directory_that_others_may_write_to_is_not_used(folder, served):
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    assert cache.directory() is None
+    assert asked_for(served, jit.Program("float64", 2, 1, *ADD)).function is not None
+    assert not list(folder.iterdir())
+
+
+def test_names_tell_loops_apart(folder):
+    names = {cache.name_of(jit.Program(dtype, 2, 1, *ADD)) for dtype in ("float32", "float64")}
+    names |= {cache.name_of(Text(HALF, kind)) for kind in SIGNATURES}
+    assert len(names) == 2 + len(SIGNATURES)
+
+
+def test_old_files_are_removed(folder, monkeypatch):
+    monkeypatch.setattr(cache, "_MOST_FILES", 4)
+    assert cache.directory() is not None
+    for k in range(6):
+        (folder / f"file{k}").touch()
+        os.utime(folder / f"file{k}", (k, k))
+    cache.remove_old()
+    assert sorted(p.name for p in folder.iterdir()) == ["file4", "file5"]
+
+
+def test_without_a_process_the_thread_compiles(served, monkeypatch):
+    def no_process(*_, **__):
+        raise OSError("no processes")
+
+    monkeypatch.setattr(child.subprocess, "Popen", no_process)
+    assert asked_for(served, Text(HALF, "matrices")).function is not None
+
+
+def test_a_process_that_was_killed(served):
+    asked_for(served, Text(HALF, "matrices"))
+    served._child._process.kill()
+    served._child._process.wait()
+    assert asked_for(served, Text(SPANS, "spans")).function is not None
+
+
+def test_a_process_without_work_ends(served, monkeypatch):
+    monkeypatch.setattr(service, "_IDLE_SECONDS", 0.05)
+    asked_for(served, Text(HALF, "matrices"))
+    process = served._child and served._child._process
+    deadline = time.monotonic() + 60
+    while served._child is not None and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert served._child is None
+    assert process is None or process.poll() is not None
+
+
+def test_a_process_ends_with_the_one_that_asked(folder):
+    code = ("import sys; from test_compiled_code import *\n"
+            "found = asked_for(service.Service(), Text(HALF, 'matrices'))\n"
+            "made = service.Service(); made._child = child.Child()\n"
+            "print(made._child._process.pid, flush=True); os._exit(0)")
+    paths = os.pathsep.join([os.path.dirname(__file__), *[p for p in sys.path if p]])
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=90,
+                         env={**os.environ, "PYTHONPATH": paths}, check=True)
+    pid, deadline = int(run.stdout), time.monotonic() + 60
+    while os.path.exists(f"/proc/{pid}/exe") and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not os.path.exists(f"/proc/{pid}/exe")
+
+
+def test_arrays_lie_in_memory_as_the_code_reads_them():
+    assert objects.can_load()
