@@ -176,7 +176,8 @@ class _Text:
             lines += [f"    p_{n} = allocate(item * columns)",
                       f"    w_{n} = carray(pointer(p_{n}), (columns,), np.{p.dtype})"]
         if p.calls:  # two addresses, how many elements there are, the bytes between them
-            lines += ["    p = allocate(i8 * i5)", "    words = carray(pointer(p), (i5,), np.int64)",
+            lines += ["    p = allocate(i8 * i5)",
+                      "    words = carray(pointer(p), (i5,), np.int64)",
                       "    words[i3], words[i4] = item, item"]
         lines.append("    for row in range(first, last):")
         body = [f"base = row * columns; count = np.uint64({size}); start = np.uint64(base)"]
@@ -294,7 +295,8 @@ def _plus() -> Callable:
 def _memory() -> dict[str, Any]:
     """``allocate(bytes)`` and ``release(address)`` of the C library, and ``pointer(address)``."""
     numba = importlib.import_module("numba")
-    ir, tools = importlib.import_module("llvmlite.ir"), importlib.import_module("numba.core.cgutils")
+    ir = importlib.import_module("llvmlite.ir")
+    tools = importlib.import_module("numba.core.cgutils")
     number, byte = ir.IntType(64), ir.IntType(8).as_pointer()
 
     def allocate(_context: Any, builder: Any, _: Any, arguments: Any) -> Any:
@@ -308,15 +310,12 @@ def _memory() -> dict[str, Any]:
         builder.call(function, [builder.inttoptr(arguments[0], byte)])
         return context.get_dummy_value()
 
-    def pointer(_context: Any, builder: Any, _: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], byte)
-
     types, intrinsic = numba.types, numba.extending.intrinsic
     one = types.int64
     return {"carray": numba.carray,
             "allocate": intrinsic(lambda _, size: (one(one), allocate)),
             "release": intrinsic(lambda _, address: (types.void(one), release)),
-            "pointer": intrinsic(lambda _, address: (types.voidptr(one), pointer))}
+            "pointer": vector_math.pointer()}
 
 
 @functools.lru_cache(maxsize=1)

@@ -86,6 +86,32 @@ def wide() -> Callable:
     return numba.extending.intrinsic(lambda _: (signature, generate))
 
 
+@functools.lru_cache(maxsize=1)
+def pointer() -> Callable:
+    """For compiled loops: ``pointer(address)``, for Numba's ``carray``."""
+    numba = importlib.import_module("numba")
+    byte = importlib.import_module("llvmlite.ir").IntType(8).as_pointer()
+
+    def generate(_context: Any, builder: Any, _: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], byte)
+
+    signature = numba.types.voidptr(numba.types.int64)
+    return numba.extending.intrinsic(lambda _, address: (signature, generate))
+
+
+@functools.lru_cache(maxsize=1)
+def flat() -> Callable:
+    """For compiled loops: ``flat(x)``, the elements of an array in C order as a vector. A reshape
+    calls a function that is only there where Numba is."""
+    carray, at = importlib.import_module("numba").carray, pointer()
+
+    @compiler()
+    def flat(x: Any) -> Any:
+        return carray(at(x.ctypes.data), (x.size,), x.dtype)
+
+    return flat
+
+
 _SHIFT = 64
 #: What a `lifted_exponential` is to be multiplied by.
 LOWERED = 0.5**_SHIFT

@@ -22,9 +22,8 @@ from typing import Any, TextIO
 
 import pytest
 
-# Before hpcflow is imported, which reads it: compiled loops are kept with the build products.
-os.environ.setdefault(
-    "HPCFLOW_LOOP_CACHE", str(Path(__file__).resolve().parents[1] / "build" / "loops"))
+# Before hpcflow is imported, which reads it: which loops are compiled when is up to each test.
+os.environ["HPCFLOW_LOOP_CACHE"] = "0"
 
 WORLD_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 ABORT_GRACE_SECONDS = 0.5

@@ -197,6 +197,7 @@ _LOOPS = {SOFTMAX: _softmax, LOG_SOFTMAX: _log_softmax, DENSE: _dense, SPARSE: _
 def _exponentials(dtype: str) -> Callable:
     """A function that writes 2**64 exp(score - the largest of its row) for all scores."""
     exp, wide = vector_math.lifted_exponential(dtype), vector_math.wide()
+    flat = vector_math.flat()
 
     @_any_order()
     def exponentials(x: Any, y: Any) -> None:
@@ -207,9 +208,9 @@ def _exponentials(dtype: str) -> Callable:
                 top = x[i, j] if x[i, j] > top else top
             for j in range(x.shape[1]):
                 y[i, j] = x[i, j] - top
-        flat = y.reshape(-1)
-        for k in range(flat.size):
-            flat[k] = exp(flat[k])
+        every = flat(y)
+        for k in range(every.size):
+            every[k] = exp(every[k])
 
     return exponentials
 
