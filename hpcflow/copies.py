@@ -323,7 +323,7 @@ def _loop(body: str, item: int) -> _Loop:
     return _Loop(body, item)
 
 
-class _Join:
+class _Join(jit.Loop):
     """The loop over rows that joins those of `count` matrices of words of `item` bytes: called with
     the matrix that is made and with these."""
 

@@ -249,7 +249,9 @@ def _narrow_log_softmax(dtype: str) -> Callable:
     def loop(x: Any, y: Any) -> None:
         exponentials(x, y)
         for i in range(x.shape[0]):
-            top, lower = x[i].max(), log_sum(y[i])
+            top, lower = x[i, 0], log_sum(y[i])
+            for j in range(1, x.shape[1]):
+                top = x[i, j] if x[i, j] > top else top
             for j in range(x.shape[1]):
                 y[i, j] = (x[i, j] - top) - lower
 
