@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hpcflow import vector_math
+
 if TYPE_CHECKING:
     from hpcflow.jit.entries import Code
 
@@ -168,9 +170,12 @@ def _prefetch() -> Callable:
 
 
 def compile_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Callable:
-    """The function ``loop`` of a text, for one signature, with `names` to use."""
+    """The function ``loop`` of a text, for one signature, with `names` to use.
+
+    ``flat(array)`` takes the place of ``array.reshape(-1)``.
+    """
     import numba
 
-    scope: dict[str, Any] = {"np": np, **names}
+    scope: dict[str, Any] = {"np": np, "flat": vector_math.flat(), **names}
     exec(compile(source, "<hpcflow loop>", "exec"), scope)
     return numba.njit(signature(numba.types), nogil=True, error_model="numpy")(scope["loop"])

@@ -79,7 +79,7 @@ _AT_ONCE = 4  # rows that are added up before their sum is
 # Rows `first` to `last` of all, in parts of `step` rows that have sums of their own.
 _ADD = """
 def loop(dy, x, mean, sums, first, last, step, channels):
-    dy, x, count = dy.reshape(-1), x.reshape(-1), np.uint64(channels)
+    dy, x, count = flat(dy), flat(x), np.uint64(channels)
     part = sums[first // step]
     totals, products = part[:channels], part[channels:]
     whole = last - (last - first) % 4
@@ -100,7 +100,7 @@ def loop(dy, x, mean, sums, first, last, step, channels):
 # The rows as far from the end as `first` and `last` are from the beginning.
 _APPLY = """
 def loop(dy, x, numbers, dx, first, last, rows, channels):
-    dy, x, dx, count = dy.reshape(-1), x.reshape(-1), dx.reshape(-1), np.uint64(channels)
+    dy, x, dx, count = flat(dy), flat(x), flat(dx), np.uint64(channels)
     mean, slope, by_mean, by_spread = numbers[0], numbers[1], numbers[2], numbers[3]
     for row in range(rows - last, rows - first):
         i = np.uint64(row * channels)

@@ -74,7 +74,7 @@ _APART = 1 << 10
 _FORWARD = """
 def loop(x, numbers, out, space, first, last, step, size, channels):
     bias, alpha = numbers[0], numbers[1]
-    x, out = x.reshape(-1), out.reshape(-1)
+    x, out = flat(x), flat(out)
     count, width = np.uint64(channels), np.uint64(channels + 2 * RADIUS)
     begin = np.uint64(first // step * size)
     squares = space[begin:begin + width]
@@ -91,7 +91,7 @@ def loop(x, numbers, out, space, first, last, step, size, channels):
 _GRADIENT = """
 def loop(dy, x, y, numbers, out, space, first, last, step, size, channels):
     bias, alpha, factor = numbers[0], numbers[1], numbers[2]
-    dy, x, y, out = dy.reshape(-1), x.reshape(-1), y.reshape(-1), out.reshape(-1)
+    dy, x, y, out = flat(dy), flat(x), flat(y), flat(out)
     count, width = np.uint64(channels), np.uint64(channels + 2 * RADIUS)
     begin = np.uint64(first // step * size)
     squares, parts = space[begin:begin + width], space[begin + width:begin + width + width]
