@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
-from hpcflow.jit.loops import Loop, Program, RowCopies, RowProgram, compile_text, supports
+from hpcflow.jit.loops import Loop, Program, RowCopies, RowUpdates, compile_text, supports
 
-__all__ = ["WORTH_SECONDS", "Compiled", "Loop", "Program", "RowCopies", "RowProgram",
+__all__ = ["WORTH_SECONDS", "Compiled", "Loop", "Program", "RowCopies", "RowUpdates",
            "approximates", "compile_text", "compiled", "enabled", "name_of", "supports", "wait"]
 
 # Seconds spent on a loop before it is compiled; a fifth where that is quick.

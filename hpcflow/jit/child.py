@@ -14,6 +14,7 @@ import contextlib
 import importlib
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -113,10 +114,11 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 
 def main() -> None:
     """Serve standard input and output, below the priority of other processes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the other process
     with contextlib.suppress(OSError, AttributeError):
         os.nice(_NICE)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print does not belong to the answers
-    with contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
+    with contextlib.suppress(BrokenPipeError):
         cache.remove_old()
         serve(sys.stdin.buffer, answers)

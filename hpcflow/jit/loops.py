@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow import vector_math
+from hpcflow.formulas import formula_of
 
 if TYPE_CHECKING:
     from hpcflow.jit.entries import Code
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 _INTEGERS = {"add", "subtract", "multiply", "negative", "square", "maximum", "minimum"}
 _REALS = _INTEGERS | {"divide", "true_divide", "sqrt", "absolute", "reciprocal", "sign"}
 _UFUNCS = {"float32": _REALS, "float64": _REALS, "int32": _INTEGERS, "int64": _INTEGERS}
-_OF_TWO = {"add": "a + b", "subtract": "a - b", "multiply": "a * b", "divide": "a / b",
-           "true_divide": "a / b", "maximum": "a if a >= b or a != a else b",
-           "minimum": "a if a <= b or a != a else b"}
 
 
 def supports(name: str, dtype: str) -> bool:
@@ -83,7 +81,7 @@ class Program(Loop):
         return _module("program_code").code_of(*self.arguments, name, head)
 
 
-class RowProgram(Loop):
+class RowUpdates(Loop):
     """``target[row[i]] = ufunc(target[row[i]], updates[i])`` for every i, in that order, where
     ``row[i]`` falls to one of several parts.
 
@@ -102,7 +100,7 @@ class RowProgram(Loop):
         if ((((row * 40503) >> 7) & 0xffff) * parts) >> 16 == part:
             for j in range(target.shape[1]):
                 a, b = target[row, j], updates[i, j]
-                target[row, j] = np.{dtype}({_OF_TWO[ufunc]})
+                target[row, j] = np.{dtype}({formula_of(ufunc, 'ab')})
 """
         self.key = f"{dtype} {row_dtype}", self.source
 

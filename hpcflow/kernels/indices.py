@@ -148,13 +148,13 @@ def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> jit.Co
     if not (jit.enabled() and target.dtype == updates.dtype and target.flags.carray
             and updates.flags.c_contiguous and updates.flags.aligned and rows.flags.c_contiguous):
         return None
-    program = _row_program(ufunc.__name__, jit.name_of(target.dtype), jit.name_of(rows.dtype))
+    program = _row_updates(ufunc.__name__, jit.name_of(target.dtype), jit.name_of(rows.dtype))
     return None if program is None else jit.compiled(program)
 
 
 @functools.lru_cache(maxsize=256)
-def _row_program(ufunc: str, dtype: str, row_dtype: str) -> jit.RowProgram | None:
-    return jit.RowProgram(ufunc, dtype, row_dtype) if jit.supports(ufunc, dtype) else None
+def _row_updates(ufunc: str, dtype: str, row_dtype: str) -> jit.RowUpdates | None:
+    return jit.RowUpdates(ufunc, dtype, row_dtype) if jit.supports(ufunc, dtype) else None
 
 
 def _combine_in_rounds(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:
