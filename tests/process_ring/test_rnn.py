@@ -449,3 +449,34 @@ def test_a_tensor_array_as_state(session):
     np.testing.assert_array_equal(got[..., 0], [[0, 2, 4, 6], [8, 10, 0, 0]])
     assert steps == 4
     np.testing.assert_array_equal(inputs, x.transpose(1, 0, 2))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: rnn.BasicLSTMCell(3), lambda: rnn.GRUCell(3), lambda: rnn.LSTMCell(3, num_proj=2),
+    lambda: rnn.MultiRNNCell([rnn.BasicRNNCell(3), rnn.LSTMBlockCell(3)]),
+])
+def test_a_cell_shares_its_variables_with_itself(session, make):
+    cell, x = make(), hf.constant(np.ones((2, 4), np.float32))
+    first, state = cell(x, cell.zero_state(2, hf.float32))
+    made = hf.global_variables()
+    second, _ = cell(x, cell.zero_state(2, hf.float32))
+    cell(x, state)
+    assert hf.global_variables() == made
+    session.run(hf.global_variables_initializer())
+    np.testing.assert_array_equal(*session.run([first, second]))
+    with pytest.raises(ValueError, match="already exists"):
+        copy.deepcopy(cell)(x, state)
+    with hf.variable_scope("elsewhere"):
+        cell(x, state)
+    assert len(hf.global_variables()) == 2 * len(made)
+    with hf.Graph().as_default():
+        cell(hf.constant(np.ones((2, 4), np.float32)), cell.zero_state(2, hf.float32))
+        assert len(hf.global_variables()) == len(made)
+
+
+def test_two_dynamic_networks_of_one_cell_share_its_variables(session):
+    cell, x = rnn.BasicLSTMCell(3), hf.constant(np.ones((2, 5, 4), np.float32))
+    outputs = [hf.nn.dynamic_rnn(cell, x, dtype=hf.float32)[0] for _ in range(2)]
+    assert len(hf.trainable_variables()) == 2
+    session.run(hf.global_variables_initializer())
+    np.testing.assert_array_equal(*session.run(outputs))

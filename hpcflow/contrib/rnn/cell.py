@@ -6,11 +6,12 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 from hpcflow import dtypes
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import get_collection, name_scope
+from hpcflow.graph.graph import Graph, get_collection, get_default_graph, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
@@ -36,6 +37,7 @@ class RNNCell(Layer):
                  **keywords: Any) -> None:
         super().__init__(trainable, name, dtype, **keywords)
         self._given_name = name
+        self._scopes: WeakKeyDictionary[Graph, set[str]] = WeakKeyDictionary()  # of steps made
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step; variables are made in the variable scope `scope` at the first call."""
@@ -78,9 +80,14 @@ class RNNCell(Layer):
     @contextmanager
     def _step_scope(self, scope: Any, default: str, reuse: bool | None = None,
                     **options: Any) -> Iterator[Any]:
-        """The variable scope of a step: `scope`, the name given to the cell, or `default`."""
+        """The variable scope of a step: `scope`, the name given to the cell, or `default`. Where the
+        cell has made a step before it has its variables, and shares them."""
         with variable_scope(scope or self._given_name or default, reuse=reuse,
                             **options) as entered:
+            before = self._scopes.setdefault(get_default_graph(), set())
+            if reuse is None and entered.name in before:
+                entered.reuse_variables()
+            before.add(entered.name)
             existing = get_collection(GraphKeys.GLOBAL_VARIABLES)
             yield entered
             for variable in get_collection(GraphKeys.GLOBAL_VARIABLES)[len(existing):]:
@@ -89,6 +96,7 @@ class RNNCell(Layer):
     def __deepcopy__(self, memo: dict) -> RNNCell:
         """A cell whose inner cells are its own, too."""
         copied = super().__deepcopy__(memo)
+        copied._scopes = WeakKeyDictionary()
         for key, value in copied.__dict__.items():
             if any(isinstance(part, RNNCell) for part in nest.flatten(value)):
                 copied.__dict__[key] = copy.deepcopy(value, memo)
