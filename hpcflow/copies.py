@@ -312,9 +312,9 @@ class _Loop(jit.Loop):
         return (types.Array(word, 1, "C"), types.Array(word, 1, "C", readonly=True),
                 types.Array(types.int64, 2, "C"), *[types.int64] * 10)
 
-    def compile(self) -> Callable:
+    def typed(self) -> Any:
         """See `jit.Loop`."""
-        return jit.compile_text(self.source, self.signature, turned=_turned(self.item, self.side))
+        return jit.typed_text(self.source, self.signature, turned=_turned(self.item, self.side))
 
 
 @functools.lru_cache(maxsize=16)
@@ -345,9 +345,9 @@ class _Join(jit.Loop):
                        for r in (False, True))
         return (made, *[given] * self.count)
 
-    def compile(self) -> Callable:
+    def typed(self) -> Any:
         """See `jit.Loop`."""
-        return jit.compile_text(self.source, self.signature)
+        return jit.typed_text(self.source, self.signature)
 
 
 _join = functools.lru_cache(maxsize=128)(_Join)

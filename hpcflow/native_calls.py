@@ -174,13 +174,13 @@ class _Runner(jit.Loop):
 
     key = "", _SOURCE
 
-    def compile(self) -> Callable:
+    def typed(self) -> Any:
         """See `jit.Loop`."""
         found = _products()
         assert found is not None
         single, double = (_multiplication(name, found.has_wide_integers)
                           for name in ("FloatType", "DoubleType"))
-        return jit.compile_text(_SOURCE, _signature, apply=application(), byte=_byte(),
+        return jit.typed_text(_SOURCE, _signature, apply=application(), byte=_byte(),
                                 single=single, double=double)
 
 

@@ -113,7 +113,7 @@ class RowProgram(jit.Loop):
         return (*given, *made, types.Array(types.int64, 1, "C", readonly=True),
                 *[types.int64] * 4)
 
-    def compile(self) -> Callable:
+    def typed(self) -> Any:
         """See `jit.Loop`."""
         number = np.dtype(self.dtype).type
         scope: dict[str, Any] = {
@@ -125,7 +125,7 @@ class RowProgram(jit.Loop):
             scope[name] = getattr(vector_math, name)(self.dtype)
         text = with_numbers(self.source, number, scope)
         exec(compile(text, "<hpcflow rows>", "exec"), scope)
-        return vector_math.compiler()(self.signature(vector_math.types()))(scope["loop"])
+        return jit.typed(scope["loop"], self.signature(vector_math.types()))
 
 
 class _Text:

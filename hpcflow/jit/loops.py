@@ -14,6 +14,7 @@ from hpcflow.formulas import formula_of
 
 if TYPE_CHECKING:
     from hpcflow.jit.entries import Code
+    from hpcflow.jit.numba_code import Typed
 
 _INTEGERS = {"add", "subtract", "multiply", "negative", "square", "maximum", "minimum"}
 _REALS = _INTEGERS | {"divide", "true_divide", "sqrt", "absolute", "reciprocal", "sign"}
@@ -45,9 +46,9 @@ class Loop:
         loop.arguments = arguments
         return loop
 
-    def compile(self) -> Callable:
-        """The function, by Numba, for arguments of just these types: arrays in C order, numbers,
-        and tuples of numbers. It returns nothing or a whole number, and allocates nothing.
+    def typed(self) -> Typed:
+        """The function, for arguments of just these types: arrays in C order, numbers, and tuples
+        of numbers. It returns nothing or a whole number, and allocates nothing.
 
         Whatever this raises means that there is none.
         """
@@ -55,7 +56,7 @@ class Loop:
 
     def code(self, name: str, head: int) -> Code:
         """Machine code of this name, in a process whose objects have heads of `head` bytes."""
-        return _module("numba_code").code_of(self.compile(), name, head)
+        return _module("numba_code").code_of(self.typed(), name, head)
 
 
 def _module(name: str) -> Any:
@@ -110,9 +111,9 @@ class RowUpdates(Loop):
         return (types.Array(kind, 2, "C"), types.Array(row, 1, "C", readonly=True),
                 types.Array(kind, 2, "C", readonly=True), types.int64, types.int64)
 
-    def compile(self) -> Callable:
+    def typed(self) -> Typed:
         """See `Loop`."""
-        return compile_text(self.source, self.signature)
+        return typed_text(self.source, self.signature)
 
 
 class RowCopies(Loop):
@@ -142,9 +143,9 @@ class RowCopies(Loop):
         return (types.Array(types.uint64, 2, "C"), types.Array(types.uint64, 2, "C", readonly=True),
                 types.Array(getattr(types, self.row_dtype), 1, "C", readonly=True))
 
-    def compile(self) -> Callable:
+    def typed(self) -> Typed:
         """See `Loop`."""
-        return compile_text(self.source, self.signature, prefetch=_prefetch())
+        return typed_text(self.source, self.signature, prefetch=_prefetch())
 
 
 @functools.lru_cache(maxsize=1)
@@ -167,13 +168,18 @@ def _prefetch() -> Callable:
     return numba.extending.intrinsic(lambda _, address: (signature, generate))
 
 
-def compile_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Callable:
+def typed_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Typed:
     """The function ``loop`` of a text, for one signature, with `names` to use.
 
     ``flat(array)`` takes the place of ``array.reshape(-1)``.
     """
-    import numba
-
     scope: dict[str, Any] = {"np": np, "flat": vector_math.flat(), **names}
     exec(compile(source, "<hpcflow loop>", "exec"), scope)
-    return numba.njit(signature(numba.types), nogil=True, error_model="numpy")(scope["loop"])
+    return typed(scope["loop"], signature(vector_math.types()))
+
+
+def typed(loop: Callable, types: tuple, *liberties: str) -> Typed:
+    """A function for arguments of these types, with the `liberties` of Numba's ``fastmath``."""
+    decorator = importlib.import_module("numba").njit
+    return _module("numba_code").Typed(decorator(
+        nogil=True, error_model="numpy", fastmath=set(liberties) or False)(loop), types)

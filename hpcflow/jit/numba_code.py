@@ -6,34 +6,61 @@ import functools
 import importlib
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpcflow.jit import entries
 from hpcflow.jit.entries import Array, Code, Integer, Kind, Real, Several, Writer
 
 
-def code_of(loop: Any, name: str, head: int) -> Code:
-    """The code of a loop that Numba has compiled for one signature.
+class Typed(NamedTuple):
+    """A loop for Numba, and the types that it shall be compiled for.
+
+    Attributes:
+        loop: what Numba's decorator has made of it, which has compiled nothing yet.
+        types: of the arguments.
+    """
+
+    loop: Any
+    types: tuple
+
+
+def code_of(typed: Typed, name: str, head: int) -> Code:
+    """The code of a loop.
 
     Args:
-        loop: Numba's dispatcher.
         name: for the code: letters and digits, its own in each process that loads it.
         head: bytes of the head of an object.
 
     Raises:
-        ValueError: the loop calls what is only there where Numba is, or returns something.
+        ValueError: the loop calls what is only there where Numba is, or returns something else
+            than a whole number.
     """
-    (result,) = loop.overloads.values()
     with importlib.import_module("numba.core.compiler_lock").global_compiler_lock:
         library = _generator().create_library(f"hpcflow_{name}")
-        library.add_linking_library(result.library)
-        module = result.target_context.create_module(f"hpcflow_{name}")
-        body = _Body(result.target_context, module, result.fndesc)
+        context, described = _lowered(typed, library)
+        module = context.create_module(f"hpcflow_{name}")
+        body = _Body(context, module, described)
         is_spread = Writer(module, body, head).write(name)
         library.add_ir_module(module)
         library.finalize()
         _check_symbols(library.get_llvm_str())
         return Code(name, is_spread, library.emit_native_object())
+
+
+def _lowered(typed: Typed, library: Any) -> tuple[Any, Any]:
+    """Add the loop to the library; Numba's context, and its description of the function. There is
+    no machine code yet, and there are no functions around it."""
+    compiler = importlib.import_module("numba.core.compiler")
+    target = importlib.import_module("numba.core.registry").cpu_target
+    flags = compiler.Flags()
+    target.options.parse_as_flags(flags, typed.loop.targetoptions)
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    target.typing_context.refresh()
+    target.target_context.refresh()
+    result = compiler.compile_extra(
+        target.typing_context, target.target_context, typed.loop.py_func, args=typed.types,
+        return_type=None, flags=flags, locals={}, library=library)
+    return result.target_context, result.fndesc
 
 
 @functools.lru_cache(maxsize=1)
@@ -111,7 +138,8 @@ class _Body:
         """See `entries.Body`."""
         described = self.described
         status, made = self.convention.call_function(
-            builder, self.function, described.restype, described.argtypes, values)
+            builder, self.function, described.restype, described.argtypes, values,
+            attrs=("noinline",))  # two functions call it
         word = importlib.import_module("llvmlite.ir").IntType(64)
         if isinstance(described.restype, self.types.NoneType):
             return status.is_error, None

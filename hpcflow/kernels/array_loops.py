@@ -100,9 +100,9 @@ class _Loop(jit.Loop):
                   for rank, name in kinds]
         return (*arrays, *[types.int64] * self.numbers)
 
-    def compile(self) -> Callable:
+    def typed(self) -> Any:
         """See `jit.Loop`."""
-        return jit.compile_text(self.source, self.signature)
+        return jit.typed_text(self.source, self.signature)
 
 
 _loop = functools.lru_cache(maxsize=1024)(_Loop)

@@ -71,7 +71,7 @@ class _Program(jit.Loop):
         self.constants = constants
         self.key = dtype, f"{kind} {constants}"
 
-    def compile(self) -> Callable:
+    def typed(self) -> Any:
         """The compiled loop over one or two inputs and the output."""
         is_exact = self.kind in EXACT
         text = (EXACT if is_exact else APPROXIMATE)[self.kind]
@@ -85,7 +85,7 @@ class _Program(jit.Loop):
         kind = getattr(vector_math.types(), self.dtype)
         given, made = (vector_math.types().Array(kind, 1, "C", readonly=r) for r in (True, False))
         liberties = () if is_exact else ("contract",)
-        return vector_math.compiler(*liberties)((*[given] * len(inputs), made))(scope["loop"])
+        return jit.typed(scope["loop"], (*[given] * len(inputs), made), *liberties)
 
 
 _program = functools.lru_cache(maxsize=256)(_Program)

@@ -154,7 +154,7 @@ class _Loop(jit.Loop):
         spans = types.UniTuple(types.UniTuple(types.int64, 5), _RANK)
         return (given, given, made, *[types.int64] * 5, spans)
 
-    def compile(self) -> Callable:
+    def typed(self) -> Any:
         """See `jit.Loop`."""
         import numba
 
@@ -162,7 +162,7 @@ class _Loop(jit.Loop):
         lanes = _lanes(item)
         shape = self.window if math.prod(self.window) <= _MOST_UNROLLED else None
         source = _SOURCE.replace("ITEM", str(item)).replace("LANES", str(lanes))
-        return jit.compile_text(
+        return jit.typed_text(
             source, self.signature, clear=numba.njit(_clear),
             vectors=_windows(item, lanes, shape), vectors_at_edge=_windows(item, lanes, None),
             numbers=_windows(item, 1, shape), numbers_at_edge=_windows(item, 1, None))

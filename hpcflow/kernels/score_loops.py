@@ -61,7 +61,7 @@ class _Program(jit.Loop):
         self.narrow = narrow
         self.key = f"{dtype} {label_dtype}", f"{'narrow ' if narrow else ''}rows of {kind}"
 
-    def compile(self) -> Callable:
+    def typed(self) -> Any:
         """The compiled loop."""
         types = vector_math.types()
         number = getattr(types, self.dtype)
@@ -71,7 +71,7 @@ class _Program(jit.Loop):
             types.Array(getattr(types, self.label_dtype or "int32"), 1, "C", readonly=True), loss)}
         signature = (given, *more.get(self.kind, ()), matrix)
         loop = (_NARROW_LOOPS if self.narrow else _LOOPS)[self.kind](self.dtype)
-        return vector_math.compiler("contract")(signature)(loop)
+        return jit.typed(loop, signature, "contract")
 
 
 _program = functools.lru_cache(maxsize=64)(_Program)

@@ -28,8 +28,8 @@ class Text(jit.Loop):
         self.kind = kind
         self.key = kind, source
 
-    def compile(self):
-        return jit.compile_text(self.source, SIGNATURES[self.kind])
+    def typed(self):
+        return jit.typed_text(self.source, SIGNATURES[self.kind])
 
 
 SIGNATURES = {

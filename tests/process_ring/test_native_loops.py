@@ -330,7 +330,8 @@ def test_rows_that_a_flag_chooses(runner):
     call = Call(native_calls.CHOICE, *native_calls.loop_of(np.negative, "float32"), 6, 1,
                 Operand(1, 1, 1), Operand(0, *a.strides), Operand(2, *made.strides))
     slots = np.array([[x.ctypes.data] for x in (a, flags, made)])
-    runner.function(np.array([call.words()]), slots, 1, 2, 9)
+    scratch = np.empty((1, native_calls.SCRATCH), np.int64)
+    runner.function(np.array([call.words()]), slots, scratch, 1, 2, 9)
     np.testing.assert_array_equal(made[2:], np.where(flags[2:, np.newaxis], -a[2:], 0))
     assert not made[:2].any()
 

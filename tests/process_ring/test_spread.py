@@ -35,8 +35,8 @@ class Loop(jit.Loop):
         return (given, types.Array(types.uint8, 1, "C"), matrix, types.int64, types.int64,
                 types.float32, types.int32)
 
-    def compile(self):
-        return jit.compile_text(SOURCE, self.signature)
+    def typed(self):
+        return jit.typed_text(SOURCE, self.signature)
 
 
 @pytest.fixture(scope="module")

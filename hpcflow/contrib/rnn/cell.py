@@ -80,8 +80,8 @@ class RNNCell(Layer):
     @contextmanager
     def _step_scope(self, scope: Any, default: str, reuse: bool | None = None,
                     **options: Any) -> Iterator[Any]:
-        """The variable scope of a step: `scope`, the name given to the cell, or `default`. Where the
-        cell has made a step before it has its variables, and shares them."""
+        """The variable scope of a step: `scope`, the name given to the cell, or `default`. Where
+        the cell has made a step before it has its variables, and shares them."""
         with variable_scope(scope or self._given_name or default, reuse=reuse,
                             **options) as entered:
             before = self._scopes.setdefault(get_default_graph(), set())
@@ -95,12 +95,12 @@ class RNNCell(Layer):
 
     def __deepcopy__(self, memo: dict) -> RNNCell:
         """A cell whose inner cells are its own, too."""
-        copied = super().__deepcopy__(memo)
+        copied = cast(RNNCell, super().__deepcopy__(memo))
         copied._scopes = WeakKeyDictionary()
         for key, value in copied.__dict__.items():
             if any(isinstance(part, RNNCell) for part in nest.flatten(value)):
                 copied.__dict__[key] = copy.deepcopy(value, memo)
-        return cast(RNNCell, copied)
+        return copied
 
 
 def _agreed(what: str, given: Any, found: Any) -> Any:
