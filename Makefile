@@ -73,11 +73,13 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.dev: pyproject.toml setup.py | $(BIN)/pytho
 	@$(BIN)/python -m compileall -q hpcflow || true
 	@touch $@
 
-$(REFERENCE)/.installed: tests/oracle/requirements.txt
+$(REFERENCE)/.installed: tests/oracle/requirements.txt tests/oracle/requirements-layers.txt
 	@mkdir -p build
 	@echo 'installing the reference runtime into $(REFERENCE) ...'
 	@$(PYTHON) -m venv $(REFERENCE)
-	@$(REFERENCE)/bin/python -m pip install --disable-pip-version-check -r $< \
+	@{ $(REFERENCE)/bin/python -m pip install --disable-pip-version-check -r $< && \
+		$(REFERENCE)/bin/python -m pip install --disable-pip-version-check --no-deps \
+		-r tests/oracle/requirements-layers.txt; } \
 		>build/reference.log 2>&1 || { tail -n 20 build/reference.log; \
 		echo 'make: the installation failed; all of it is in build/reference.log'; exit 1; }
 	@touch $@

@@ -14,6 +14,7 @@ import functools
 import importlib
 import importlib.util
 import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -60,10 +61,10 @@ class Compiled:
         worth = WORTH_SECONDS / 5 if self.program.is_quick else WORTH_SECONDS
         if self.seconds > worth and not self.is_wanted:
             self.is_sought = self.is_wanted = True
-            _service().ask(self)
+            _service(self.program.is_quick).ask(self)
         elif not self.is_sought:
             self.is_sought = True
-            _service().ask(self)
+            _service(True).ask(self)
 
 
 _programs: dict[tuple[str, str], Compiled] = {}
@@ -100,13 +101,21 @@ def _installed() -> bool:
 
 def wait() -> None:
     """Until everything that was asked for is compiled (for tests and measurements)."""
-    _service().wait()
+    for service in list(_services.values()):
+        service.wait()
 
 
-@functools.lru_cache(maxsize=1)
-def _service() -> Any:
-    return importlib.import_module("hpcflow.jit.service").Service()
+_services: dict[bool, Any] = {}
+_lock = threading.Lock()
+
+
+def _service(is_quick: bool) -> Any:
+    """What looks for files and compiles what is quick, or compiles the rest."""
+    with _lock:
+        if is_quick not in _services:
+            _services[is_quick] = importlib.import_module("hpcflow.jit.service").Service()
+        return _services[is_quick]
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_service.cache_clear)  # its thread is not there
+    os.register_at_fork(after_in_child=_services.clear)  # their threads are not there

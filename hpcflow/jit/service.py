@@ -1,4 +1,4 @@
-"""The thread that looks for machine code in files, and has it compiled."""
+"""A thread that looks for machine code in files, and has it compiled."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Service:
         while True:
             self._take_in()
             if self._wanted:
-                best = max(self._wanted, key=lambda found: (found.program.is_quick, found.seconds))
+                best = max(self._wanted, key=lambda found: found.seconds)
                 self._wanted.remove(best)
                 with contextlib.suppress(Exception):  # it runs without
                     self._use(best, self._code_of(best))

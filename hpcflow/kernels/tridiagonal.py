@@ -43,20 +43,25 @@ def _solve(node: KernelNode) -> Callable:
         # Rows first: each step takes one row of every matrix.
         up, main, down = np.moveaxis(diagonals, (-2, -1), (0, 1)).copy()
         x = np.moveaxis(rhs, -2, 0).copy()
-        further = eliminate(up, main, down, x)
-        if (main == 0).any():
-            raise invalid("The matrix is not invertible: an element of the diagonal is zero")
-        _substitute(up, main, further, x)
+        with np.errstate(invalid="ignore"):
+            further = eliminate(up, main, down, x)
+            main[-1] = _marked(main[-1])
+            _substitute(up, main, further, x)
         return np.ascontiguousarray(np.moveaxis(x, 0, -2))
 
     return run
 
 
+def _marked(pivots: Any) -> Any:
+    """NaNs for zeros, which make NaNs of all results of these matrices: they are not invertible, or
+    not without exchanges of rows."""
+    return np.where(pivots == 0, pivots.dtype.type(np.nan), pivots)
+
+
 def _in_order(up: Any, main: Any, down: Any, x: Any) -> Any:
     """Eliminate the lower diagonal; the diagonal beyond the upper one, which stays zero."""
     for i in range(len(main) - 1):
-        if (main[i] == 0).any():
-            raise invalid("The matrix needs exchanges of rows: an element of the diagonal is zero")
+        main[i] = _marked(main[i])
         factor = down[i + 1] / main[i]
         main[i + 1] -= factor * up[i]
         x[i + 1] -= factor[..., None] * x[i]
@@ -69,8 +74,7 @@ def _with_exchanges(up: Any, main: Any, down: Any, x: Any) -> Any:
     for i in range(len(main) - 1):
         swap = np.abs(main[i]) < np.abs(down[i + 1])
         pivot, other = np.where(swap, (down[i + 1], main[i]), (main[i], down[i + 1]))
-        if (pivot == 0).any():
-            raise invalid("The matrix is not invertible: an element of the diagonal is zero")
+        pivot = _marked(pivot)
         above, below = np.where(swap, (main[i + 1], up[i]), (up[i], main[i + 1]))
         after = up[i + 1] if i + 2 < len(main) else np.zeros_like(up[i])
         further[i] = np.where(swap, after, 0)

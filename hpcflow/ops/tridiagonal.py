@@ -121,8 +121,8 @@ def tridiagonal_solve(diagonals: Any, rhs: Any, diagonals_format: str = "compact
         partial_pivoting: rows may be exchanged, which is stable for all matrices.
         perturb_singular: not supported.
 
-    Raises ``ValueError`` for shapes that do not fit, another format or `perturb_singular`; when run
-    ``InvalidArgumentError`` for matrices that have no inverse.
+    The results of matrices that have no inverse are NaNs. Raises ``ValueError`` for shapes that do
+    not fit, another format or `perturb_singular`.
     """
     if perturb_singular:
         raise ValueError("tridiagonal_solve: perturb_singular is not supported")

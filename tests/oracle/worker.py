@@ -23,6 +23,7 @@ def import_library(name: str) -> Any:
     """The module under test, or the reference, ready to build graphs."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
+    os.environ.setdefault("TF_USE_LEGACY_KERAS", "1")  # which has tf.layers
     if name == "hpcflow":
         sys.path.insert(1, str(Path(__file__).resolve().parents[2]))
     library = importlib.import_module(MODULES[name])
