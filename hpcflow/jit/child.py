@@ -47,6 +47,8 @@ class Child:
     """The process, from outside. Raises OSError where it cannot be reached."""
 
     def __init__(self) -> None:
+        if not sys.executable:
+            raise OSError("the interpreter's path is not known")
         paths = os.pathsep.join([p or os.getcwd() for p in sys.path])
         self._process = subprocess.Popen(
             [sys.executable, "-c", _START, str(Path(__file__).parents[1])], stdin=subprocess.PIPE,
