@@ -1,7 +1,6 @@
 """The process that compiles: it reads what to compile, and answers with machine code.
 
-Compiling holds the interpreter for a second or more in all, which here is another one, and yields
-the processor to the steps that run meanwhile.
+Compiling holds the interpreter for a second or more in all, which here is another one.
 
 A request is a line, a JSON object of `module`, `class` and `arguments` of a loop and the `name` for
 its code. The answer is a line, an object of `size` and `is_spread` and then so many bytes of code,
@@ -23,7 +22,6 @@ from typing import IO, Any
 from hpcflow import config
 from hpcflow.jit import cache, entries, loops, objects
 
-_NICE = 10
 # The package without what it imports, which would take as long as to compile a few loops.
 _START = """
 import sys, types
@@ -117,8 +115,6 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 def main() -> None:
     """Serve standard input and output, below the priority of other processes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the other process
-    with contextlib.suppress(OSError, AttributeError):
-        os.nice(_NICE)
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print does not belong to the answers
     with contextlib.suppress(BrokenPipeError):

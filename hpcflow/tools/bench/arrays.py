@@ -7,17 +7,15 @@ The table is sorted: the largest ratio comes first.
 from __future__ import annotations
 
 import contextlib
-import time
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import hpcflow
-from hpcflow import jit
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.kernels import FASTER, row_of, with_summary
 from hpcflow.tools.bench.programs import arrays as program
 from hpcflow.tools.bench.registry import Options, Row, with_title
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of
+from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, until_compiled
 
 
 class Case(NamedTuple):
@@ -200,19 +198,9 @@ def measure_case(case: Case, peers: list[Peer], plan: Plan) -> Row:
     ours = Local(OURS, *program.open_case(hpcflow, case.title, options))
     contestants: list[Contestant] = [ours, *(peer.open(case.title, options) for peer in peers)]
     try:
-        until_compiled(ours)
+        until_compiled(ours, plan)
         return row_of(case.title, alternate(contestants, plan))
     finally:
         ours.close()
         for peer in peers:
             peer.close_case()
-
-
-def until_compiled(ours: Local) -> None:
-    """Run until the loops that these steps are worth are compiled."""
-    if not jit.enabled():
-        return
-    end = time.perf_counter() + 2 * jit.WORTH_SECONDS
-    while time.perf_counter() < end:
-        ours.step()
-    jit.wait()

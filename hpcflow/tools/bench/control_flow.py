@@ -20,7 +20,7 @@ from hpcflow.tools.bench.contestants import Contestant, Local, Peer
 from hpcflow.tools.bench.programs import control_flow as program
 from hpcflow.tools.bench.programs import dispatch as small_steps
 from hpcflow.tools.bench.registry import Options, Row
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
+from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of, until_compiled
 from hpcflow.tools.cli import CommandError
 
 PEAK = f"peak memory, {program.STACK}"
@@ -56,6 +56,7 @@ def measure_case(case: str, peers: list[Peer], plan: Plan) -> list[Row]:
         contestants.append(FLOORS[case]())
     contestants += [peer.open(case) for peer in peers]
     try:
+        until_compiled(ours, plan)
         return rows_of(case, alternate(contestants, plan))
     finally:
         ours.close()

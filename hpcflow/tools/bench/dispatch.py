@@ -14,7 +14,7 @@ from hpcflow.tools.bench import plain_numpy
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer
 from hpcflow.tools.bench.programs import dispatch as program
 from hpcflow.tools.bench.registry import Options, Row
-from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
+from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of, until_compiled
 
 
 def run(options: Options) -> list[Row]:
@@ -36,6 +36,7 @@ def measure_case(case: str, peers: list[Peer], plan: Plan) -> list[Row]:
         contestants.append(Local("numpy", plain_numpy.STEPS[case]()))
     contestants += [peer.open(case) for peer in peers]
     try:
+        until_compiled(ours, plan)
         return rows_of(case, alternate(contestants, plan))
     finally:
         ours.close()

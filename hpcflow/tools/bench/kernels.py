@@ -15,7 +15,15 @@ import hpcflow
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.programs import kernels as program
 from hpcflow.tools.bench.registry import Options, Row, with_title
-from hpcflow.tools.bench.sampling import OURS, Plan, Rounds, alternate, plan_of, ratio_of
+from hpcflow.tools.bench.sampling import (
+    OURS,
+    Plan,
+    Rounds,
+    alternate,
+    plan_of,
+    ratio_of,
+    until_compiled,
+)
 
 #: The program of each peer.
 PROGRAMS = {"torch": "kernels_torch", "tensorflow": "kernels"}
@@ -121,6 +129,7 @@ def measure_case(case: Case, peers: list[Peer], plan: Plan) -> Row:
     ours = Local(OURS, *program.open_case(hpcflow, case.title, options))
     contestants: list[Contestant] = [ours, *(peer.open(case.title, options) for peer in peers)]
     try:
+        until_compiled(ours, plan)
         return row_of(case.title, alternate(contestants, plan))
     finally:
         ours.close()

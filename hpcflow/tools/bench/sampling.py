@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from hpcflow import jit
 from hpcflow.tools.bench.contestants import Contestant
 from hpcflow.tools.bench.registry import Options, Row
 
@@ -50,6 +52,16 @@ def calibrate(contestant: Contestant, plan: Plan) -> tuple[int, int]:
     batch = max(1, round(plan.sample_seconds / seconds))
     samples = int(plan.block_seconds / (seconds * batch))
     return max(plan.min_samples, min(plan.max_samples, samples)), batch
+
+
+def until_compiled(ours: Contestant, plan: Plan) -> None:
+    """Run steps until the loops that they are worth are compiled, also those that only come with
+    steps for certain shapes. A plan that only shows that it runs does not wait."""
+    for _ in range(2 if jit.enabled() and plan.min_samples > 1 else 0):
+        end = time.perf_counter() + 2 * jit.WORTH_SECONDS
+        while time.perf_counter() < end:
+            ours.block(1, 1)
+        jit.wait()
 
 
 def alternate(contestants: Sequence[Contestant], plan: Plan) -> Rounds:
