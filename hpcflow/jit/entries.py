@@ -46,12 +46,21 @@ _NEXT, _COME, _SIZE, _ROWS, _STEP, _FIRST = range(6)
 _BEFORE = 7  # arguments of the second function before those of the loop
 
 
+FLAT = -1
+
+
 class Array(NamedTuple):
-    """An array in C order."""
+    """An array in C order, of `rank` dimensions; or of any number if that is `FLAT`, taken as the
+    vector of its elements."""
 
     dtype: str
     rank: int
     is_written: bool
+
+    @property
+    def dims(self) -> int:
+        """How many dims the loop is given."""
+        return 1 if self.rank == FLAT else self.rank
 
     @property
     def item(self) -> int:
@@ -307,19 +316,42 @@ class Writer:
         is_known = [builder.icmp_signed("==", number, self.small(n))
                     for n in _NUMBERS[kind.dtype]]
         order = self._load(element, head + ORDER, self.byte)
-        fits = [builder.icmp_signed("==", rank, self.small(kind.rank)),
-                builder.icmp_signed("==", builder.and_(flags, self.small(needed)),
+        fits = [builder.icmp_signed("==", builder.and_(flags, self.small(needed)),
                                     self.small(needed)),
                 is_known[0] if len(is_known) == 1 else builder.or_(*is_known),
                 builder.icmp_signed("!=", order, self.byte(_SWAPPED))]
+        if kind.rank != FLAT:
+            fits.append(builder.icmp_signed("==", rank, self.small(kind.rank)))
         all_fit = fits[0]
         for one in fits[1:]:
             all_fit = builder.and_(all_fit, one)
         self._refuse(builder.not_(all_fit), f"argument {index} of a compiled loop is not an array "
-                     f"in C order of {kind.dtype} with {kind.rank} dimensions")
-        dims = self._load(thing, head + DIMS, self.word)
-        return (self._load(thing, head + DATA, self.word),
-                [self._load(dims, 8 * d, self.word) for d in range(kind.rank)])
+                     f"in C order of {kind.dtype}"
+                     + ("" if kind.rank == FLAT else f" with {kind.rank} dimensions"))
+        address, dims = [self._load(thing, head + place, self.word) for place in (DATA, DIMS)]
+        if kind.rank == FLAT:
+            return address, [self._product(dims, builder.zext(rank, self.word))]
+        return address, [self._load(dims, 8 * d, self.word) for d in range(kind.rank)]
+
+    def _product(self, words: Any, count: Any) -> Any:
+        """The product of so many words at an address."""
+        builder, word, start = self.builder, self.word, self.builder.block
+        loop, end = [builder.append_basic_block() for _ in range(2)]
+        builder.cbranch(builder.icmp_signed(">", count, word(0)), loop, end)
+        builder.position_at_end(loop)
+        index, before = builder.phi(word), builder.phi(word)
+        place = builder.add(words, builder.mul(index, word(8)))
+        product = builder.mul(before, self._load(place, 0, word))
+        following = builder.add(index, word(1))
+        builder.cbranch(builder.icmp_signed("<", following, count), loop, end)
+        for value, first, later in ((index, word(0), following), (before, word(1), product)):
+            value.add_incoming(first, start)
+            value.add_incoming(later, loop)
+        builder.position_at_end(end)
+        result = builder.phi(word)
+        result.add_incoming(word(1), start)
+        result.add_incoming(product, loop)
+        return result
 
     def _check_type(self, thing: Any, index: int) -> None:
         builder = self.builder
@@ -341,7 +373,7 @@ class Writer:
         for kind in self.kinds:
             places.append(size)
             if isinstance(kind, Array):
-                size += 2 + kind.rank
+                size += 2 + kind.dims
             else:
                 size += 1 if isinstance(kind, Real) else 3
         return places, size
@@ -421,7 +453,7 @@ class Writer:
         builder, word, kind = self.builder, self.word, self.kinds[index]
         if isinstance(kind, Real):
             return self._as(kind, self._load(table, 8 * place, self.double))
-        count = 2 + kind.rank if isinstance(kind, Array) else 3
+        count = 2 + kind.dims if isinstance(kind, Array) else 3
         words = [self._load(table, 8 * (place + k), word) for k in range(count)]
         if isinstance(kind, Integer):
             more = builder.add(builder.mul(words[1], start), builder.mul(words[2], stop))

@@ -64,7 +64,7 @@ def _module(name: str) -> Any:
 
 
 class Program(Loop):
-    """A loop over the elements of arrays of one shape and dtype.
+    """A loop over the elements of arrays of one dtype and one size, of any shapes.
 
     ``steps`` are (target, ufunc, arguments) over names: ``a0, a1, ...`` arrays, ``s0, s1, ...``
     scalars, anything else values of the same element; ``stores`` are (array, value) pairs.
@@ -178,8 +178,9 @@ def typed_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> 
     return typed(scope["loop"], signature(vector_math.types()))
 
 
-def typed(loop: Callable, types: tuple, *liberties: str) -> Typed:
-    """A function for arguments of these types, with the `liberties` of Numba's ``fastmath``."""
+def typed(loop: Callable, types: tuple, *liberties: str, is_flat: bool = False) -> Typed:
+    """A function for arguments of these types, with the `liberties` of Numba's ``fastmath``; the
+    vectors among them may be arrays of any shape, if it `is_flat`."""
     decorator = importlib.import_module("numba").njit
     return _module("numba_code").Typed(decorator(
-        nogil=True, error_model="numpy", fastmath=set(liberties) or False)(loop), types)
+        nogil=True, error_model="numpy", fastmath=set(liberties) or False)(loop), types, is_flat)

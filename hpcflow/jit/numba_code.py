@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from hpcflow.jit import entries
-from hpcflow.jit.entries import Array, Code, Integer, Kind, Real, Several, Writer
+from hpcflow.jit.entries import FLAT, Array, Code, Integer, Kind, Real, Several, Writer
 
 
 class Typed(NamedTuple):
@@ -18,10 +18,12 @@ class Typed(NamedTuple):
     Attributes:
         loop: what Numba's decorator has made of it, which has compiled nothing yet.
         types: of the arguments.
+        is_flat: arrays of any shapes are taken as vectors.
     """
 
     loop: Any
     types: tuple
+    is_flat: bool = False
 
 
 def code_of(typed: Typed, name: str, head: int) -> Code:
@@ -39,7 +41,7 @@ def code_of(typed: Typed, name: str, head: int) -> Code:
         library = _generator().create_library(f"hpcflow_{name}")
         context, described = _lowered(typed, library)
         module = context.create_module(f"hpcflow_{name}")
-        body = _Body(context, module, described)
+        body = _Body(context, module, described, typed.is_flat)
         is_spread = Writer(module, body, head).write(name)
         library.add_ir_module(module)
         library.finalize()
@@ -85,7 +87,8 @@ def _check_symbols(text: str) -> None:
 class _Body:
     """See `entries.Body`."""
 
-    def __init__(self, context: Any, module: Any, described: Any) -> None:
+    def __init__(self, context: Any, module: Any, described: Any, is_flat: bool) -> None:
+        self.is_flat = is_flat
         self.arrays = importlib.import_module("numba.np.arrayobj")
         self.types = importlib.import_module("numba").types
         self.context = context
@@ -104,7 +107,8 @@ class _Body:
     def _kind(self, kind: Any) -> Kind:
         types = self.types
         if isinstance(kind, types.Array) and kind.layout == "C" and kind.ndim > 0:
-            return Array(str(kind.dtype), kind.ndim, kind.mutable)
+            return Array(str(kind.dtype), FLAT if self.is_flat and kind.ndim == 1 else kind.ndim,
+                         kind.mutable)
         if isinstance(kind, types.Float):
             return Real(str(kind))
         if isinstance(kind, types.Integer) and kind.signed:

@@ -6,7 +6,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hpcflow.jit.entries import Array, Code, Integer, Kind, Real, Writer, target_machine
+from hpcflow.jit.entries import FLAT, Array, Code, Integer, Kind, Real, Writer, target_machine
 
 
 def code_of(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequence, name: str,
@@ -42,7 +42,7 @@ class _Body:
         is_real = dtype.startswith("float")
         self.count = arrays
         number = Real(dtype) if is_real else Integer(dtype)
-        self.kinds: list[Kind] = [Array(dtype, 1, f"a{i}" in stored) for i in range(arrays)]
+        self.kinds: list[Kind] = [Array(dtype, FLAT, f"a{i}" in stored) for i in range(arrays)]
         self.kinds += [number] * scalars
         wide = dtype.endswith("64")
         self.number = (self.ir.DoubleType() if wide else self.ir.FloatType()) if is_real else (

@@ -71,21 +71,14 @@ def _run_compiled(rule: Callable, arrays: list, scalars: tuple, scratch_count: i
     if loop is None:
         compiled.spent(found.calls * (_CALL_SECONDS + first.size * _ELEMENT_SECONDS))
         return False
-    if not _fits(first.dtype, arrays, scalars):
+    kind = first.dtype.type
+    if not all([type(scalar) is kind for scalar in scalars]):
+        return False  # it would round them first
+    try:
+        loop(*arrays, *found.numbers(scalars))
+    except TypeError:  # an array of another type, or that does not lie in order
         return False
-    flat = arrays if first.ndim == 1 else [a.reshape(-1) for a in arrays]
-    loop(*flat, *found.numbers(scalars))
     return True
-
-
-def _fits(dtype: np.dtype, arrays: list, scalars: tuple) -> bool:
-    """True if a loop takes these arguments: it would round numbers of another type first."""
-    for array in arrays:
-        flags = array.flags
-        if array.dtype is not dtype or not (flags.c_contiguous and flags.aligned):
-            return False
-    kind = dtype.type
-    return all([type(scalar) is kind for scalar in scalars])
 
 
 def _parts(size: int) -> int:

@@ -19,7 +19,8 @@ from hpcflow import jit, spread, vector_math
 from hpcflow.formulas import APPROXIMATE, DTYPES, EXACT, functions_in, with_numbers
 from hpcflow.kernels.registry import KernelNode
 
-_LARGE = 1 << 14  # elements from which on a loop is worth it
+# Elements from which on a loop is worth it, and from which on in several threads.
+_LEAST, _LARGE = 1 << 10, 1 << 14
 _BOTH = ("float32", "float64")
 
 
@@ -41,17 +42,26 @@ def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable
 
     def run(*inputs: Any, out: Any = None) -> Any:
         first = inputs[0]
-        if first.size < _LARGE or not may_run() or not all(
-                [x.shape == first.shape and _lies_in_order(x) for x in inputs]):
+        shape, size = first.shape, first.size
+        if size < _LEAST or not may_run() or inputs[-1].shape != shape:
             return compute(*inputs, out=out)
         found = jit.compiled(program)
+        if size < _LARGE and found.function is not None:
+            made = np.empty(shape, dtype) if out is None or out.shape != shape else out
+            try:
+                found.function(*inputs, made)
+            except TypeError:  # an array that does not lie in order
+                return compute(*inputs, out=out)
+            return made
+        if not all([_lies_in_order(x) for x in inputs]):
+            return compute(*inputs, out=out)
         if found.function is None:
             began = time.perf_counter()
             result = compute(*inputs, out=out)
             found.spent(time.perf_counter() - began)
             return result
         if out is None or not _lies_in_order(out):
-            out = np.empty(first.shape, dtype)
+            out = np.empty(shape, dtype)
         spread.run_rows(found, [a.reshape(-1) for a in (*inputs, out)])
         return out
 
@@ -85,7 +95,7 @@ class _Program(jit.Loop):
         kind = getattr(vector_math.types(), self.dtype)
         given, made = (vector_math.types().Array(kind, 1, "C", readonly=r) for r in (True, False))
         liberties = () if is_exact else ("contract",)
-        return jit.typed(scope["loop"], (*[given] * len(inputs), made), *liberties)
+        return jit.typed(scope["loop"], (*[given] * len(inputs), made), *liberties, is_flat=True)
 
 
 _program = functools.lru_cache(maxsize=256)(_Program)

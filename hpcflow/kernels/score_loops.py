@@ -17,6 +17,7 @@ from hpcflow import jit, spread, vector_math
 from hpcflow.kernels.parallel import over_rows
 
 SOFTMAX, LOG_SOFTMAX, DENSE, SPARSE = "softmax", "log softmax", "cross entropy", "sparse"
+_SMALL = 1 << 14  # elements up to which the calls before a loop count
 _NARROW = 32  # columns below which a row does not fill the vector units
 
 
@@ -29,6 +30,8 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
         arrays: scores, then labels, losses (where the kind has them) and the matrix of results;
             the last two are written.
     """
+    if 0 < arrays[0].size < _SMALL and _run_small(kind, arrays):
+        return
     found = _loop_of(kind, arrays)
     if found is not None and found.function is not None:
         spread.run_rows(found, arrays)
@@ -38,6 +41,28 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
               lambda block: compute(*[a[block] for a in arrays]))
     if found is not None:
         found.spent(time.perf_counter() - began)
+
+
+def _run_small(kind: str, arrays: list) -> bool:
+    """Run the loop, if it was found before; what finds it takes longer than it does."""
+    scores = arrays[0]
+    key = kind, scores.dtype, arrays[1].dtype, scores.shape[1] < _NARROW
+    found = _known.get(key)
+    if found is None or found.function is None:
+        found = _loop_of(kind, arrays)
+        if found is not None:
+            _known[key] = found
+        return False
+    if not jit.approximates():
+        return False
+    try:
+        found.function(*arrays)
+    except TypeError:  # an array that does not lie in order
+        return False
+    return True
+
+
+_known: dict[tuple, jit.Compiled] = {}
 
 
 def _loop_of(kind: str, arrays: list) -> jit.Compiled | None:
