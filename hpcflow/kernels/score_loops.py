@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow import jit, spread, vector_math
+from hpcflow import copies, jit, spread, vector_math
 from hpcflow.kernels.parallel import over_rows
 
 SOFTMAX, LOG_SOFTMAX, DENSE, SPARSE = "softmax", "log softmax", "cross entropy", "sparse"
@@ -44,36 +44,29 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
 
 
 def _run_small(kind: str, arrays: list) -> bool:
-    """Run the loop, if it was found before; what finds it takes longer than it does."""
+    """Run the loop, if it is there; :func:`_loop_of` takes longer than it does."""
     scores = arrays[0]
-    key = kind, scores.dtype, arrays[1].dtype, scores.shape[1] < _NARROW
-    found = _known.get(key)
-    if found is None or found.function is None:
-        found = _loop_of(kind, arrays)
-        if found is not None:
-            _known[key] = found
+    program = _program_of(kind, scores.dtype, arrays[1].dtype, scores.shape[1] < _NARROW)
+    if program is None or not jit.approximates():
         return False
-    if not jit.approximates():
+    loop = jit.compiled(program).function
+    if loop is None:
         return False
+    count = 2 if kind in (DENSE, SPARSE) else 1  # of what is not written
     try:
-        found.function(*arrays)
-    except TypeError:  # an array that does not lie in order
+        loop(*[copies.in_order(a) for a in arrays[:count]], *arrays[count:])
+    except TypeError:  # an array whose elements are at other addresses than they should be
         return False
     return True
-
-
-_known: dict[tuple, jit.Compiled] = {}
 
 
 def _loop_of(kind: str, arrays: list) -> jit.Compiled | None:
     scores = arrays[0]
     if not (scores.size and jit.approximates()
-            and vector_math.supports(jit.name_of(scores.dtype))
             and all([a.flags.c_contiguous and a.flags.aligned for a in arrays])):
         return None
-    return jit.compiled(_program(kind, jit.name_of(scores.dtype),
-                                 jit.name_of(arrays[1].dtype) if kind == SPARSE else "",
-                                 scores.shape[1] < _NARROW))
+    program = _program_of(kind, scores.dtype, arrays[1].dtype, scores.shape[1] < _NARROW)
+    return None if program is None else jit.compiled(program)
 
 
 class _Program(jit.Loop):
@@ -100,6 +93,15 @@ class _Program(jit.Loop):
 
 
 _program = functools.lru_cache(maxsize=64)(_Program)
+
+
+@functools.lru_cache(maxsize=64)
+def _program_of(kind: str, dtype: Any, label_dtype: Any, narrow: bool) -> _Program | None:
+    """The one loop of these; None if there is none."""
+    if not vector_math.supports(dtype.name):
+        return None
+    return _program(kind, dtype.name, label_dtype.name if kind == SPARSE else "", narrow)
+
 
 # ---------------------------------------------------------------- the loops
 

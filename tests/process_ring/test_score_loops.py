@@ -104,3 +104,18 @@ def test_exponentials(dtype, wide, below_one):
     y = np.empty_like(special)
     fill(special, y)
     np.testing.assert_allclose(y, limits, 0, 2 * info.smallest_subnormal)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_few_scores_that_lie_in_another_order(graph, eager, kind):
+    scores_of = np.random.RandomState(0).standard_normal((7, 5)).astype(np.float32)
+    x = hf.placeholder(hf.float32, [None, None])
+    labels, classes = hf.constant(scores_of), hf.constant(np.arange(7) % 5)
+    made = made_of(kind, x, labels, classes)
+    with hf.Session() as session:
+        for value in (scores_of, np.asfortranarray(scores_of)):
+            session.run(made, {x: value})
+            jit.wait()
+        for one, other in zip(session.run(made, {x: scores_of}),
+                              session.run(made, {x: np.asfortranarray(scores_of)}), strict=True):
+            np.testing.assert_array_equal(one, other)
