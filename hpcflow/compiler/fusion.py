@@ -12,6 +12,7 @@ What only a training update reads, as its gradient, is not computed by the call 
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import time
@@ -20,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit, spread, threads
+from hpcflow import copies, jit, spread, threads
 from hpcflow.compiler import row_blocks, row_fusion
 from hpcflow.compiler.ir import device_type
 from hpcflow.compiler.row_fusion import RowGroup
@@ -299,17 +300,15 @@ class Fused:
     def _make(self, arrays: list, numbers: tuple) -> tuple | None:
         """The outputs, by the loop or in blocks; None if a line failed."""
         shape, compiled = arrays[0].shape, self.compiled
-        flat = [a.reshape(-1) for a in arrays]
         loop = compiled.function if compiled is not None else None
         reused = [k if k is None or arrays[k].flags.carray else None for k in self._reused]
         made = [np.empty(shape, self.dtype) if k is None else arrays[k] for k in reused]
-        # The loop takes no vector with gaps, like every second element of a matrix.
-        if compiled is not None and loop is not None and reused == self._reused and all(
-                [a.flags.c_contiguous and a.flags.aligned for a in flat]):
-            new = [a.reshape(-1) for a, k in zip(made, reused) if k is None]
-            spread.run_rows(compiled, [*flat, *new], numbers)
-            return tuple(made)
-        began = time.perf_counter()
+        if compiled is not None and loop is not None and reused == self._reused:
+            new = [a for a, k in zip(made, reused) if k is None]
+            with contextlib.suppress(TypeError):  # an array that is not aligned
+                spread.run_elements(compiled, [*map(copies.in_order, arrays), *new], numbers)
+                return tuple(made)
+        flat, began = [a.reshape(-1) for a in arrays], time.perf_counter()
         try:
             self._run(lambda a, t: self._blocks(a, t, numbers), flat, [a.reshape(-1) for a in made])
         except Exception:

@@ -43,7 +43,7 @@ def operation_of(element: Any) -> Operation:
         return element
     op = getattr(element, "op", None)
     if not isinstance(op, Operation):
-        raise TypeError(f"Expected an Operation or Tensor, got {element!r}")
+        raise TypeError(f"Expected an operation, tensor or variable, got {element!r}")
     return op
 
 

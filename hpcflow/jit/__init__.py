@@ -117,5 +117,12 @@ def _service(is_quick: bool) -> Any:
         return _services[is_quick]
 
 
+def _after_fork() -> None:
+    """The threads are not there, nor one that may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+    _services.clear()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_services.clear)  # their threads are not there
+    os.register_at_fork(after_in_child=_after_fork)

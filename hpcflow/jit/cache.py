@@ -14,6 +14,7 @@ import importlib.metadata
 import os
 import stat
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -61,8 +62,8 @@ def name_of(loop: Any) -> str:
 @functools.lru_cache(maxsize=1)
 def _surroundings() -> tuple[str, ...]:
     versions = [importlib.metadata.version(name) for name in ("numba", "llvmlite")]
-    return (*versions, np.__version__, sys.version, str(objects.head_bytes()),
-            objects.processor(), *[_text_of(module) for module in _COMMON])
+    return (*versions, np.__version__, sys.version, objects.processor(),
+            *[_text_of(module) for module in _COMMON])
 
 
 @functools.lru_cache(maxsize=64)
@@ -94,13 +95,16 @@ def write(code: entries.Code) -> None:
     if folder is None:
         return
     body = (b"1" if code.is_spread else b"0") + code.text
-    other = folder / f"{code.name}.{os.getpid()}.new"
+    other = ""
     try:
-        other.write_bytes(_FIRST_LINE + hashlib.sha256(body).digest() + body)
-        other.replace(folder / code.name)
+        # Processes of other machines may write to the same directory.
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            other = file.name
+            file.write(_FIRST_LINE + hashlib.sha256(body).digest() + body)
+        os.replace(other, folder / code.name)
     except OSError:  # a full disk, say
         with contextlib.suppress(OSError):
-            other.unlink()
+            os.unlink(other)
 
 
 def remove_old() -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from hpcflow import config
-from hpcflow.jit import cache, entries, loops, objects
+from hpcflow.jit import cache, entries, loops
 
 # The package without what it imports, which would take as long as to compile a few loops.
 _START = """
@@ -31,12 +31,13 @@ from hpcflow.jit import child
 child.main()
 """
 
+
 def compile_loop(loop: loops.Loop, name: str) -> entries.Code:
     """The code of a loop, which is kept for other processes. Raises what Numba raises."""
     with cache.one_process(name):
         code = cache.read(name)  # which another process may have written meanwhile
         if code is None:
-            code = loop.code(name, objects.head_bytes())
+            code = loop.code(name)
             cache.write(code)
     return code
 
@@ -113,7 +114,7 @@ def serve(requests: IO[bytes], answers: IO[bytes]) -> None:
 
 
 def main() -> None:
-    """Serve standard input and output, below the priority of other processes."""
+    """Serve standard input and output."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # it is meant for the other process
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what libraries print does not belong to the answers

@@ -27,6 +27,8 @@ ARRAY_TYPE, NONE, TYPE_ERROR, RUNTIME_ERROR = [
 #: What is only called to free memory that a loop has been given by Numba: never.
 NEVER_CALLED = ("NRT_MemInfo_call_dtor",)
 
+#: The size of the head of an object.
+HEAD = object.__basicsize__
 # Bytes from the end of an object's head to what NumPy keeps of an array, and of an element type.
 DATA, RANK, DIMS, ELEMENT, FLAGS = 0, 8, 16, 40, 48
 ORDER, NUMBER = 10, 12
@@ -136,15 +138,13 @@ class Writer:
     Args:
         module: of ``llvmlite.ir``, with the loop.
         body: calls the loop.
-        head: bytes of the head of an object.
     """
 
-    def __init__(self, module: Any, body: Body, head: int) -> None:
+    def __init__(self, module: Any, body: Body) -> None:
         self.ir = importlib.import_module("llvmlite.ir")
         self.module = module
         self.body = body
         self.kinds = body.kinds
-        self.head = head
         self.word, self.small = self.ir.IntType(64), self.ir.IntType(32)
         self.byte = self.ir.IntType(8)
         self.pointer = self.byte.as_pointer()
@@ -307,15 +307,15 @@ class Writer:
     def _array(self, kind: Array, thing: Any, index: int) -> tuple[Any, list]:
         """The address of an array's elements, and its dims."""
         self._check_type(thing, index)
-        builder, head = self.builder, self.head
-        rank = self._load(thing, head + RANK, self.small)
-        flags = self._load(thing, head + FLAGS, self.small)
-        element = self._load(thing, head + ELEMENT, self.word)
-        number = self._load(element, head + NUMBER, self.small)
+        builder = self.builder
+        rank = self._load(thing, HEAD + RANK, self.small)
+        flags = self._load(thing, HEAD + FLAGS, self.small)
+        element = self._load(thing, HEAD + ELEMENT, self.word)
+        number = self._load(element, HEAD + NUMBER, self.small)
         needed = _IN_ORDER | _FIT | (_WRITABLE if kind.is_written else 0)
         is_known = [builder.icmp_signed("==", number, self.small(n))
                     for n in _NUMBERS[kind.dtype]]
-        order = self._load(element, head + ORDER, self.byte)
+        order = self._load(element, HEAD + ORDER, self.byte)
         fits = [builder.icmp_signed("==", builder.and_(flags, self.small(needed)),
                                     self.small(needed)),
                 is_known[0] if len(is_known) == 1 else builder.or_(*is_known),
@@ -328,7 +328,7 @@ class Writer:
         self._refuse(builder.not_(all_fit), f"argument {index} of a compiled loop is not an array "
                      f"in C order of {kind.dtype}"
                      + ("" if kind.rank == FLAT else f" with {kind.rank} dimensions"))
-        address, dims = [self._load(thing, head + place, self.word) for place in (DATA, DIMS)]
+        address, dims = [self._load(thing, HEAD + place, self.word) for place in (DATA, DIMS)]
         if kind.rank == FLAT:
             return address, [self._product(dims, builder.zext(rank, self.word))]
         return address, [self._load(dims, 8 * d, self.word) for d in range(kind.rank)]
@@ -355,7 +355,7 @@ class Writer:
 
     def _check_type(self, thing: Any, index: int) -> None:
         builder = self.builder
-        kind = self._load(thing, self.head - 8, self.word)
+        kind = self._load(thing, HEAD - 8, self.word)
         array = self._thing(ARRAY_TYPE)
         is_other = builder.icmp_unsigned("!=", kind, builder.ptrtoint(array, self.word))
         with builder.if_then(is_other, likely=False):

@@ -54,9 +54,9 @@ class Loop:
         """
         raise NotImplementedError
 
-    def code(self, name: str, head: int) -> Code:
-        """Machine code of this name, in a process whose objects have heads of `head` bytes."""
-        return _module("numba_code").code_of(self.typed(), name, head)
+    def code(self, name: str) -> Code:
+        """Machine code of this name."""
+        return _module("numba_code").code_of(self.typed(), name)
 
 
 def _module(name: str) -> Any:
@@ -77,9 +77,9 @@ class Program(Loop):
                  stores: Sequence[tuple[str, str]]) -> None:
         self.key = dtype, f"{arrays} {scalars} {steps} {stores}"
 
-    def code(self, name: str, head: int) -> Code:
+    def code(self, name: str) -> Code:
         """See `Loop`."""
-        return _module("program_code").code_of(*self.arguments, name, head)
+        return _module("program_code").code_of(*self.arguments, name)
 
 
 class RowUpdates(Loop):

@@ -26,12 +26,11 @@ class Typed(NamedTuple):
     is_flat: bool = False
 
 
-def code_of(typed: Typed, name: str, head: int) -> Code:
+def code_of(typed: Typed, name: str) -> Code:
     """The code of a loop.
 
     Args:
         name: for the code: letters and digits, its own in each process that loads it.
-        head: bytes of the head of an object.
 
     Raises:
         ValueError: the loop calls what is only there where Numba is, or returns something else
@@ -42,7 +41,7 @@ def code_of(typed: Typed, name: str, head: int) -> Code:
         context, described = _lowered(typed, library)
         module = context.create_module(f"hpcflow_{name}")
         body = _Body(context, module, described, typed.is_flat)
-        is_spread = Writer(module, body, head).write(name)
+        is_spread = Writer(module, body).write(name)
         library.add_ir_module(module)
         library.finalize()
         _check_symbols(library.get_llvm_str())

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import importlib
+import importlib.util
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -31,11 +32,6 @@ class Functions(NamedTuple):
     spread: Callable | None
 
 
-def head_bytes() -> int:
-    """The size of the head of an object."""
-    return object.__basicsize__
-
-
 @functools.lru_cache(maxsize=1)
 def can_load() -> bool:
     """True if arrays lie in memory as the code expects, and there is what loads it."""
@@ -45,7 +41,7 @@ def can_load() -> bool:
 def _array_is_known() -> bool:
     """Whether the fields of an array are where `entries` reads them."""
     array = np.arange(24, dtype=np.float64).reshape(2, 3, 4)
-    start, head = id(array), head_bytes()
+    start, head = id(array), entries.HEAD
 
     def read(offset: int, kind: Any) -> int:
         return kind.from_address(start + head + offset).value

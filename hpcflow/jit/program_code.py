@@ -9,13 +9,12 @@ from typing import Any
 from hpcflow.jit.entries import FLAT, Array, Code, Integer, Kind, Real, Writer, target_machine
 
 
-def code_of(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequence, name: str,
-            head: int) -> Code:
+def code_of(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequence,
+            name: str) -> Code:
     """The code of a `loops.Program` of these arguments.
 
     Args:
         name: for the code: letters and digits, its own in each process that loads it.
-        head: bytes of the head of an object.
     """
     ir, binding = (importlib.import_module(f"llvmlite.{part}") for part in ("ir", "binding"))
     machine = target_machine()
@@ -23,7 +22,7 @@ def code_of(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequ
     module.triple, module.data_layout = binding.get_default_triple(), str(machine.target_data)
     body = _Body(module, dtype, arrays, scalars, {array for array, _ in stores})
     body.write(steps, stores)
-    is_spread = Writer(module, body, head).write(name)
+    is_spread = Writer(module, body).write(name)
     made = binding.parse_assembly(str(module))
     made.verify()
     options = binding.create_pipeline_tuning_options(speed_level=3)

@@ -19,13 +19,13 @@ from hpcflow import jit, spread, vector_math
 from hpcflow.formulas import APPROXIMATE, DTYPES, EXACT, functions_in, with_numbers
 from hpcflow.kernels.registry import KernelNode
 
-# Elements from which on a loop is worth it, and from which on in several threads.
-_LEAST, _LARGE = 1 << 10, 1 << 14
+_LEAST = 1 << 10  # elements from which on a loop is worth it
 _BOTH = ("float32", "float64")
 
 
 def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable:
-    """``compute(x[, y], out=None)``, of large arrays of one shape by a loop once there is one.
+    """``compute(x[, y], out=None)``, by a loop once there is one: of arrays of one shape that are
+    not tiny.
 
     Args:
         node: of one of the op types above; others, and other dtypes, get `compute` as it is.
@@ -46,30 +46,19 @@ def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable
         if size < _LEAST or not may_run() or inputs[-1].shape != shape:
             return compute(*inputs, out=out)
         found = jit.compiled(program)
-        if size < _LARGE and found.function is not None:
-            made = np.empty(shape, dtype) if out is None or out.shape != shape else out
-            try:
-                found.function(*inputs, made)
-            except TypeError:  # an array that does not lie in order
-                return compute(*inputs, out=out)
-            return made
-        if not all([_lies_in_order(x) for x in inputs]):
-            return compute(*inputs, out=out)
         if found.function is None:
             began = time.perf_counter()
             result = compute(*inputs, out=out)
             found.spent(time.perf_counter() - began)
             return result
-        if out is None or not _lies_in_order(out):
-            out = np.empty(shape, dtype)
-        spread.run_rows(found, [a.reshape(-1) for a in (*inputs, out)])
-        return out
+        made = np.empty(shape, dtype) if out is None or out.shape != shape else out
+        try:
+            spread.run_elements(found, [*inputs, made])
+        except TypeError:  # an array that does not lie in order
+            return compute(*inputs, out=out)
+        return made
 
     return run
-
-
-def _lies_in_order(x: Any) -> bool:
-    return x.flags.c_contiguous and x.flags.aligned
 
 
 class _Program(jit.Loop):

@@ -13,6 +13,7 @@ from hpcflow.graph.graph import colocate_with, control_dependencies, device, gra
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.scopes import operation_of
 
 __all__ = ["group", "tuple"]
 
@@ -51,13 +52,7 @@ def group(*inputs: Any, **kwargs: Any) -> Operation:
 
 
 def _operation(item: Any) -> Operation:
-    item = getattr(item, "_as_graph_element", lambda: item)()
-    if isinstance(item, Operation):
-        return item
-    op = getattr(item, "op", None)
-    if not isinstance(op, Operation):
-        raise TypeError(f"Expected an operation, tensor or variable, got {item!r}")
-    return op
+    return operation_of(getattr(item, "_as_graph_element", lambda: item)())
 
 
 def _no_op(where: str | None, ops: Sequence[Operation], name: str | None) -> Operation:

@@ -129,7 +129,7 @@ def make_csv_dataset(file_pattern: Any, batch_size: int, column_names: Sequence[
     if len(set(column_names)) != len(column_names):
         raise ValueError("Cannot have duplicate column names.")
     chosen = _chosen_columns(column_names, select_columns)
-    if column_defaults is not None and len(column_defaults) not in (len(chosen),):
+    if column_defaults is not None and len(column_defaults) != len(chosen):
         raise ValueError(f"column_defaults must be of the {len(chosen)} columns that are read, got "
                          f"{len(column_defaults)}")
     defaults = column_defaults or _inferred(names, chosen, len(column_names), text, header,
