@@ -7,7 +7,8 @@ import sys
 from typing import Any
 
 from hpcflow.comm.buffers import chunk_bytes
-from hpcflow.compiler.executable import Edge, Executable
+from hpcflow.compiler.executable import Executable
+from hpcflow.compiler.items import Edge
 from hpcflow.errors import FailedPreconditionError, InternalError
 from hpcflow.version import __version__
 

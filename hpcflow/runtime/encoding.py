@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.compiler.executable import Edge
+from hpcflow.compiler.items import Edge
 from hpcflow.errors import InternalError, op_error
 
 _UPPER = int(sys.byteorder == "little")  # which of the two halves of a float32 has the sign

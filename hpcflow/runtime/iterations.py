@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.compiler.executable import Item, Layout
+from hpcflow.compiler.items import Item, Layout
 
 
 class _Dead:

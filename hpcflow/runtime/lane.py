@@ -17,8 +17,9 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.comm.transfers import Transfers, clock
-from hpcflow.compiler.executable import Edge, Executable, Item
+from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
+from hpcflow.compiler.items import Edge, Item
 from hpcflow.errors import InvalidArgumentError, OpError, ResourceExhaustedError, op_error
 from hpcflow.runtime.encoding import decode, encode, length, put_upper_halves, upper_halves
 from hpcflow.runtime.executor import Step

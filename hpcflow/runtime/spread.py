@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from hpcflow.compiler.executable import Item, Layout
+from hpcflow.compiler.items import Item, Layout
 from hpcflow.runtime.iterations import DEAD, Frame, Iteration
 
 if TYPE_CHECKING:

@@ -17,8 +17,9 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.comm.transfers import clock
-from hpcflow.compiler.executable import Edge, Executable, Gate
+from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
+from hpcflow.compiler.items import Edge, Gate
 from hpcflow.runtime import wire
 from hpcflow.runtime.encoding import decode, encode, length
 from hpcflow.runtime.iterations import DEAD

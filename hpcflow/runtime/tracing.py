@@ -10,8 +10,9 @@ import threading
 import time
 from typing import Any
 
-from hpcflow.compiler.executable import CALL, CALL_ASYNC, Executable, Item
+from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
+from hpcflow.compiler.items import CALL, CALL_ASYNC, Item
 from hpcflow.dtypes import as_dtype
 from hpcflow.graph.attr_values import to_proto
 from hpcflow.runtime.executor import Step, check_results
