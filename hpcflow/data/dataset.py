@@ -10,7 +10,7 @@ from hpcflow.data import batches, sources
 from hpcflow.data.functions import ElementFunction, is_variant_function
 from hpcflow.data.iterator import Iterator, initializable_iterator, one_shot_iterator
 from hpcflow.data.options import Options
-from hpcflow.data.structure import Structure, merged
+from hpcflow.data.structure import Structure, Structured, merged
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
@@ -21,7 +21,7 @@ from hpcflow.shapes import TensorShape
 AUTOTUNE = -1
 
 
-class Dataset:
+class Dataset(Structured):
     """A sequence of elements: tensors, sparse tensors, or tuples and dicts of these.
 
     A data set is a variant tensor of the graph in which it is made. Its elements are computed when
@@ -52,21 +52,6 @@ class Dataset:
         return Dataset._of(variant, structure, self._options)
 
     # ------------------------------------------------------------ facts
-
-    @property
-    def output_types(self) -> Any:
-        """The type of each component of an element, nested as the element."""
-        return self._structure.types
-
-    @property
-    def output_shapes(self) -> Any:
-        """The static shape of each component of an element."""
-        return self._structure.shapes
-
-    @property
-    def output_classes(self) -> Any:
-        """The class of each component of an element: ``Tensor`` or ``SparseTensor``."""
-        return self._structure.classes
 
     def __repr__(self) -> str:
         return (f"<{type(self).__name__} shapes: {self.output_shapes}, types: {self.output_types}>")

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcflow.data import nest
 from hpcflow.data.copied import copied_function
-from hpcflow.data.structure import Structure
+from hpcflow.data.structure import Structure, Structured
 from hpcflow.dtypes import string
 from hpcflow.graph.attr_values import Func
 from hpcflow.graph.convert import convert_to_tensor
@@ -15,7 +15,7 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 
 
-class Iterator:
+class Iterator(Structured):
     """A place in a data set; :meth:`get_next` gives the element there and goes on.
 
     At the end of the data set ``get_next`` raises ``OutOfRangeError``.
@@ -98,21 +98,6 @@ class Iterator:
         if name is None:
             return self._string_handle
         return raw_ops.IteratorToStringHandle(self._resource, name=name)
-
-    @property
-    def output_types(self) -> Any:
-        """The type of each component of an element, nested as the element."""
-        return self._structure.types
-
-    @property
-    def output_shapes(self) -> Any:
-        """The static shape of each component of an element."""
-        return self._structure.shapes
-
-    @property
-    def output_classes(self) -> Any:
-        """The class of each component of an element."""
-        return self._structure.classes
 
 
 def _resource(structure: Structure, shared_name: str | None) -> Tensor:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hpcflow import dtypes
@@ -24,8 +25,15 @@ def argument(name: str, value: Any, default: Any, dtype: Any = dtypes.int64) -> 
 class _Records(Dataset):
     """Strings out of files."""
 
-    def _begin(self, variant: Tensor) -> None:
-        self._variant_tensor = variant
+    def _begin(self, op_type: str, filenames: Any, parallel: Any, compression_type: Any,
+               buffer_size: Any, others: Callable[[], dict[str, Tensor]] = dict) -> None:
+        def read(names: Any) -> Tensor:  # within a function, the arguments are its own
+            return getattr(raw_ops, op_type)(
+                filenames=names, **others(),
+                compression_type=argument("compression_type", compression_type, "", dtypes.string),
+                buffer_size=argument("buffer_size", buffer_size, _BUFFER_BYTES))
+
+        self._variant_tensor = _over_files(filenames, read, parallel)
         self._structure = Structure(Leaf(dtypes.string, TensorShape([])))
         self._options = Options()
 
@@ -41,14 +49,7 @@ class TextLineDataset(_Records):
 
     def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None,
                  num_parallel_reads: Any = None) -> None:
-        def read(names: Any) -> Tensor:
-            return raw_ops.TextLineDataset(
-                filenames=names,
-                compression_type=argument("compression_type", compression_type, "",
-                                           dtypes.string),
-                buffer_size=argument("buffer_size", buffer_size, _BUFFER_BYTES))
-
-        self._begin(_over_files(filenames, read, num_parallel_reads))
+        self._begin("TextLineDataset", filenames, num_parallel_reads, compression_type, buffer_size)
 
 
 class TFRecordDataset(_Records):
@@ -63,14 +64,7 @@ class TFRecordDataset(_Records):
 
     def __init__(self, filenames: Any, compression_type: Any = None, buffer_size: Any = None,
                  num_parallel_reads: Any = None) -> None:
-        def read(names: Any) -> Tensor:
-            return raw_ops.TFRecordDataset(
-                filenames=names,
-                compression_type=argument("compression_type", compression_type, "",
-                                           dtypes.string),
-                buffer_size=argument("buffer_size", buffer_size, _BUFFER_BYTES))
-
-        self._begin(_over_files(filenames, read, num_parallel_reads))
+        self._begin("TFRecordDataset", filenames, num_parallel_reads, compression_type, buffer_size)
 
 
 class FixedLengthRecordDataset(_Records):
@@ -86,16 +80,13 @@ class FixedLengthRecordDataset(_Records):
     def __init__(self, filenames: Any, record_bytes: Any, header_bytes: Any = None,
                  footer_bytes: Any = None, buffer_size: Any = None, compression_type: Any = None,
                  num_parallel_reads: Any = None) -> None:
-        def read(names: Any) -> Tensor:
-            return raw_ops.FixedLengthRecordDatasetV2(
-                filenames=names, header_bytes=argument("header_bytes", header_bytes, 0),
-                record_bytes=argument("record_bytes", record_bytes, None),
-                footer_bytes=argument("footer_bytes", footer_bytes, 0),
-                buffer_size=argument("buffer_size", buffer_size, _BUFFER_BYTES),
-                compression_type=argument("compression_type", compression_type, "",
-                                           dtypes.string))
+        def sizes() -> dict[str, Tensor]:
+            return {"header_bytes": argument("header_bytes", header_bytes, 0),
+                    "record_bytes": argument("record_bytes", record_bytes, None),
+                    "footer_bytes": argument("footer_bytes", footer_bytes, 0)}
 
-        self._begin(_over_files(filenames, read, num_parallel_reads))
+        self._begin("FixedLengthRecordDatasetV2", filenames, num_parallel_reads,
+                    compression_type, buffer_size, sizes)
 
 
 def _over_files(filenames: Any, read: Any, parallel: Any) -> Tensor:

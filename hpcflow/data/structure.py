@@ -203,6 +203,27 @@ class Structure:
         return self.map_shapes(TensorShape([size]).concatenate)
 
 
+class Structured:
+    """What has elements of one structure."""
+
+    _structure: Structure
+
+    @property
+    def output_types(self) -> Any:
+        """The type of each component of an element, nested as the element."""
+        return self._structure.types
+
+    @property
+    def output_shapes(self) -> Any:
+        """The static shape of each component of an element."""
+        return self._structure.shapes
+
+    @property
+    def output_classes(self) -> Any:
+        """The class of each component of an element: ``Tensor`` or ``SparseTensor``."""
+        return self._structure.classes
+
+
 def _leaf_of(value: Any) -> Leaf:
     from hpcflow.data.dataset import Dataset
 

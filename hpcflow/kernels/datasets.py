@@ -58,22 +58,10 @@ def _random(node: KernelNode) -> Callable:
 # ---------------------------------------------------------------- order
 
 
-@kernel("RepeatDataset", device="CPU")
-def _repeat(node: KernelNode) -> Callable:
-    about = components(node)
-    return lambda source, count: order.RepeatDataset(source, *about, int(count))
-
-
-@kernel("TakeDataset", device="CPU")
-def _take(node: KernelNode) -> Callable:
-    about = components(node)
-    return lambda source, count: order.TakeDataset(source, *about, int(count))
-
-
-@kernel("SkipDataset", device="CPU")
-def _skip(node: KernelNode) -> Callable:
-    about = components(node)
-    return lambda source, count: order.SkipDataset(source, *about, int(count))
+@kernel("RepeatDataset", "TakeDataset", "SkipDataset", device="CPU")
+def _counted(node: KernelNode) -> Callable:
+    made, about = getattr(order, node.op_type), components(node)
+    return lambda source, count: made(source, *about, int(count))
 
 
 @kernel("ShardDataset", device="CPU")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.kernels.update_rules import shrink
+from hpcflow.kernels.update_rules import add_square, shrink
 
 
 def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
@@ -17,11 +17,7 @@ def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """
     var, accum, linear, grad = arrays
     (lr, l1, l2, lr_power), (t, u) = scalars, scratch
-    power(xp, accum, lr_power, t)
-    xp.multiply(grad, grad, u)
-    xp.add(accum, u, accum)
-    power(xp, accum, lr_power, u)
-    xp.subtract(u, t, t)
+    _grow(xp, accum, grad, lr_power, t, u)
     xp.divide(t, lr, t)
     xp.multiply(t, var, t)
     xp.subtract(grad, t, t)
@@ -31,6 +27,14 @@ def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     shrink(xp, linear, l1, t, var)
     xp.divide(t, u, var)
     xp.negative(var, var)
+
+
+def _grow(xp: Any, accum: Any, grad: Any, lr_power: Any, t: Any, u: Any) -> None:
+    """``old = accum**p; accum += grad**2; u = accum**p; t = u - old`` with ``p = -lr_power``"""
+    power(xp, accum, lr_power, t)
+    add_square(xp, accum, grad, u)
+    power(xp, accum, lr_power, u)
+    xp.subtract(u, t, t)
 
 
 def power(xp: Any, accum: Any, lr_power: Any, out: Any) -> None:
@@ -71,11 +75,7 @@ def _ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any, linear_rate: Any,
     xp.add(grad, w, w)
     xp.multiply(w, linear_rate, w)
     xp.add(linear, w, linear)
-    power(xp, accum, lr_power, t)
-    xp.multiply(grad, grad, u)
-    xp.add(accum, u, accum)
-    power(xp, accum, lr_power, u)
-    xp.subtract(u, t, t)
+    _grow(xp, accum, grad, lr_power, t, u)
     xp.divide(t, power_rate, t)
     xp.multiply(t, var, t)
     xp.subtract(linear, t, linear)

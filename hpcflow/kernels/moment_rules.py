@@ -5,6 +5,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.kernels.update_rules import follow
+
 
 def adam_scalars(xp: Any, beta1_power: Any, beta2_power: Any, lr: Any, beta1: Any, beta2: Any,
                  epsilon: Any) -> tuple:
@@ -23,18 +25,8 @@ def adam(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """
     var, m, v, grad = arrays
     (rate, gain1, gain2, epsilon), (t, u) = scalars, scratch
-    xp.subtract(grad, m, t)
-    xp.multiply(t, gain1, t)
-    xp.add(m, t, m)
-    xp.multiply(grad, grad, t)
-    xp.subtract(t, v, t)
-    xp.multiply(t, gain2, t)
-    xp.add(v, t, v)
-    xp.sqrt(v, t)
-    xp.add(t, epsilon, t)
-    xp.multiply(m, rate, u)
-    xp.divide(u, t, u)
-    xp.subtract(var, u, var)
+    _follow_moments(xp, m, v, grad, gain1, gain2, t)
+    _adam_step(xp, var, m, v, rate, epsilon, t, u)
 
 
 def amsgrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
@@ -47,11 +39,22 @@ def amsgrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """
     var, m, v, vhat, grad = arrays
     (rate, gain1, gain2, epsilon), (t, u) = scalars, scratch
-    _follow(xp, m, grad, gain1, t)
-    xp.multiply(grad, grad, u)
-    _follow(xp, v, u, gain2, t)
+    _follow_moments(xp, m, v, grad, gain1, gain2, t)
     xp.maximum(vhat, v, out=vhat)
-    xp.sqrt(vhat, t)
+    _adam_step(xp, var, m, vhat, rate, epsilon, t, u)
+
+
+def _follow_moments(xp: Any, m: Any, v: Any, grad: Any, gain1: Any, gain2: Any, t: Any) -> None:
+    """``m += (grad - m) * gain1; v += (grad**2 - v) * gain2``"""
+    follow(xp, m, grad, gain1, t)
+    xp.multiply(grad, grad, t)
+    follow(xp, v, t, gain2, t)
+
+
+def _adam_step(xp: Any, var: Any, m: Any, v: Any, rate: Any, epsilon: Any, t: Any,
+               u: Any) -> None:
+    """``var -= rate * m / (sqrt(v) + epsilon)``"""
+    xp.sqrt(v, t)
     xp.add(t, epsilon, t)
     xp.multiply(m, rate, u)
     xp.divide(u, t, u)
@@ -74,7 +77,7 @@ def ada_max(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """
     var, m, v, grad = arrays
     (rate, gain1, beta2, epsilon), (t, u) = scalars, scratch
-    _follow(xp, m, grad, gain1, t)
+    follow(xp, m, grad, gain1, t)
     xp.multiply(v, beta2, v)
     xp.absolute(grad, t)
     xp.maximum(v, t, out=v)
@@ -82,13 +85,6 @@ def ada_max(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     xp.divide(m, t, u)
     xp.multiply(u, rate, u)
     xp.subtract(var, u, var)
-
-
-def _follow(xp: Any, mean: Any, x: Any, gain: Any, t: Any) -> None:
-    """``mean += (x - mean) * gain``"""
-    xp.subtract(x, mean, t)
-    xp.multiply(t, gain, t)
-    xp.add(mean, t, mean)
 
 
 def add_sign(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:

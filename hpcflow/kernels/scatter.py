@@ -55,10 +55,7 @@ _COMBINE = {"Update": _set, "Add": _combining("add"), "Sub": _combining("subtrac
             "Mul": _combining("multiply"), "Div": _divide, "Max": _combining("maximum"),
             "Min": _combining("minimum")}
 
-# ---------------------------------------------------------------- rows
-
-
-def _register_rows(suffix: str) -> None:
+def _register(prefix: str, suffix: str, apply: Callable) -> None:
     combine = _COMBINE[suffix]
 
     def factory(node: KernelNode) -> Callable:
@@ -66,12 +63,15 @@ def _register_rows(suffix: str) -> None:
 
         def scatter(state: VariableState, indices: Any, updates: Any) -> VariableState | None:
             with state.lock:
-                _scatter_rows(xp, combine, state, indices, updates)
+                apply(xp, combine, state, indices, updates)
             return state if returns_state else None
 
         return scatter
 
-    kernel(f"Scatter{suffix}", f"ResourceScatter{suffix}")(factory)
+    kernel(f"{prefix}{suffix}", f"Resource{prefix}{suffix}")(factory)
+
+
+# ---------------------------------------------------------------- rows
 
 
 def _scatter_rows(xp: Any, combine: Callable, state: VariableState, indices: Any,
@@ -99,22 +99,6 @@ def _bad_updates(state: VariableState, shape: tuple, indices: Any, updates: Any)
 
 
 # ---------------------------------------------------------------- coordinates
-
-
-def _register_coordinates(suffix: str) -> None:
-    combine = _COMBINE[suffix]
-
-    def factory(node: KernelNode) -> Callable:
-        xp, returns_state = node.xp, bool(node.output_dtypes)
-
-        def scatter(state: VariableState, indices: Any, updates: Any) -> VariableState | None:
-            with state.lock:
-                _scatter_coordinates(xp, combine, state, indices, updates)
-            return state if returns_state else None
-
-        return scatter
-
-    kernel(f"ScatterNd{suffix}", f"ResourceScatterNd{suffix}")(factory)
 
 
 def _scatter_coordinates(xp: Any, combine: Callable, state: VariableState, indices: Any,
@@ -154,9 +138,9 @@ def flat_positions(xp: Any, coordinates: Any, dims: tuple[int, ...]) -> Any:
 
 
 for _suffix in _COMBINE:
-    _register_rows(_suffix)
+    _register("Scatter", _suffix, _scatter_rows)
 for _suffix in ("Update", "Add", "Sub", "Max", "Min"):
-    _register_coordinates(_suffix)
+    _register("ScatterNd", _suffix, _scatter_coordinates)
 
 
 # ---------------------------------------------------------------- reading

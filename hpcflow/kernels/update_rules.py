@@ -66,12 +66,24 @@ def _descend_with(xp: Any, accum: Any, grad: Any, lr: Any, decay: Any, step: Any
     xp.subtract(accum, step, accum)
 
 
+def add_square(xp: Any, total: Any, x: Any, t: Any) -> None:
+    """``total += x**2``"""
+    xp.multiply(x, x, t)
+    xp.add(total, t, total)
+
+
+def follow(xp: Any, mean: Any, x: Any, gain: Any, t: Any) -> None:
+    """``mean += (x - mean) * gain``; `t` may be `x`."""
+    xp.subtract(x, mean, t)
+    xp.multiply(t, gain, t)
+    xp.add(mean, t, mean)
+
+
 def adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """``accum += grad**2; var -= lr * grad / sqrt(accum)`` (Duchi et al., 2011)"""
     var, accum, grad = arrays
     (lr,), (t,) = scalars, scratch
-    xp.multiply(grad, grad, t)
-    xp.add(accum, t, accum)
+    add_square(xp, accum, grad, t)
     xp.sqrt(accum, t)
     xp.divide(grad, t, t)
     xp.multiply(t, lr, t)
@@ -81,9 +93,7 @@ def adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
 def adagrad_v2(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """``accum += grad**2``, then :func:`adagrad_step`."""
     _, accum, grad = arrays
-    (t,) = scratch
-    xp.multiply(grad, grad, t)
-    xp.add(accum, t, accum)
+    add_square(xp, accum, grad, scratch[0])
     adagrad_step(xp, arrays, scalars, scratch)
 
 
@@ -108,8 +118,7 @@ def adagrad_da(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     (lr, l1, l2, step), (t, u) = scalars, scratch
     step = lr.dtype.type(step) if lr.dtype != step.dtype else step
     xp.add(total, grad, total)
-    xp.multiply(grad, grad, t)
-    xp.add(squares, t, squares)
+    add_square(xp, squares, grad, t)
     shrink(xp, total, l1 * step, t, u)
     xp.multiply(t, -lr, t)
     xp.sqrt(squares, u)
@@ -146,8 +155,7 @@ def proximal_adagrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """``accum += grad**2; rate = lr / sqrt(accum)``, then as the proximal gradient step with it."""
     var, accum, grad = arrays
     (lr, l1, l2), (t, u, rate) = scalars, scratch
-    xp.multiply(grad, grad, t)
-    xp.add(accum, t, accum)
+    add_square(xp, accum, grad, t)
     xp.sqrt(accum, rate)
     xp.divide(lr, rate, rate)
     xp.multiply(grad, rate, t)
@@ -183,9 +191,7 @@ def centered_rms_prop(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     var, mg, ms, mom, grad = arrays
     (lr, rho, decay, epsilon), (t, u) = scalars, scratch
     _track_square(xp, ms, grad, rho, t)
-    xp.subtract(grad, mg, t)
-    xp.multiply(t, rho.dtype.type(1) - rho, t)
-    xp.add(mg, t, mg)
+    follow(xp, mg, grad, rho.dtype.type(1) - rho, t)
     xp.multiply(mg, mg, t)
     xp.subtract(ms, t, t)
     xp.add(t, epsilon, t)
@@ -194,9 +200,7 @@ def centered_rms_prop(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
 
 def _track_square(xp: Any, ms: Any, grad: Any, rho: Any, t: Any) -> None:
     xp.multiply(grad, grad, t)
-    xp.subtract(t, ms, t)
-    xp.multiply(t, rho.dtype.type(1) - rho, t)
-    xp.add(ms, t, ms)
+    follow(xp, ms, t, rho.dtype.type(1) - rho, t)
 
 
 def _rms_step(xp: Any, var: Any, mom: Any, grad: Any, lr: Any, decay: Any, t: Any, u: Any) -> None:

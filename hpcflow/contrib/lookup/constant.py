@@ -1,0 +1,171 @@
+"""Tables that an initializer fills once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes as dtypes_lib
+from hpcflow.contrib.lookup.interface import LookupInterface
+from hpcflow.dtypes import DType
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import add_to_collection, colocate_with, get_default_graph, name_scope
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Operation
+from hpcflow.graph.raw import raw_ops
+
+
+class HashTable(LookupInterface):
+    """A table that `initializer` fills, once; run ``hf.tables_initializer()``.
+
+    Args:
+        initializer: one of this module's initializers.
+        default_value: value of keys that the table does not have.
+        shared_name: share the table under this name between sessions.
+        name: name of the op.
+    """
+
+    def __init__(self, initializer: Any, default_value: Any, shared_name: str | None = None,
+                 name: str | None = None) -> None:
+        with name_scope(name, "hash_table") as scope:
+            handle = raw_ops.HashTable(
+                key_dtype=initializer.key_dtype, value_dtype=initializer.value_dtype,
+                shared_name=shared_name or "", name=scope,
+                container=get_default_graph()._container)
+            super().__init__(initializer.key_dtype, initializer.value_dtype, default_value, handle)
+            self._init = initializer.initialize(self)
+
+    @property
+    def init(self) -> Operation:
+        """The op that fills the table."""
+        return self._init
+
+    @property
+    def initializer(self) -> Operation:
+        """The op that fills the table."""
+        return self._init
+
+
+StaticHashTable = StaticHashTableV1 = HashTable  # what later releases call it
+
+
+class KeyValueTensorInitializer:
+    """Fills a table from a vector of keys and one of values."""
+
+    def __init__(self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None,
+                 name: str | None = None) -> None:
+        with name_scope(name, "key_value_init") as scope:
+            self._keys = convert_to_tensor(keys, key_dtype, "keys")
+            self._values = convert_to_tensor(values, value_dtype, "values")
+            self._name = scope
+
+    @property
+    def key_dtype(self) -> DType:
+        """The dtype of the keys."""
+        return self._keys.dtype.base_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        """The dtype of the values."""
+        return self._values.dtype.base_dtype
+
+    def initialize(self, table: LookupInterface) -> Operation:
+        """Return the op that fills `table`, added to the graph's table initializers."""
+        with name_scope(self._name), colocate_with(table.table_ref.op):
+            op = raw_ops.InitializeTable(table_handle=table.table_ref, keys=self._keys,
+                                         values=self._values)
+        add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
+        return op
+
+
+class TextFileIndex:
+    """What of a line is a key or value, besides the number of a column."""
+
+    WHOLE_LINE = -2
+    LINE_NUMBER = -1
+
+
+class TextFileInitializer:
+    """Fills a table from the lines of a text file.
+
+    Args:
+        filename: the file, read by the task that holds the table.
+        key_dtype, value_dtype: dtypes of the table.
+        key_index, value_index: the column of the keys and of the values, or a member of
+            :class:`TextFileIndex`: the whole line (a string), or its number (an int64).
+        vocab_size: number of lines to read; all if None.
+        delimiter: what separates columns.
+        name: name scope of the op.
+
+    Raises ``ValueError`` for an index and a dtype that do not go together.
+    """
+
+    def __init__(self, filename: Any, key_dtype: Any, key_index: int, value_dtype: Any,
+                 value_index: int, vocab_size: int | None = None, delimiter: str = "\t",
+                 name: str | None = None) -> None:
+        self._key_dtype = dtypes_lib.as_dtype(key_dtype)
+        self._value_dtype = dtypes_lib.as_dtype(value_dtype)
+        for what, dtype, index in (("key", self._key_dtype, key_index),
+                                   ("value", self._value_dtype, value_index)):
+            _check_column(what, dtype, index)
+        if vocab_size is not None and vocab_size <= 0:
+            raise ValueError(f"Invalid vocab_size {vocab_size}.")
+        self._filename = filename
+        self._columns = (key_index, value_index)
+        self._vocab_size = -1 if vocab_size is None else vocab_size
+        self._delimiter = delimiter
+        self._name = name
+
+    @property
+    def key_dtype(self) -> DType:
+        """The dtype of the keys."""
+        return self._key_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        """The dtype of the values."""
+        return self._value_dtype
+
+    def initialize(self, table: LookupInterface) -> Operation:
+        """Return the op that fills `table`, added to the graph's table initializers."""
+        with name_scope(self._name, "text_file_init"), colocate_with(table.table_ref.op):
+            filename = convert_to_tensor(self._filename, dtypes_lib.string, "asset_filepath")
+            op = raw_ops.InitializeTableFromTextFile(
+                table_handle=table.table_ref, filename=filename, key_index=self._columns[0],
+                value_index=self._columns[1], vocab_size=self._vocab_size,
+                delimiter=self._delimiter)
+        add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
+        add_to_collection(GraphKeys.ASSET_FILEPATHS, filename)
+        return op
+
+
+def _check_column(what: str, dtype: DType, index: int) -> None:
+    if index < -2:
+        raise ValueError(f"Invalid {what} index {index}.")
+    if index == TextFileIndex.LINE_NUMBER and dtype is not dtypes_lib.int64:
+        raise ValueError(f"Signature mismatch. The {what} dtype of line numbers must be int64, got "
+                         f"{dtype.name}.")
+    if index == TextFileIndex.WHOLE_LINE and dtype is not dtypes_lib.string:
+        raise ValueError(f"Signature mismatch. The {what} dtype of whole lines must be string, got "
+                         f"{dtype.name}.")
+
+
+class TextFileStringTableInitializer(TextFileInitializer):
+    """Fills a table from line numbers to lines (or columns) of a text file."""
+
+    def __init__(self, filename: Any, key_column_index: int = TextFileIndex.LINE_NUMBER,
+                 value_column_index: int = TextFileIndex.WHOLE_LINE,
+                 vocab_size: int | None = None, delimiter: str = "\t",
+                 name: str = "text_file_string_table_init") -> None:
+        super().__init__(filename, dtypes_lib.int64, key_column_index, dtypes_lib.string,
+                         value_column_index, vocab_size, delimiter, name)
+
+
+class TextFileIdTableInitializer(TextFileInitializer):
+    """Fills a table from lines (or columns) of a text file to line numbers."""
+
+    def __init__(self, filename: Any, key_column_index: int = TextFileIndex.WHOLE_LINE,
+                 value_column_index: int = TextFileIndex.LINE_NUMBER,
+                 vocab_size: int | None = None, delimiter: str = "\t",
+                 name: str = "text_file_id_table_init", key_dtype: Any = dtypes_lib.string) -> None:
+        super().__init__(filename, key_dtype, key_column_index, dtypes_lib.int64,
+                         value_column_index, vocab_size, delimiter, name)
