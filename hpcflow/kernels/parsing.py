@@ -1,4 +1,4 @@
-"""Kernels that parse strings: raw bytes, CSV, JSON, tensors, examples."""
+"""Kernels that parse strings: raw bytes, CSV, JSON, tensors."""
 
 from __future__ import annotations
 
@@ -13,8 +13,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.array_protos import make_ndarray
 from hpcflow.errors import DataLossError
-from hpcflow.kernels.examples import keys_of, outputs, transposed
-from hpcflow.kernels.feature_columns import Column, parse_message
+from hpcflow.kernels.examples import outputs
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.string_ops import each, numbers
 from hpcflow.kernels.text import as_bytes, flat, string_array
@@ -260,77 +259,3 @@ def _serialize_tensor(node: KernelNode) -> Callable:
         return proto.SerializeToString()
 
     return serialize
-
-
-# ---------------------------------------------------------------- examples
-
-
-@kernel("ParseSingleSequenceExample", device="CPU", fresh=True)
-def _parse_sequence_example(node: KernelNode) -> Callable:
-    kinds = [node.attr(name) for name in (
-        "context_sparse_types", "Tcontext_dense", "feature_list_sparse_types",
-        "feature_list_dense_types")]
-    context_shapes = node.attr("context_dense_shapes")
-    list_shapes = node.attr("feature_list_dense_shapes")
-
-    def parse(serialized: Any, may_miss: Any, *rest: Any) -> Any:
-        if np.ndim(serialized):
-            raise invalid("The serialized example must be a scalar, got shape "
-                          f"{format_shape(np.shape(serialized))}")
-        if np.ndim(may_miss) != 1:
-            raise invalid("feature_list_dense_missing_assumed_empty must be a vector, got shape "
-                          f"{format_shape(np.shape(may_miss))}")
-        if any(np.ndim(key) for key in rest[:sum(map(len, kinds))]):
-            raise invalid("Each key must be a scalar")
-        inputs = iter(rest)
-        keys = [[as_bytes(next(inputs)).decode(errors="replace") for _ in types]
-                for types in kinds]
-        defaults = [next(inputs) for _ in kinds[1]]
-        named = next(inputs)
-        if np.ndim(named):
-            raise invalid(f"debug_name must be a scalar, got shape {format_shape(np.shape(named))}")
-        name = as_bytes(named).decode(errors="replace") if np.size(named) == 1 else ""
-        name = name or "<unknown>"
-        example = parse_message("EncodedSequenceExample", as_bytes(serialized),
-                                f"the sequence example (name: {name})")
-        for default, shape in zip(defaults, context_shapes, strict=True):
-            if np.size(default) and np.shape(default) != tuple(shape.as_list()):
-                raise invalid(f"a default has shape {format_shape(np.shape(default))}, the feature "
-                              f"{format_shape(tuple(shape.as_list()))}")
-        context, lists = example.context.feature, example.feature_lists.feature_list
-        empty = set(keys_of(flat(may_miss)))
-
-        def of_context(key: str, dtype: Any) -> Column:
-            column = Column(key, dtype, "Context feature")
-            column.add(context.get(key), name)
-            return column
-
-        def of_list(key: str, dtype: Any, required: bool) -> Column:
-            column, steps = Column(key, dtype, "Feature list"), lists.get(key)
-            if steps is None and required and key not in empty:
-                raise invalid(f"Name: {name}, Feature list '{key}' is required but could not be "
-                              "found.  Did you mean to include it in "
-                              "feature_list_dense_missing_assumed_empty or "
-                              "feature_list_dense_defaults?")
-            for step in steps.feature if steps is not None else ():
-                column.add(step, name)
-            return column
-
-        sparse = [of_context(*pair).sparse() for pair in zip(keys[0], kinds[0], strict=True)]
-        dense = [of_context(key, dtype).dense(tuple(shape.as_list()), default, lambda _: name)[0]
-                 for key, dtype, shape, default in
-                 zip(keys[1], kinds[1], context_shapes, defaults, strict=True)]
-        list_sparse = [of_list(key, dtype, False).sparse()
-                       for key, dtype in zip(keys[2], kinds[2], strict=True)]
-        list_dense = [_steps(of_list(key, dtype, True), shape, name)
-                      for key, dtype, shape in zip(keys[3], kinds[3], list_shapes, strict=True)]
-        vectors = [(indices[:, 1:], values, shape[1:]) for indices, values, shape in sparse]
-        return outputs([*transposed(vectors), *dense, *transposed(list_sparse), *list_dense])
-
-    return parse
-
-
-def _steps(column: Column, shape: Any, name: str) -> np.ndarray:
-    """The steps of a list as rows; one without values has as many as it should, or is wrong."""
-    column.missing.clear()
-    return column.dense(tuple(shape.as_list()), None, lambda _: name)
