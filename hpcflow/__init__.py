@@ -76,11 +76,10 @@ from hpcflow.graph.sparse_tensor import (
 )
 from hpcflow.runtime.session import InteractiveSession, Session
 from hpcflow.shapes import Dimension, TensorShape
-from hpcflow.version import API_VERSION
+from hpcflow.version import API_VERSION, GRAPH_DEF_VERSION
 
 __version__ = VERSION = API_VERSION  # what programs compare; hpcflow's own is that of `version`
 GIT_VERSION = COMPILER_VERSION = ""
-GRAPH_DEF_VERSION = 21
 GRAPH_DEF_VERSION_MIN_CONSUMER = GRAPH_DEF_VERSION_MIN_PRODUCER = 0
 newaxis = None
 

@@ -61,6 +61,17 @@ class DeviceSpec:
         """Take over the fields that `dev` specifies."""
         self._assign(_merge(self._fields(), dev._fields()))
 
+    def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
+        """A new specification: this one with the fields that `dev` specifies."""
+        return DeviceSpec(*_merge(self._fields(), dev._fields()))
+
+    def replace(self, **fields: Any) -> DeviceSpec:
+        """A new specification: this one with other values for some of its fields.
+
+        Raises ``TypeError`` for what is not a field, ``ValueError`` for a wrong value.
+        """
+        return DeviceSpec(**{**self._fields()._asdict(), **fields})
+
     def to_string(self) -> str:
         """The name, with the specified parts only; an unspecified index is `*`."""
         return _format(self._fields())

@@ -19,6 +19,7 @@ from hpcflow.graph.operation import (
     arg_types,
 )
 from hpcflow.graph.scopes import VALID_OP_NAME, ScopedGraph, operation_of
+from hpcflow.version import GRAPH_DEF_VERSION
 
 
 class Graph(ScopedGraph):
@@ -40,7 +41,8 @@ class Graph(ScopedGraph):
         self._callbacks: list = []  # the Python functions that operations call
         self._unfeedable: set[Tensor] = set()
         self._unfetchable: set[Operation] = set()
-        self._version_info = (21, 0)  # producer, min_consumer of a GraphDef made from this graph
+        # producer, min_consumer of a GraphDef made from this graph
+        self._version_info = (GRAPH_DEF_VERSION, 0)
         self._variable_scope_store: Any = None
 
     # ------------------------------------------------------------ facts
@@ -57,6 +59,14 @@ class Graph(ScopedGraph):
 
         producer, min_consumer = self._version_info
         return versions_pb2.VersionDef(producer=producer, min_consumer=min_consumer)
+
+    def _take_versions(self, versions: Any, alone: bool) -> None:
+        """What was imported is in the graph, `alone` or besides what was there."""
+        producer, consumer = versions.producer, versions.min_consumer
+        if not alone:
+            producer = min(producer, self._version_info[0])
+            consumer = max(consumer, self._version_info[1])
+        self._version_info = (producer, consumer)
 
     @property
     def seed(self) -> int | None:
@@ -331,6 +341,11 @@ class Graph(ScopedGraph):
         """Return the collection itself, made empty if it does not exist."""
         return self._collections.setdefault(name, [])
 
+    @property
+    def collections(self) -> list[str]:
+        """The names of all collections."""
+        return self.get_all_collection_keys()
+
     def get_all_collection_keys(self) -> list[str]:
         """Return the names of all collections."""
         return [k for k in self._collections if isinstance(k, str)]
@@ -368,11 +383,13 @@ class Graph(ScopedGraph):
         """Return the graph as a ``GraphDef`` protobuf.
 
         `from_version` leaves out the operations before that version; `add_shapes` adds the
-        inferred shapes as the attribute ``_output_shapes``.
+        inferred shapes as the attribute ``_output_shapes``. What other threads add meanwhile is
+        not in it.
         """
         from hpcflow.graph.exporter import graph_def
 
-        return graph_def(self, from_version, add_shapes)
+        with self._lock:
+            return graph_def(self, from_version, add_shapes)
 
 
 def _check_outside(op: Operation) -> None:

@@ -18,6 +18,7 @@ from hpcflow.graph.operation import (
     Tensor,
     arg_types,
 )
+from hpcflow.version import GRAPH_DEF_VERSION
 
 _BACK_EDGE_TYPES = ("NextIteration", "RefNextIteration")
 _ENTER_TYPES = ("Enter", "RefEnter")
@@ -34,12 +35,17 @@ def import_graph_def(graph_def: Any, input_map: dict | None = None,
     device scopes apply, the latter not to colocated nodes, which follow their group. Attributes
     that only the definitions of `producer_op_list` have are dropped where they have the default.
 
-    Raises ``ValueError`` naming every op type that is not registered, every dangling input, and
-    every name of `input_map` or `return_elements` that the GraphDef does not have; ``TypeError``
-    for arguments of the wrong kind. After an error the graph is as it was.
+    An empty graph gets the versions of the GraphDef; another has the older producer and the newer
+    minimal consumer of both.
+
+    Raises ``ValueError`` for a GraphDef that is meant for newer releases only, naming every op type
+    that is not registered, every dangling input, and every name of `input_map` or `return_elements`
+    that the GraphDef does not have; ``TypeError`` for arguments of the wrong kind. After an error
+    the graph is as it was.
     """
     del op_dict  # every registered op is known
     _check_arguments(graph_def, input_map, return_elements)
+    _check_versions(graph_def.versions)
     graph = get_default_graph()
     with graph._lock:  # what other threads add is not among what this adds
         return _import(graph, graph_def, input_map, return_elements, name, producer_op_list)
@@ -55,11 +61,21 @@ def _import(graph: Graph, graph_def: Any, input_map: dict | None, return_element
         with graph.name_scope("import" if name is None else name) as scope:
             importer.run(scope)
             importer.check_map_used()
-            return None if return_elements is None else importer.elements(return_elements)
+            found = None if return_elements is None else importer.elements(return_elements)
     except BaseException:
         importer.undo()
         graph._library.remove(added)
         raise
+    graph._take_versions(graph_def.versions, importer.start == 0)
+    return found
+
+
+def _check_versions(versions: Any) -> None:
+    if versions.min_consumer > GRAPH_DEF_VERSION:
+        raise ValueError(f"GraphDef min consumer version {versions.min_consumer} above current "
+                         f"version {GRAPH_DEF_VERSION}: it was made for a newer release")
+    if GRAPH_DEF_VERSION in versions.bad_consumers:
+        raise ValueError(f"GraphDef disallows consumer version {GRAPH_DEF_VERSION}")
 
 
 def _check_arguments(graph_def: Any, input_map: Any, return_elements: Any) -> None:
@@ -133,6 +149,7 @@ class Importer:
         self.outputs: dict[str, list[Tensor]] = {}
         self.back_edges: list[tuple[Operation, int, str]] = []
         self.named: set[str] = set()  # the names that this import took
+        self._scopes: set[str] | None = None
         self.frames: dict[bytes, bytes] = {}  # the name of a loop in the GraphDef, and here
 
     def run(self, scope: str) -> None:
@@ -272,11 +289,19 @@ class Importer:
     def _name(self, scope: str, node: Any) -> str:
         name = f"{scope}{node.name}"
         used, folded = self.graph._names_in_use, name.lower()
-        if name in self.graph._ops_by_name or (folded in used and folded not in self.named):
+        if name in self.graph._ops_by_name or (
+                folded in used and folded not in self.named and folded in self._taken()):
             return self.graph.unique_name(node.name)
         used.setdefault(folded, 1)
         self.named.add(folded)
         return name
+
+    def _taken(self) -> set[str]:
+        """The names of the operations that were there before, and of the scopes around them."""
+        if self._scopes is None:
+            parts = [op.name.lower().split("/") for op in self.graph._ops[:self.start]]
+            self._scopes = {"/".join(p[:i]) for p in parts for i in range(1, len(p) + 1)}
+        return self._scopes
 
     def _lower(self, op_def: OpDef, inputs: list[Tensor], attrs: dict, scope: str,
                node: Any) -> Operation:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.shapes import TensorShape
 
 
 class IndexedSlices:
@@ -34,6 +35,16 @@ class IndexedSlices:
     def dense_shape(self) -> Tensor | None:
         """The shape of the dense tensor, or None."""
         return self._dense_shape
+
+    @property
+    def shape(self) -> TensorShape:
+        """The static shape of the dense tensor, as far as `dense_shape` and `values` tell it."""
+        from hpcflow.graph.shape_inference import constant_value_as_dims
+
+        rows = self._values._dims
+        if self._dense_shape is None:
+            return TensorShape(None if rows is None else (None, *rows[1:]))
+        return TensorShape(constant_value_as_dims(self._dense_shape))
 
     @property
     def name(self) -> str:

@@ -36,7 +36,7 @@ def strip_name_scope(name: str, export_scope: str | None) -> str:
     for mark in ("^", "loc:@", ""):
         start = f"{mark}{export_scope.removesuffix('/')}/"
         if name.startswith(start):
-            return mark + name.removeprefix(start)
+            return mark + name.removeprefix(start).lstrip("/")
     return name
 
 

@@ -23,7 +23,8 @@ __all__ = ["while_loop"]
 
 def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: Any = None,
                parallel_iterations: int = 10, back_prop: bool = True, swap_memory: bool = False,
-               name: str | None = None, maximum_iterations: Any = None) -> Any:
+               name: str | None = None, maximum_iterations: Any = None,
+               return_same_structure: bool = False) -> Any:
     """Repeat `body` while `cond` is true, and return the loop variables as they then are.
 
     ``cond(*loop_vars)`` and ``body(*loop_vars)`` are called once, while the graph is built. What
@@ -43,9 +44,11 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
         swap_memory: whether values kept for gradients may move from the device to the host.
         name: the name scope ("while").
         maximum_iterations: a scalar; the loop ends after as many iterations at the latest.
+        return_same_structure: whether one variable is returned in its structure too.
 
     Returns:
-        The values after the loop in the structure of `loop_vars`; for one variable its value.
+        The values after the loop in the structure of `loop_vars`; for one variable its value,
+        unless `return_same_structure`.
 
     Raises:
         TypeError: `cond` or `body` is not callable, or types or containers differ.
@@ -55,8 +58,8 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
     _check_arguments(cond, body, loop_vars, parallel_iterations)
     if maximum_iterations is not None:
         return _limited(cond, body, loop_vars, shape_invariants, maximum_iterations,
-                        parallel_iterations=parallel_iterations, back_prop=back_prop,
-                        swap_memory=swap_memory, name=name)
+                        return_same_structure, parallel_iterations=parallel_iterations,
+                        back_prop=back_prop, swap_memory=swap_memory, name=name)
     with name_scope(name, "while", _graph_values(loop_vars)):
         leaves = [_as_leaf(leaf) for leaf in nest.flatten(loop_vars)]
         initial = [_value(t) for leaf in leaves for t in nest.expand(leaf)]
@@ -71,7 +74,7 @@ def while_loop(cond: Callable, body: Callable, loop_vars: Any, shape_invariants:
             graph.add_to_collection(GraphKeys.WHILE_CONTEXT, context)
         loop = _Loop(context, loop_vars, leaves)
         loop.build(cond, body, initial, dims)
-        return loop.result()
+        return loop.result(return_same_structure)
 
 
 def _check_arguments(cond: Any, body: Any, loop_vars: Any, parallel_iterations: Any) -> None:
@@ -186,10 +189,10 @@ class _Loop:
             context.close(variable, tensor)
         self.exits = [context.leave(v) for v in context.variables]
 
-    def result(self) -> Any:
-        """The values after the loop."""
+    def result(self, same_structure: bool) -> Any:
+        """The values after the loop; a single one by itself unless `same_structure`."""
         packed = nest.pack_as(self.returned, nest.rebuild_all(self.leaves, self.exits))
-        return packed[0] if len(self.exits) == 1 else packed
+        return packed[0] if len(self.exits) == 1 and not same_structure else packed
 
     def _packed(self, tensors: list[Tensor]) -> Any:
         return nest.pack_as(self.structure, nest.rebuild_all(self.leaves, tensors))
@@ -266,7 +269,7 @@ def _check_invariant(enter: Tensor, dims: Dims, following: Tensor) -> None:
 
 
 def _limited(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: Any, limit: Any,
-             **options: Any) -> Any:
+             same_structure: bool, **options: Any) -> Any:
     """The loop with a counter as one more variable."""
     limit = convert_to_tensor(limit, name="maximum_iterations")
     if limit.get_shape().ndims not in (None, 0):
@@ -287,4 +290,4 @@ def _limited(cond: Callable, body: Callable, loop_vars: Any, shape_invariants: A
 
     _, result = while_loop(still, step, [counter, list(loop_vars)], invariants, **options)
     packed = nest.pack_as(loop_vars, nest.flatten(result))
-    return packed[0] if len(nest.flatten(result)) == 1 else packed
+    return packed[0] if len(nest.flatten(result)) == 1 and not same_structure else packed

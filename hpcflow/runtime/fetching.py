@@ -103,6 +103,9 @@ class FetchMap:
             return self._map_sequence(fetch)
         if isinstance(fetch, Mapping):
             return _mapping_of(fetch, self._maps(fetch.values()))
+        if _is_attrs(fetch):
+            parts, kind = self._maps(_fields_of(fetch)), type(fetch)
+            return lambda values: kind(*parts(values))
         for kind, expand, *_ in _composites:
             if isinstance(fetch, kind):
                 tensors, rebuild = expand(fetch)
@@ -160,6 +163,15 @@ class FetchMap:
                              ) from None
 
 
+def _is_attrs(value: Any) -> bool:
+    """Whether `value` is an object of a class made by ``attr.s``, a structure of its fields."""
+    return hasattr(type(value), "__attrs_attrs__")
+
+
+def _fields_of(value: Any) -> list:
+    return [getattr(value, field.name) for field in type(value).__attrs_attrs__]
+
+
 def _strings(value: Any) -> Any:
     """Strings as they are; a handle of an old version as the strings that name its resource."""
     return value.strings() if isinstance(value, Handle) else value
@@ -197,6 +209,8 @@ def cache_key(fetches: Any) -> Any:
         return (kind, *[cache_key(f) for f in fetches])
     if isinstance(fetches, Mapping):
         return (kind, *fetches, *[cache_key(f) for f in fetches.values()])
+    if _is_attrs(fetches):
+        return (kind, *[cache_key(f) for f in _fields_of(fetches)])
     return fetches
 
 

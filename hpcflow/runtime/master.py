@@ -65,6 +65,10 @@ class ClusterEngine:
         """The devices of the tasks that have answered."""
         return self.peers.infos()
 
+    def connect(self) -> None:
+        """Wait until all tasks have answered."""
+        self.peers.connect(lambda name: True)
+
     def compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],
                 session_id: str, incremental: bool = False, traced: bool = False) -> Any:
         """Compile a step and register its partitions; `incremental` if feeds arrive one by one,

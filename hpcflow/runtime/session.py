@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from hpcflow import config, kernels
 from hpcflow.compiler.executable import Executable
-from hpcflow.errors import OpError
+from hpcflow.errors import AbortedError, OpError
 from hpcflow.graph.graph import Graph, default_session, get_default_graph
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.runtime.by_shapes import ByShapes
@@ -60,6 +60,10 @@ class _Runner:
                        self.version)
 
 
+# The sessions of this process.
+_sessions: weakref.WeakSet[BaseSession] = weakref.WeakSet()
+
+
 class BaseSession:
     """Fetches, feeds and the cache of compiled steps; where they run is up to the engine."""
 
@@ -76,7 +80,7 @@ class BaseSession:
         self._graph = graph or get_default_graph()
         self._target = target
         self._options = StepOptions(config)
-        self._closed = False
+        self._closed = self._aborted = False
         self._lock = threading.RLock()
         self._steps: dict[Any, _Runner] = {}  # by structure
         # By the very arguments of a call, without and with feeds.
@@ -87,6 +91,7 @@ class BaseSession:
         self._engine = self._make_engine()
         self._options = self._engine.options
         self._partial_runs = PartialRuns(self)
+        _sessions.add(self)
 
     def _make_engine(self) -> Any:
         if not self._target:
@@ -113,7 +118,8 @@ class BaseSession:
         return self._target
 
     def list_devices(self) -> list:
-        """The devices that steps of this session may use (name, type)."""
+        """The devices that steps of this session may use (name, type), on all of its tasks."""
+        self._engine.connect()
         return self._engine.devices()
 
     # ------------------------------------------------------------ running
@@ -164,6 +170,9 @@ class BaseSession:
     def _check_usable(self) -> None:
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
+        if self._aborted:
+            raise AbortedError(None, None, f"Session.reset() was called for '{self._target}': the "
+                               "variables of this session may be gone; make a new one")
         if self._graph.version == 0:
             raise RuntimeError("The Session graph is empty.  Add operations to the graph before "
                                "calling run().")
@@ -235,10 +244,19 @@ class BaseSession:
             if self._closed:
                 return
             self._closed = True
-            for cache in (self._steps, self._unfed, self._fed):
-                cache.clear()
+            self._forget_steps()
         self._partial_runs.close()
         self._engine.close()
+
+    def _abort(self) -> None:
+        """Its variables are gone: running it is an ``AbortedError`` from now on."""
+        with self._lock:
+            self._aborted = True
+            self._forget_steps()
+
+    def _forget_steps(self) -> None:
+        for cache in (self._steps, self._unfed, self._fed):
+            cache.clear()
 
     def as_default(self) -> Any:
         """Return a context manager that makes this the default session."""
@@ -303,6 +321,9 @@ class LocalEngine:
     def devices(self) -> list:
         """The devices of the task."""
         return self.task.device_infos()
+
+    def connect(self) -> None:
+        """There is no other task."""
 
     def compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],
                 session_id: str, incremental: bool = False, traced: bool = False) -> LocalStep:
@@ -375,10 +396,16 @@ class Session(BaseSession):
 
     @staticmethod
     def reset(target: str, containers: list[str] | None = None, config: Any = None) -> None:
-        """Clear resource containers on `target` (all of them when None) and close its sessions."""
+        """Clear resource containers on `target` (all of them when None).
+
+        This process's sessions on `target` end: to run one of them is an ``AbortedError``.
+        """
         from hpcflow.runtime.server import reset_target
 
         reset_target(target, containers, config)
+        for session in list(_sessions):
+            if session._target == target:
+                session._abort()
 
 
 class InteractiveSession(BaseSession):

@@ -73,10 +73,11 @@ class Server:
 
     @staticmethod
     def create_local_server(config: Any = None, start: bool = True) -> Server:
-        """A server of a cluster of one task in this process."""
+        """A server of a cluster of one task, ``/job:localhost/task:0``, in this process."""
         from hpcflow.runtime.server import unused_addresses
 
-        return Server({"local": unused_addresses(1)}, "local", 0, config=config, start=start)
+        cluster = {"localhost": unused_addresses(1)}
+        return Server(cluster, "localhost", 0, config=config, start=start)
 
 
 def _read(given: Any, job: str | None, index: int | None, config: Any) -> tuple:

@@ -322,3 +322,35 @@ def test_large_graphs_are_quick(graph):
     with Graph().as_default():
         import_graph_def(proto)
     assert time.perf_counter() - start < 2.0
+
+
+def test_versions_of_a_graph_are_those_of_its_parts(graph):
+    from google.protobuf import text_format
+    from tensorboard.compat.proto import graph_pb2
+
+    def proto(versions):
+        return text_format.Parse(f"{A} versions {{ {versions} }}", graph_pb2.GraphDef())
+
+    import_graph_def(proto("producer: 17 min_consumer: 3"))
+    assert (graph.graph_def_versions.producer, graph.graph_def_versions.min_consumer) == (17, 3)
+    import_graph_def(proto("producer: 1087 min_consumer: 12"))
+    assert (graph.graph_def_versions.producer, graph.graph_def_versions.min_consumer) == (17, 12)
+    with pytest.raises(ValueError, match="min consumer version 99 above current version"):
+        import_graph_def(proto("producer: 200 min_consumer: 99"))
+    with pytest.raises(ValueError, match="disallows consumer version"):
+        import_graph_def(proto("producer: 30 bad_consumers: 21"))
+    assert graph.version == 2
+
+
+def test_a_scope_without_operations_takes_no_name_from_an_import(graph):
+    from google.protobuf import text_format
+    from tensorboard.compat.proto import graph_pb2
+
+    proto = text_format.Parse(A, graph_pb2.GraphDef())
+    with graph.name_scope("a"):
+        pass
+    assert import_graph_def(proto, return_elements=["a"], name="")[0].name == "a"
+    with graph.name_scope("b"), graph.name_scope("a"):
+        constant(1.0)
+    proto.node[0].name = "b"
+    assert import_graph_def(proto, return_elements=["b"], name="")[0].name == "b_1"

@@ -95,3 +95,16 @@ def test_matching():
     for partial in ("/gpu:1", "/cpu:0", "/job:ps", "/task:0"):
         assert not matches(partial, full)
     assert not matches("/task:0", "")
+
+
+def test_new_specifications_from_old_ones():
+    spec = DeviceSpec.from_string("/job:w/device:GPU:1")
+    assert spec.replace(job="ps", task=2).to_string() == "/job:ps/task:2/device:GPU:1"
+    assert spec.replace(device_type=None, device_index=None).to_string() == "/job:w"
+    merged = spec.make_merged_spec(DeviceSpec(task=3, device_type="cpu"))
+    assert merged.to_string() == "/job:w/task:3/device:CPU:1"
+    assert spec.to_string() == "/job:w/device:GPU:1"
+    with pytest.raises(TypeError, match="rank"):
+        spec.replace(rank=1)
+    with pytest.raises(ValueError, match="task"):
+        spec.replace(task="x")

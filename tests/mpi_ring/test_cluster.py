@@ -307,6 +307,9 @@ def test_reset_clears_containers():
             session.run(v.initializer)
             assert session.run(v) == [4.0]
             hf.Session.reset(server.target)
+            with pytest.raises(hf.errors.AbortedError):
+                session.run(v)
+        with hf.Session(server.target) as session:
             with pytest.raises(hf.errors.FailedPreconditionError):
                 session.run(v)
             session.run(v.initializer)

@@ -81,7 +81,8 @@ def test_containers(target):
     with hf.Session(target) as session:
         session.run(iterator.initializer)
         assert session.run(following) == 0
-        hf.Session.reset(target, ["other"])
+    hf.Session.reset(target, ["other"])
+    with hf.Session(target) as session:
         assert session.run(following) == 1
     hf.Session.reset(target, ["kept"])
     with hf.Session(target) as session, pytest.raises(

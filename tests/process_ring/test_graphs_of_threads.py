@@ -114,3 +114,22 @@ def test_a_failed_import_takes_back_its_own_operations_only(often):
         for values in session.run([kept for kept in made if kept]):
             assert values == list(range(ROUNDS * 5))
     assert {op.type for op in graph.get_operations()} == {"Const"}
+
+
+def test_a_graph_is_exported_whole_while_others_add_to_it(graph, often):
+    """Every input that a node names is among the nodes, in the midst of loops of other threads."""
+    def build(number):
+        exported = []
+        for _ in range(ROUNDS):
+            x = hf.placeholder(hf.float32)
+            y = hf.while_loop(lambda i, a: i < 3.0, lambda i, a: (i + 1.0, a * x),
+                              [hf.constant(0.0), x])[1]
+            hf.gradients(y, x)
+            exported.append(graph.as_graph_def())
+        return exported
+
+    for exported in built_by_threads(graph, build):
+        for proto in exported:
+            names = {node.name for node in proto.node}
+            used = {text.lstrip("^").partition(":")[0] for n in proto.node for text in n.input}
+            assert used <= names

@@ -391,3 +391,29 @@ def test_initializers_of_layers_by_name():
         assert np.abs(values).max() < bound * variance**0.5
     plain = hf.variance_scaling_initializer(distribution="untruncated_normal", seed=1)
     assert np.abs(run(plain([100, 300]))).max() > 0.3
+
+
+@pytest.mark.parametrize("limit", [None, 3])
+def test_a_loop_returns_one_variable_in_its_structure_if_asked(graph, limit):
+    def loop(variables, **options):
+        return hf.while_loop(lambda x: x < 10.0, lambda x: x * 2.0, variables,
+                             maximum_iterations=limit, **options)
+
+    wanted = 16.0 if limit is None else 8.0
+    plain = loop([hf.constant(1.0)])
+    kept = loop([hf.constant(1.0)], return_same_structure=True)
+    assert isinstance(plain, hf.Tensor) and len(kept) == 1
+    assert run([plain, kept[0]]) == [wanted, wanted]
+
+
+def test_the_collections_of_a_graph(graph):
+    hf.add_to_collection("mine", 1)
+    assert "mine" in graph.collections
+
+
+def test_the_shape_of_indexed_slices(graph):
+    values, rows = hf.zeros([2, 3]), hf.constant([0, 4])
+    assert hf.IndexedSlices(values, rows).shape.as_list() == [None, 3]
+    assert hf.IndexedSlices(values, rows, hf.constant([7, 3])).shape.as_list() == [7, 3]
+    some = hf.placeholder(hf.float32)
+    assert hf.IndexedSlices(some, rows).shape.ndims is None

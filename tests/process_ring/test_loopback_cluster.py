@@ -200,3 +200,38 @@ def test_closed_sessions_give_their_tags_back(servers):
             time.sleep(0.01)
         taken.append([dict(space._next) for space in spaces])
     assert taken[0] == taken[1] == taken[2]
+
+
+def test_a_reset_ends_the_sessions_of_its_target(servers):
+    target, other = servers["worker", 0].target, servers["worker", 1].target
+    with hf.device("/job:ps/task:0"):
+        v = hf.Variable(3.0, name="v")
+    one, two, elsewhere = hf.Session(target), hf.Session(target), hf.Session(other)
+    one.run(v.initializer)
+    assert [s.run(v) for s in (one, two, elsewhere)] == [3.0] * 3
+    hf.Session.reset(target)
+    for session in (one, two):
+        with pytest.raises(hf.errors.AbortedError, match=r"Session.reset\(\) was called"):
+            session.run(v)
+        session.close()
+    with pytest.raises(hf.errors.FailedPreconditionError):
+        elsewhere.run(v)
+    with hf.Session(target) as session:
+        session.run(v.initializer)
+        assert session.run(v) == elsewhere.run(v) == 3.0
+    elsewhere.close()
+
+
+def test_a_session_lists_the_devices_of_all_tasks_before_it_runs(servers):
+    with hf.Session(servers["worker", 0].target) as session:
+        names = {d.name for d in session.list_devices()}
+    assert {f"/job:{job}/replica:0/task:{i}/device:CPU:0"
+            for job in ("ps", "worker") for i in (0, 1)} <= names
+
+
+def test_a_local_server_serves_the_local_host():
+    server = hf.train.Server.create_local_server()
+    with hf.Graph().as_default(), hf.device("/job:localhost/task:0"):
+        x = hf.constant(2.0) * 3.0
+        with hf.Session(server.target) as session:
+            assert session.run(x) == 6.0

@@ -204,6 +204,7 @@ def test_scopes_of_names() -> None:
     assert ops.strip_name_scope("^a/b", "a") == "^b"
     assert ops.strip_name_scope("loc:@a/b", "a/") == "loc:@b"
     assert ops.strip_name_scope("ab/c", "a") == "ab/c"
+    assert ops.strip_name_scope("a///b", "a") == "b"
     assert ops.prepend_name_scope("^b", "a") == "^a/b"
     assert ops.prepend_name_scope("b", None) == "b"
 

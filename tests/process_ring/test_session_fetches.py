@@ -10,6 +10,16 @@ import pytest
 import hpcflow as hf
 
 Point = collections.namedtuple("Point", "x y")
+Field = collections.namedtuple("Field", "name")
+
+
+class Pair:
+    """Like a class that attr.s makes."""
+
+    __attrs_attrs__ = (Field("first"), Field("second"))
+
+    def __init__(self, first, second):
+        self.first, self.second = first, second
 
 
 @pytest.fixture
@@ -150,3 +160,16 @@ def test_many_fetches(form, graph, session):
     x = hf.placeholder(hf.float32, [])
     tensors = [x * float(i) for i in range(300)]
     assert session.run(tensors, {x: 2.0}) == [2.0 * i for i in range(300)]
+
+
+def test_objects_of_attr_classes_are_structures_of_their_fields(abc):
+    a, b, c, op = abc
+    with hf.Session() as session:
+        for _ in range(2):  # the second run finds the step of the first
+            got = session.run([Pair(a, Pair({"c": c}, op)), b])
+            assert type(got[0]) is Pair and type(got[0].second) is Pair
+            assert got[0].first == 1.0 and got[0].second.second is None
+            np.testing.assert_array_equal(got[0].second.first["c"], [3.0, 4.0])
+            np.testing.assert_array_equal(got[1], [2.0, 3.0])
+        with pytest.raises(TypeError, match="Fetch argument 3"):
+            session.run(Pair(a, 3))
