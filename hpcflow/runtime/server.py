@@ -45,6 +45,9 @@ class TaskServer:
         self.address = addresses[(job, index)]
         self.names = {f"/job:{j}/replica:0/task:{i}": a for (j, i), a in addresses.items()}
         self.network = network or _network_for(addresses)
+        # Nothing behind `join` is meant to run where a program could not tell ranks from hosts.
+        self.ends_with_join = (network is None and self.network is not _process_network
+                               and not self.address.startswith(MPI_SCHEME))
         with _lock:
             scheme = "" if "://" in self.address else "grpc://"
             self.target = f"{scheme}{self.address}{self.network.suffix}"

@@ -65,11 +65,15 @@ class Server:
     def join(self) -> None:
         """Serve until every task that does not join is done.
 
-        In one process, where all tasks end together, it serves until the process ends.
+        It returns then. But in a job of several ranks it ends the program (``SystemExit`` with
+        status 0) where the address of the task is no ``mpi://RANK``: programs of 1.x have such
+        addresses, and rely on ``join`` not coming back. Tasks of one process end together.
         """
         self.start()
         assert self._server is not None
         self._server.join()
+        if self._server.ends_with_join:
+            raise SystemExit(0)
 
     @staticmethod
     def create_local_server(config: Any = None, start: bool = True) -> Server:

@@ -82,6 +82,35 @@ print("left", flush=True)
     assert output.count("left") == 3
 
 
+HOSTS = """
+import os
+import hpcflow as hf
+rank = int(os.environ.get("OMPI_COMM_WORLD_RANK", 0))
+cluster = hf.train.ClusterSpec({"ps": ["host0:2222"], "worker": ["host1:2222", "host2:2222"]})
+job, index = ("ps", 0) if rank == 0 else ("worker", rank - 1)
+server = hf.train.Server(cluster, job_name=job, task_index=index)
+"""
+
+
+def test_a_program_with_host_names_ends_at_join(tmp_path):
+    """As programs of 1.x have it, what follows is for the workers, and there is no return."""
+    status, output, _ = finish(start(tmp_path, """
+try:
+    if job == "ps":
+        server.join()
+    print("working as", rank, flush=True)
+    with hf.device("/job:ps/task:0"):
+        x = hf.constant(3.0) * 2.0
+    with hf.Session(server.target) as session:
+        assert session.run(x) == 6.0
+finally:
+    print("leaving", rank, flush=True)
+""", prelude=HOSTS))
+    assert status == 0, output
+    assert sorted(line for line in output.splitlines() if "ing" in line) == [
+        "leaving 0", "leaving 1", "leaving 2", "working as 1", "working as 2"]
+
+
 @pytest.mark.parametrize("who", ["ps", "worker0", "worker1"])
 def test_a_rank_that_raises_ends_the_job(tmp_path, who):
     body = f"""

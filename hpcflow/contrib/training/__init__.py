@@ -8,3 +8,8 @@ from hpcflow.contrib.training.gradients import (
     multiply_gradients,
 )
 from hpcflow.contrib.training.hparams import HParams
+from hpcflow.contrib.training.placing import (
+    GreedyLoadBalancingStrategy,
+    RandomStrategy,
+    byte_size_load_fn,
+)
