@@ -101,7 +101,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_THREADS", _parse_int, 0, "threads of large element-wise work; 0 is one per core"),
     Flag("HPCFLOW_KEEP_BYTES", _parse_int, 512 << 20,
          "freed memory that the process keeps for later arrays; 0 is what the C library does"),
-    Flag("HPCFLOW_SHARED_BYTES", _parse_int, 256 << 20,
+    Flag("HPCFLOW_SHARED_BYTES", _parse_int, 1 << 30,
          "memory through which a rank reduces with the others of its node; 0 sends messages"),
     Flag("HPCFLOW_JIT", _parse_bool, True, "0 compiles no element-wise loops with Numba"),
     Flag("HPCFLOW_LOOP_CACHE", str, "",

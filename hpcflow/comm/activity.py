@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from hpcflow.comm.patterns import Faithful, Message, Pattern, Round
+from hpcflow.comm.patterns import Faithful, Message, Pattern, Round, Signs
 from hpcflow.comm.transfers import Transfers, clock
 from hpcflow.comm.transport import Transport
 
@@ -131,21 +131,26 @@ class Activity:
         empty = self.failed and type(this) is not Faithful
         # The others wait for what is sent: short messages need no receive posted before.
         short = sum([buffer.nbytes for _, buffer in receives]) <= _SHORT_BYTES
+        told = this.nbytes if type(this) is Signs else {}
         if not short:
-            self._receive(receives, own_tag)
+            self._receive(receives, own_tag, told)
         for k, buffer in sends:
             view = _NOTHING if empty else buffer.view(np.uint8)
             transport.post_send(view, ranks[k], tags[k], self._completed)
             route.transfers.sent(ranks[k])((clock(), self.name, view.nbytes))
         if short:
-            self._receive(receives, own_tag)
+            self._receive(receives, own_tag, told)
         return self._count_down()
 
-    def _receive(self, receives: list[Message], tag: int) -> None:
+    def _receive(self, receives: list[Message], tag: int, told: dict[int, int]) -> None:
         transport, ranks = self._route.transport, self._route.ranks
         for k, buffer in receives:
             view = buffer.view(np.uint8)
-            transport.post_recv(view, ranks[k], tag, partial(self._came, k, view.nbytes))
+            came = partial(self._came, k, view.nbytes)
+            if k in told:
+                transport.post_sign(view, ranks[k], tag, came, told[k])
+            else:
+                transport.post_recv(view, ranks[k], tag, came)
 
     def _count_down(self) -> bool:
         with self._lock:

@@ -19,8 +19,6 @@ import numpy as np
 
 from hpcflow.comm.reduction import Reducer
 
-_SIGN = np.ones(1, np.uint8)
-
 Message = tuple[int, Any]
 Round = tuple[list[Message], list[Message]]
 
@@ -29,6 +27,13 @@ class Faithful(tuple):
     """A round whose messages are sent as they are, also by an operation that has failed."""
 
     __slots__ = ()
+
+
+class Signs(tuple):
+    """A round of messages of one byte; those that come say of `nbytes` by member that these have
+    been written to shared memory."""
+
+    nbytes: dict[int, int]
 
 
 Pattern = Generator[Round, bool, None]
@@ -132,19 +137,19 @@ def allreduce_levels(
     within: Reducer,
     between: Reducer,
     scratch: Any,
-    rooms: Sequence[Sequence[Any]] | None = None,
+    shared: Shared | None = None,
 ) -> Pattern:
     """Reduce segments within the node, each of them across the nodes, and share them in the node.
 
     Every node has as many members. `scratch` has room for a segment from each other member of the
-    node, or of the other nodes; `rooms` are as of `allreduce_shared`, None sends messages.
+    node, or of the other nodes; `shared` is as of `allreduce_shared`, None sends messages.
     """
     def across(values: Any) -> Pattern:
         return _reduce_and_share(levels.across, levels.node, values, values, between, scratch)
 
-    if rooms is not None:
+    if shared is not None:
         return allreduce_shared(
-            levels.local, levels.local_index, source, out, within, rooms, across)
+            levels.local, levels.local_index, source, shared, within, across)
     return _reduce_and_share(levels.local, levels.local_index, source, out, within, scratch, across)
 
 
@@ -181,49 +186,74 @@ def _reduce_and_share(
     )
 
 
+class Shared(NamedTuple):
+    """Memory of ranks of one node, for one block.
+
+    ``sources[k]`` belongs to rank k. There is an array for the results of all, which can be used if
+    every rank says that it has no view of the last one (`is_free`): then ``settle(True)`` returns
+    it, else ``settle(False)`` memory of this rank's own.
+    """
+
+    sources: Sequence[Any]
+    is_free: bool
+    settle: Callable[[bool], Any]
+
+
 def allreduce_shared(
     ranks: Sequence[int],
     me: int,
     source: Any,
-    out: Any,
+    shared: Shared,
     reducer: Reducer,
-    rooms: Sequence[Sequence[Any]],
     between: Callable[[Any], Pattern] | None = None,
 ) -> Pattern:
     """As `_reduce_and_share`, of `ranks` that share memory; messages only say that it is written.
 
-    ``rooms[k][j]`` has room for a segment. Rank k writes there what rank j has to reduce, and into
-    ``rooms[k][k]`` what it has reduced itself. What is in them has been read when the next first
-    message of the others has come; all they read of others is theirs or, after it, complete.
+    Every rank reduces its segment of what is in the memory of all, and writes it into the common
+    result; if that is not free, into its own memory, from where all copy it. `source` is copied
+    into this rank's memory, as far as others read it; None has been written there before. What is
+    in a rank's memory has been read when the next first message of the others has come.
     """
-    edges = bounds(len(out), len(ranks))
+    mine = shared.sources[me]
+    edges = bounds(len(mine), len(ranks))
     segments = [slice(a, b) for a, b in itertools.pairwise(edges)]
+    sizes = [(b - a) * mine.itemsize for a, b in itertools.pairwise(edges)]
     peers = others(len(ranks), me)
-    for k in peers:
-        _fill(rooms[me][k], source[segments[k]])
-    ok = yield _signs(ranks, peers)
+    if source is not None:
+        for k in peers:
+            np.copyto(mine[segments[k]], source[segments[k]])
+    flags = {k: np.zeros(1, np.uint8) for k in peers}
+    ok = yield _signs(ranks, flags, shared.is_free, dict.fromkeys(peers, sizes[me]))
+    common = shared.is_free and all(flag[0] == _FREE for flag in flags.values())
+    out = shared.settle(common) if ok else mine
     own = out[segments[me]]
     if ok:
-        pieces = [rooms[k][me][: len(own)] for k in range(len(ranks))]
-        pieces[me] = source[segments[me]]
+        pieces = [memory[segments[me]] for memory in shared.sources]
+        if source is not None:
+            pieces[me] = source[segments[me]]
         reducer.reduce(pieces, own)
     if between is not None:
         yield from between(own)
-    _fill(rooms[me][me], own)
-    ok = yield _signs(ranks, peers)
-    if ok:
+    if ok and not common:
+        np.copyto(mine[segments[me]], own)
+    ok = (yield _signs(ranks, flags, True, {k: sizes[k] for k in peers})) and ok
+    if ok and not common:
         for k in peers:
-            segment = out[segments[k]]
-            np.copyto(segment, rooms[k][k][: len(segment)])
+            np.copyto(out[segments[k]], shared.sources[k][segments[k]])
 
 
-def _fill(room: Any, values: Any) -> None:
-    np.copyto(room[: len(values)], values)
+#: What the message of a rank says besides.
+_HELD, _FREE = 1, 2
+_WORDS = {is_free: np.full(1, word, np.uint8) for is_free, word in ((False, _HELD), (True, _FREE))}
 
 
-def _signs(ranks: Sequence[int], peers: Sequence[int]) -> Round:
-    """A round of messages of one byte."""
-    return [(ranks[k], _SIGN) for k in peers], [(ranks[k], np.empty(1, np.uint8)) for k in peers]
+def _signs(ranks: Sequence[int], flags: dict[int, Any], is_free: bool,
+           nbytes: dict[int, int]) -> Signs:
+    """Messages to all that `flags` has room for one of, about `nbytes` from each."""
+    this = Signs(([(ranks[k], _WORDS[is_free]) for k in flags],
+                  [(ranks[k], flag) for k, flag in flags.items()]))
+    this.nbytes = {ranks[k]: n for k, n in nbytes.items()}
+    return this
 
 
 def broadcast(members: int, me: int, root: int, value: Any) -> Pattern:

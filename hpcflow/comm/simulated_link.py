@@ -26,6 +26,9 @@ class SimulatedLink:
     A message is on its way from when both sides have posted it, whenever a rank comes to poll: a
     message before it tells when it was sent. So the ranks are on one node, and set `bandwidth`
     while nothing is under way. It has to be polled besides `inner`.
+
+    What ranks of one node write to memory that they share needs no message that carries it. It
+    takes its time all the same: the message that tells of it comes as late as the data would.
     """
 
     def __init__(self, inner: Any, latency: float = 0.0, bandwidth: float | None = None) -> None:
@@ -39,8 +42,8 @@ class SimulatedLink:
 
     @property
     def shares_memory(self) -> bool:
-        """Whether ranks of one node can share memory: not while the link is between them."""
-        return self.bandwidth is None and self._inner.shares_memory
+        """Whether ranks of one node share memory, which stands for what is sent and received."""
+        return self._inner.shares_memory
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
@@ -53,16 +56,22 @@ class SimulatedLink:
 
     def post_recv(self, buffer: Any, source: int, tag: int, done: ReceiveDone) -> None:
         """Receive into a buffer; ``done(nbytes)`` comes late."""
+        self.post_sign(buffer, source, tag, done, 0)
+
+    def post_sign(self, buffer: Any, source: int, tag: int, done: ReceiveDone, nbytes: int) -> None:
+        """Receive what tells of `nbytes`: it comes as late as these."""
         if self.bandwidth is not None:
             sent = np.empty(1)
             self._inner.post_recv(sent, source, tag, _nothing)
-            done = partial(self._came, source, time.monotonic(), sent, done)
+            done = partial(self._came, source, time.monotonic(), sent, done, nbytes)
         self._inner.post_recv(buffer, source, tag, done)
 
-    def _came(self, source: int, posted: float, sent: Any, done: ReceiveDone, nbytes: int) -> None:
+    def _came(self, source: int, posted: float, sent: Any, done: ReceiveDone, told: int,
+              nbytes: int) -> None:
+        carried = max(told, nbytes) if nbytes else 0
         with self._lock:
             start = max(posted, float(sent[0]), self._busy_until.get(source, 0.0))
-            end = self._busy_until[source] = start + nbytes / (self.bandwidth or float("inf"))
+            end = self._busy_until[source] = start + carried / (self.bandwidth or float("inf"))
             action: Callable[[], Any] = partial(done, nbytes)
             heapq.heappush(self._due, (end + self.latency, next(self._numbers), action))
 

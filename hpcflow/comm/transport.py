@@ -115,6 +115,10 @@ class Transport(ABC):
     def post_recv(self, buffer: Any, source: int, tag: int, done: ReceiveDone) -> None:
         """Receive into a writable C-contiguous buffer; then `done(nbytes)`."""
 
+    def post_sign(self, buffer: Any, source: int, tag: int, done: ReceiveDone, nbytes: int) -> None:
+        """Receive a message that says that `nbytes` were written to shared memory."""
+        self.post_recv(buffer, source, tag, done)
+
     @abstractmethod
     def send_slot(self, buffer: Any, dest: int, tag: int) -> Slot:
         """A persistent send from `buffer`."""

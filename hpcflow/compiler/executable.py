@@ -44,6 +44,7 @@ from hpcflow.compiler.items import (
     Layout,
 )
 from hpcflow.compiler.partition import task_of
+from hpcflow.compiler.schedule import leading_to_others
 from hpcflow.compiler.structure import Unstructured
 from hpcflow.compiler.translate import Bound, input_refs
 from hpcflow.errors import InvalidArgumentError
@@ -360,8 +361,10 @@ def _groups(order: list[Node], bound: dict[Node, Bound], compiled: bool) -> list
         alone = not compiled or _kind_of(b) != CALL or node.type in _ALONE and not node.absorbed
         groups.setdefault(("alone", node) if alone else ("region", node.device, node.region),
                           []).append(b)
-    # What is ready runs in this order.
-    return sorted(groups.values(), key=lambda group: not is_early(group[0].node.type))
+    # What is ready runs in this order: what others wait for, what leads to it, the rest.
+    leading = leading_to_others(order)
+    return sorted(groups.values(), key=lambda group: (
+        not is_early(group[0].node.type), not any(b.node in leading for b in group)))
 
 
 def _wanted_ports(groups: list[list[Bound]], known: dict) -> dict[int, list[Port | None]]:

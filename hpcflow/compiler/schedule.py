@@ -34,6 +34,7 @@ from hpcflow.compiler.ir import (
 from hpcflow.compiler.partition import task_of
 from hpcflow.compiler.sizes import UNKNOWN_DIMENSION, bytes_of
 from hpcflow.compiler.unused import is_pure
+from hpcflow.kernels.registry import is_early
 
 _SMALL = 1024  # bytes that nobody needs to wait for
 
@@ -64,6 +65,20 @@ def lifetimes(order: list[Node]) -> dict[Port, tuple[int, int]]:
     plan = _Schedule(order)
     return {port: (nbytes, max(plan.readers[port], default=plan.place[port[0]]))
             for port, nbytes in plan.sizes.items()}
+
+
+def leading_to_others(order: list[Node]) -> set[Node]:
+    """What ops that are to start early need, and messages to other tasks; nothing without such
+    ops. The updates of the first gradients that are reduced can wait until the last is on its way:
+    there is time then."""
+    found: set[Node] = set()
+    if any(is_early(node.type) for node in order):
+        for node in reversed(order):
+            if node in found or is_early(node.type) or node.type in _SENDS:
+                found.update(source for source, _ in node.inputs)
+                found.update(node.controls)
+                found.add(node)
+    return found
 
 
 class PeakMemory:

@@ -39,7 +39,7 @@ class ReduceScatter:
     """A tensor reduced over the members, of which each gets one of equal parts of its rows."""
 
     lanes = 1
-    room_bytes = 0
+    room_sizes = ()
 
     def __init__(self, layout: Layout, reduction: str, dtype: Any, dims: Any) -> None:
         self.layout = layout
@@ -74,7 +74,7 @@ class Broadcast:
     """Tensors of one type, given by the member `root` to all."""
 
     lanes = 1
-    room_bytes = 0
+    room_sizes = ()
 
     def __init__(self, layout: Layout, root: int, dtype: Any, dims: list[Any]) -> None:
         if not 0 <= root < layout.size:
@@ -116,7 +116,7 @@ class Allgather:
     """The rows of all members, one after the other, and how many rows each has given."""
 
     lanes = 1
-    room_bytes = 0
+    room_sizes = ()
 
     def __init__(self, layout: Layout, dtype: Any, dims: Any) -> None:
         self.layout = layout
@@ -152,7 +152,7 @@ class Alltoall:
     """Member k gets the k-th of equal parts of every member's rows."""
 
     lanes = 1
-    room_bytes = 0
+    room_sizes = ()
 
     def __init__(self, layout: Layout, dtype: Any, dims: Any) -> None:
         self.layout = layout
@@ -183,7 +183,7 @@ class Barrier:
     """Nobody goes on before all have come."""
 
     lanes = 1
-    room_bytes = 0
+    room_sizes = ()
     text = ""
 
     def __init__(self, layout: Layout) -> None:

@@ -33,14 +33,14 @@ _SPARE = 4
 class Job:
     """One run of a work: ``lanes`` are its patterns, ``result()`` the outputs once all are done.
 
-    ``rooms`` is known when the patterns begin: the memory of the work's `room_bytes` that each of
-    the layout's `local` members shares with the others; None if messages have to do.
+    ``shared`` is known when the patterns begin: the arrays in memory that the layout's `local`
+    members share, which the work has made; None if messages have to do.
     """
 
     def __init__(self, lanes: list[Pattern], result: Any) -> None:
         self.lanes = lanes
         self.result = result
-        self.rooms: list[Any] | None = None
+        self.shared: Any = None
 
 
 class Pool:
@@ -53,7 +53,7 @@ class Pool:
     def take(self, length: int, dtype: Any) -> Any:
         """An array of rank 1 with any contents."""
         with self._lock:
-            free = [i for i in range(len(self._arrays)) if _is_free(self._arrays, i)]
+            free = [i for i in range(len(self._arrays)) if is_free(self._arrays, i)]
             for i in free:
                 if self._arrays[i].size == length:
                     return self._arrays[i]
@@ -64,7 +64,8 @@ class Pool:
             return array
 
 
-def _is_free(arrays: list[Any], index: int) -> bool:
+def is_free(arrays: list[Any], index: int) -> bool:
+    """True if nobody refers to an array of `arrays`, nor to a view of it."""
     return getrefcount(arrays[index]) <= _FREE
 
 
@@ -73,7 +74,7 @@ def _measure_free() -> int:
     global _FREE
     _FREE = 0
     for _FREE in range(1, 10):
-        if _is_free(arrays, 0):
+        if is_free(arrays, 0):
             break
     return _FREE
 

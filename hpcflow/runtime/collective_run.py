@@ -42,7 +42,8 @@ class Schedule:
         self.texts: list[str] = []
         self.hash = ""
         self.offsets: list[int] = []
-        self.room_edges: list[int] = []  # where in a room that of each operation begins and ends
+        # Per local member, where in its room the part of each operation begins and ends.
+        self.room_edges: list[list[int]] = []
         self.runs: dict[Any, Run] = {}
 
     def close(self) -> None:
@@ -52,7 +53,9 @@ class Schedule:
         self.hash = hashlib.sha256("\n".join(self.texts).encode()).hexdigest()
         works = [o.work for o in self.operations]
         self.offsets = [0, *itertools.accumulate(w.lanes for w in works)]
-        self.room_edges = [0, *itertools.accumulate(w.room_bytes for w in works)]
+        self.room_edges = [
+            [0, *itertools.accumulate(w.room_sizes[i] if w.room_sizes else 0 for w in works)]
+            for i in range(len(self.group.layout.local))]
 
     def begin(self, step: Any) -> None:
         """A step begins."""
@@ -108,9 +111,10 @@ class OperationRun:
         self.left = len(job.lanes)
         self.complete = False
 
-    def launch(self, route: Route, rooms: list[Any] | None) -> None:
-        """Post the first messages; a run that has failed only lets the others go on."""
-        self.job.rooms = rooms
+    def launch(self, route: Route, shared: Any) -> None:
+        """Post the first messages; a run that has failed only lets the others go on. `shared` are
+        arrays that local members share, if there are any."""
+        self.job.shared = shared
         failed = self.run.error is not None
         self.activities = [
             Activity(route.shifted(lane), pattern, self._lane_over, self._lane_failed,

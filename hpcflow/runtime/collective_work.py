@@ -7,6 +7,7 @@ buffers and the patterns, one per lane, and has the result when all patterns are
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,7 +16,6 @@ import numpy as np
 from hpcflow.comm import patterns
 from hpcflow.comm.patterns import Levels, Pattern
 from hpcflow.comm.reduction import MEAN, Reducer, cover, divided
-from hpcflow.comm.shared_memory import aligned
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.registry import KernelNode
 from hpcflow.runtime.collective_moves import (
@@ -35,6 +35,7 @@ from hpcflow.runtime.collective_parts import (
     shapes_of,
     show_all,
 )
+from hpcflow.runtime.collective_shared import SharedArrays, SharedRun, room_sizes
 from hpcflow.threads import thread_count
 
 # Room for what is received, for all operations of this process.
@@ -73,15 +74,15 @@ class Allreduce:
             )
         self.dims = dims[: len(dims) // self.pieces]
         self.is_static = is_static(dims)
-        self._pool = Pool()
+        self.pool = Pool()
         self.lanes = 1
-        #: Memory through which this member can reduce with the others of its node; 0 is none.
-        self.room_bytes = 0
+        #: Memory through which the members of this one's node can reduce, in the room of each.
+        self.room_sizes: list[int] = []
         if self.is_static:
             self._set_sizes([tuple(d) for d in self.dims])
             self.lanes = max(1, min(patterns.LANES, len(self._blocks)))
             if not self._small and len(layout.local) > 1 and not slices:
-                self.room_bytes = self.lanes * len(layout.local) * self._slot_bytes()
+                self.room_sizes = room_sizes(self.length * dtype.itemsize, len(layout.local))
 
     def _set_sizes(self, shapes: list[tuple[int, ...]]) -> None:
         self.shapes = shapes
@@ -115,65 +116,56 @@ class Allreduce:
             return self._open_checked(values)
         return self._open_known(values)
 
+    def share(self, memories: Sequence[Any]) -> SharedArrays:
+        """The arrays of this operation in memory that the members of the node share."""
+        me = list(self.layout.local).index(self.layout.me)
+        return SharedArrays(memories, me, self.length, self.dtype)
+
     def _open_known(self, values: Sequence[Any] | None) -> Job:
-        out = self._pool.take(self.length, self.dtype)
-        sources = [out] * self.pieces
-        if values is not None:
-            count = len(self.shapes)
-            parts = [values[i * count : (i + 1) * count] for i in range(self.pieces)]
-            sources = [self._packed(part) for part in parts]
-        job = Job([], lambda: self._views(out))
-        job.lanes = [self._lane(job, lane, sources, out) for lane in range(self.lanes)]
+        run = _AllreduceRun(self, values)
+        job = Job([], run.result)
+        job.lanes = [run.lane(job, lane) for lane in range(self.lanes)]
         return job
 
-    def _packed(self, values: Sequence[Any]) -> Any:
+    def packed(self, values: Sequence[Any]) -> Any:
         """The values as one flat array: the only one as it is, several copied together."""
         if len(values) == 1:
             return np.ascontiguousarray(values[0]).reshape(-1)
-        packed = self._pool.take(self.length, self.dtype)
+        packed = self.pool.take(self.length, self.dtype)
         np.concatenate([np.asarray(v).reshape(-1) for v in values], out=packed)
         return packed
 
-    def _views(self, out: Any) -> tuple:
+    def views(self, out: Any) -> tuple:
+        """The outputs in a flat array."""
         edges = zip(self.offsets, self.offsets[1:])
         return tuple(
             out[a:b].reshape(shape) if shape else out[a]
             for (a, b), shape in zip(edges, self.shapes, strict=True)
         )
 
-    def _lane(self, job: Job, lane: int, sources: list[Any], out: Any) -> Pattern:
-        rooms = None if job.rooms is None else [self._slots(room, lane) for room in job.rooms]
-        for block in self._blocks[lane :: self.lanes]:
-            yield from self._block([s[block] for s in sources], out[block], rooms)
+    def blocks_of(self, lane: int) -> list[slice]:
+        """The blocks that are reduced one after the other."""
+        return self._blocks[lane :: self.lanes]
 
-    def _slot_bytes(self) -> int:
-        """Room for a segment of any block."""
-        largest = max(block.stop - block.start for block in self._blocks)
-        return aligned(-(-largest // len(self.layout.local)) * self.dtype.itemsize)
-
-    def _slots(self, room: Any, lane: int) -> list[Any]:
-        """The arrays of one lane in a room: for each local member one."""
-        size, count = self._slot_bytes(), len(self.layout.local)
-        edges = range(lane * count * size, (lane + 1) * count * size, size)
-        return [room[a : a + size].view(self.dtype) for a in edges]
-
-    def _block(self, sources: list[Any], out: Any, rooms: list[Any] | None) -> Pattern:
+    def in_messages(self, sources: list[Any], out: Any) -> Pattern:
+        """Reduce a block."""
         me = self.layout.me
         if self._small:
             scratch = self._scratch(self.length)
             return patterns.allreduce_small(me, sources, out, self.reducer, scratch)
-        levels = self.layout.levels
-        if levels is not None and not self.slices:
-            return self._in_levels(levels, sources[0], out, rooms)
-        if rooms is not None:
-            members = range(self.layout.size)
-            return patterns.allreduce_shared(members, me, sources[0], out, self.reducer, rooms)
+        if self.layout.levels is not None and not self.slices:
+            return self._in_levels(self.layout.levels, sources[0], out, None)
         segment = -(-len(out) // self.layout.size)
         return patterns.allreduce(me, sources, out, self.reducer, self._scratch(segment))
 
-    def _in_levels(
-        self, levels: Levels, source: Any, out: Any, rooms: list[Any] | None
-    ) -> Pattern:
+    def in_memory(self, source: Any, shared: patterns.Shared) -> Pattern:
+        """Reduce a block in memory that the members of this node share."""
+        if self.layout.levels is not None:
+            return self._in_levels(self.layout.levels, source, shared.sources[0], shared)
+        members = range(self.layout.size)
+        return patterns.allreduce_shared(members, self.layout.me, source, shared, self.reducer)
+
+    def _in_levels(self, levels: Levels, source: Any, out: Any, shared: Any) -> Pattern:
         within = "sum" if self.reduction == MEAN else self.reduction
         local, nodes = len(levels.local), len(levels.across)
         segment = -(-len(out) // local)
@@ -181,7 +173,7 @@ class Allreduce:
         scratch = _scratch_pool.take(room * self.dtype.itemsize, np.uint8).view(self.dtype)
         return patterns.allreduce_levels(
             levels, source, out, Reducer(within, self.dtype, local),
-            Reducer(self.reduction, self.dtype, nodes, self.layout.size), scratch, rooms)
+            Reducer(self.reduction, self.dtype, nodes, self.layout.size), scratch, shared)
 
     def _scratch(self, length: int) -> list[list[Any]]:
         """For the pieces of every member arrays of `length`; none for this one's own."""
@@ -211,6 +203,52 @@ class Allreduce:
             outputs.extend(job.result())
 
         return Job([run()], lambda: tuple(outputs))
+
+
+class _AllreduceRun:
+    """One run of an allreduce of known sizes: its lanes, which begin when it is launched."""
+
+    def __init__(self, work: Allreduce, values: Sequence[Any] | None) -> None:
+        self._work = work
+        self._values = values
+        self._lock = threading.Lock()
+        self._sources: list[Any] | None = None
+        self._out: Any = None
+        self._shared: SharedRun | None = None
+
+    def result(self) -> tuple:
+        """The outputs."""
+        shared = self._shared
+        return self._work.views(self._out if shared is None else shared.result())
+
+    def lane(self, job: Job, lane: int) -> Pattern:
+        """The messages of one lane."""
+        work = self._work
+        with self._lock:
+            if self._sources is None:
+                self._begin(job)
+        sources = self._sources or []
+        for block in work.blocks_of(lane):
+            if self._shared is not None:
+                source = None if sources[0] is None else sources[0][block]
+                yield from work.in_memory(source, self._shared.block(block))
+            else:
+                yield from work.in_messages([s[block] for s in sources], self._out[block])
+
+    def _begin(self, job: Job) -> None:
+        """Prepare what is sent, and room for the result."""
+        work, values = self._work, self._values
+        self._values = None
+        if job.shared is not None:
+            self._shared = job.shared.open(work.pool)
+            self._sources = [None if values is None else self._shared.pack(values)]
+            return
+        self._out = work.pool.take(work.length, work.dtype)
+        self._sources = [self._out] * work.pieces
+        if values is not None:
+            count = len(work.shapes)
+            self._sources = [work.packed(values[i * count : (i + 1) * count])
+                             for i in range(work.pieces)]
 
 
 def _check_slices(slices: int, members: int) -> None:

@@ -18,7 +18,7 @@ A step that fails says so to the members, and lets its messages go on empty (see
 
 from __future__ import annotations
 
-import itertools
+import bisect
 import threading
 import time
 from collections import deque
@@ -96,8 +96,8 @@ class Agreement:
         self.first_tag = first_tag
         self.offsets = schedule.offsets
         self.routes: list[Route] | None = None  # per operation, once all have agreed
-        self.rooms: list[Any] = []  # per operation the memory that local members share, or None
-        self._edges = schedule.room_edges
+        self.rooms: list[Any] = []  # per operation the arrays that local members share, or None
+        self._schedule = schedule
         # Per operation the runs that use its tags, in order; the first is under way.
         self.queues: list[deque[OperationRun]] = [deque() for _ in schedule.operations]
         # The room of this member, and the memory of all local ones, if it could be had.
@@ -111,10 +111,13 @@ class Agreement:
             shares = self.routes[index].transport.shares_memory
             queue[0].launch(self.routes[index], self.rooms[index] if shares else None)
 
-    def make_room(self) -> list[Any] | None:
-        """Memory for all operations that can use it: its address."""
-        self.room = make_room(self._edges[-1])
-        return self.room.address if self.room is not None else None
+    def make_room(self, me: int) -> tuple[list[Any] | None, int]:
+        """Memory for the operations that can use it: its address, and how many it is enough for."""
+        edges = self._schedule.room_edges[me]
+        self.room = make_room(edges[-1])
+        if self.room is None:
+            return None, 0
+        return self.room.address, bisect.bisect_right(edges, self.room.nbytes) - 1
 
     def enter(self, addresses: dict[int, list[Any]], me: int) -> bool:
         """Map the rooms of the local members; True if that was possible."""
@@ -123,24 +126,25 @@ class Agreement:
         self.entered = found if all(m is not None for m in found) else None
         return self.entered is not None
 
-    def share(self, nbytes: int) -> None:
-        """Give the first operations their part of `nbytes` of the rooms, as far as these go."""
-        self.rooms = [
-            [memory[start:stop] for memory in self.entered or ()]
-            if start < stop <= nbytes else None
-            for start, stop in itertools.pairwise(self._edges)
-        ]
+    def share(self, count: int) -> None:
+        """Give the first `count` operations their parts of the rooms."""
+        self.rooms = [None] * len(self.queues)
+        for i, operation in enumerate(self._schedule.operations[:count]):
+            if operation.work.room_sizes:
+                self.rooms[i] = operation.work.share([
+                    memory[edges[i] : edges[i + 1]]
+                    for memory, edges in zip(self.entered or (), self._schedule.room_edges)])
         if self.room is not None:
-            self.room.shut(used=any(self.rooms))
+            self.room.shut(used=any(r is not None for r in self.rooms))
         self.room = self.entered = None
 
 
 class Joining:
     """What the first member of a group knows while the others map the rooms for one schedule."""
 
-    def __init__(self, tags: list[int], nbytes: int) -> None:
+    def __init__(self, tags: list[int], sharing: int) -> None:
         self.tags = tags
-        self.nbytes = nbytes
+        self.sharing = sharing  # how many operations may share memory
         self.come: set[int] = set()
 
 
@@ -213,9 +217,12 @@ class Group:
     def _propose(self, schedule: Schedule, number: int) -> Agreement:
         first_tag = self.owner.take_tags(schedule.offsets[-1])
         agreement = self._agreements[schedule.hash] = Agreement(schedule, first_tag)
-        room = agreement.make_room() if self.owner.transport.shares_memory else None
+        room, sharing = None, 0
+        if self.owner.transport.shares_memory and self.layout.local:
+            room, sharing = agreement.make_room(list(self.layout.local).index(self.me))
         self._send(0, "propose", hash=schedule.hash, number=number, texts=schedule.texts,
-                   names=[o.name for o in schedule.operations], tag=first_tag, room=room)
+                   names=[o.name for o in schedule.operations], tag=first_tag, room=room,
+                   sharing=sharing)
         return agreement
 
     def missing_agreement(self, hash: str) -> list[int]:
@@ -241,9 +248,9 @@ class Group:
     def _propose_rooms(self, hash: str, proposals: list[Any]) -> None:
         """Let the members of each node map each other's rooms, if all have made one."""
         rooms = [p["room"] for p in proposals]
-        nbytes = min(room[-1] for room in rooms) if all(rooms) else 0
-        self._joinings[hash] = Joining([p["tag"] for p in proposals], nbytes)
-        if not nbytes:
+        sharing = min(p["sharing"] for p in proposals)
+        self._joinings[hash] = Joining([p["tag"] for p in proposals], sharing)
+        if not sharing:
             self._agree(hash)
             return
         for k in range(len(self.ranks)):
@@ -257,14 +264,14 @@ class Group:
     def _on_entered(self, member: int, body: Any) -> None:
         joining = self._joinings[body["hash"]]
         joining.come.add(member)
-        joining.nbytes *= body["entered"]
+        joining.sharing *= body["entered"]
         if len(joining.come) == len(self.ranks):
             self._agree(body["hash"])
 
     def _agree(self, hash: str) -> None:
         joining = self._joinings.pop(hash)
         for k in range(len(self.ranks)):
-            self._send(k, "agreed", hash=hash, tags=joining.tags, shared=joining.nbytes)
+            self._send(k, "agreed", hash=hash, tags=joining.tags, sharing=joining.sharing)
 
     def _refuse(self, one: int, theirs: Any, other: int, body: Any) -> None:
         error = difference(
@@ -279,7 +286,7 @@ class Group:
                 return
             transport, tags = self.owner.transport, body["tags"]
             everything = Route(transport, self.ranks, tags, self.me, self.owner.endpoint.transfers)
-            agreement.share(body["shared"])
+            agreement.share(body["sharing"])
             agreement.routes = [everything.shifted(o) for o in agreement.offsets[:-1]]
             for index in range(len(agreement.queues)):
                 agreement.launch(index)

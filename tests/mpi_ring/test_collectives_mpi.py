@@ -245,6 +245,33 @@ def test_a_failed_step_leaves_shared_memory_usable(ranks, monkeypatch):
     assert size == 1 or [True, True] in reduced_in_rooms()
 
 
+def test_what_is_kept_of_a_result_in_shared_memory_stays_as_it_was(ranks):
+    """In a variable that is updated, in what is fetched and written to, and in a queue."""
+    rank, size = ranks
+    length = 300_001
+    x = hf.placeholder(hf.float32, [length])
+    pair = hf.mpi.allreduce([x, x * 2.0], name="kept_in_rooms")
+    v = hf.get_variable("kept", [length], initializer=hf.zeros_initializer())
+    taken = hf.assign(v, pair[0])
+    queue = hf.FIFOQueue(10, hf.float32, shapes=[[length]])
+    put = queue.enqueue(pair[1])
+    with hf.control_dependencies([taken]):
+        moved = hf.assign_add(v, hf.fill([length], float(rank)))
+    total = sum(part(i, (length,)) for i in range(size))
+    with hf.Session() as session:
+        session.run(v.initializer)
+        for turn in range(1, 6):
+            fetches = [pair[0], moved.op, *[put] * (turn in (2, 3) and rank == size - 1)]
+            got = session.run(fetches, {x: part(rank, (length,)) * turn})[0]
+            np.testing.assert_allclose(got, turn * total, rtol=1e-4, atol=1e-4)
+            got[:] = -1
+            np.testing.assert_allclose(session.run(v), turn * total + rank, rtol=1e-4, atol=1e-3)
+        for turn in (2, 3) if rank == size - 1 else ():
+            np.testing.assert_allclose(session.run(queue.dequeue()), 2 * turn * total, rtol=1e-4,
+                                       atol=1e-4)
+    assert size == 1 or [True] in reduced_in_rooms()
+
+
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max"])
 def test_ranks_of_two_nodes_reduce_in_two_levels(monkeypatch, reduction):
     """As if every second rank were on another node."""

@@ -254,17 +254,21 @@ def test_shared_memory_gives_the_same_bits(monkeypatch, nodes, length):
     data = [part(i, (length,)) for i in range(count)]
     works = [Allreduce(Layout(i, nodes), "mean", np.dtype(np.float32), [(length,)])
              for i in range(count)]
-    rooms = [shared_memory.Room(w.room_bytes) for w in works]
+    rooms = [shared_memory.Room(w.room_sizes[list(w.layout.local).index(w.layout.me)])
+             for w in works]
+    arrays = [w.share([shared_memory.enter_room(rooms[k].address) for k in w.layout.local])
+              for w in works]
     results = []
-    for shared in (False, True, True):
+    for shared, keeps in ((False, True), (True, False), (True, True), (True, True), (True, False)):
         jobs = [w.open([d]) for w, d in zip(works, data, strict=True)]
-        for job, work in zip(jobs, works, strict=True):
-            if shared:
-                job.rooms = [shared_memory.enter_room(rooms[k].address) for k in work.layout.local]
+        for job, parts in zip(jobs, arrays, strict=True):
+            job.shared = parts if shared else None
         for lane in range(works[0].lanes):
             most = 1 if shared and len(nodes) == 1 else None
             deliver([job.lanes[lane] for job in jobs], most)
-        results += [job.result()[0] for job in jobs]
+        found = [job.result()[0] for job in jobs]
+        np.testing.assert_array_equal(np.stack(found), np.stack([found[0]] * count))
+        results += found if keeps else [value.copy() for value in found]
     for value in results:
         np.testing.assert_array_equal(value, results[0])
     np.testing.assert_allclose(results[0], np.mean(data, 0), rtol=1e-5, atol=1e-6)

@@ -26,7 +26,7 @@ class Wire:
 
     def carry(self):
         for data, (buffer, done) in zip(self.sent, self.posted, strict=True):
-            buffer.view(np.uint8)[:] = data.view(np.uint8)
+            buffer.view(np.uint8)[: data.nbytes] = data.view(np.uint8)
             done(data.nbytes)
         self.sent, self.posted = [], []
 
@@ -46,7 +46,6 @@ def clock(monkeypatch):
 
 def test_data_are_on_their_way_before_anybody_polls(clock):
     link, came = SimulatedLink(Wire(), latency=0.5, bandwidth=100.0), []
-    assert not link.shares_memory
     for _ in range(2):
         link.post_recv(np.zeros(200, np.uint8), 1, 7, came.append)
     clock.now = 101.0
@@ -61,6 +60,19 @@ def test_data_are_on_their_way_before_anybody_polls(clock):
     assert not link.poll()
     clock.now = 105.5
     assert link.poll() and came == [200, 200] and not link.pending()
+
+
+def test_what_tells_of_shared_memory_takes_as_long_as_the_data(clock):
+    link, came = SimulatedLink(Wire(), latency=0.5, bandwidth=100.0), []
+    assert link.shares_memory
+    for size in (1, 0):  # an empty message tells that there is nothing
+        link.post_sign(np.zeros(1, np.uint8), 1, 7, came.append, 200)
+        link.post_send(np.ones(size, np.uint8), 1, 7)
+        link._inner.carry()
+    clock.now = 102.4
+    assert not link.poll()
+    clock.now = 102.5
+    assert link.poll() and came == [1, 0]
 
 
 def test_a_message_waits_for_its_receive(clock):

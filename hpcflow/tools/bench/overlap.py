@@ -7,9 +7,10 @@ shorter than the sum of the first two. Once over a simulated link, which takes t
 processor, chosen so that the communication lasts half as long as the computation; and once between
 the ranks as they are, whose messages are work of the same processors.
 
-Below the simulated link there are real messages too, which processors copy, and sums, which no link
-computes: neither can be hidden where all cores compute. So both steps are also run over a link that
-takes no time, and ``of the link %`` says how much is hidden of what the link adds to that.
+What would go over the simulated link lies in memory that the ranks share, and is read when it would
+have come. Left to the processors are the sums, which no link computes, and what a rank copies into
+shared memory: neither can be hidden where all cores compute. So both steps are also run over a link
+that takes no time, and ``of the link %`` says how much is hidden of what the link adds to that.
 """
 
 from __future__ import annotations
