@@ -19,6 +19,7 @@ _RANKS: dict[str, tuple[int | None, ...]] = {
     "Assert": (0,),
     "AvgPool3DGrad": (1,),
     "AvgPoolGrad": (1,),
+    "BatchToSpace": (4, 2),
     "BroadcastArgs": (1, 1),
     "BroadcastGradientArgs": (1, 1),
     "Conv2DBackpropFilter": (None, 1),
@@ -44,11 +45,13 @@ _RANKS: dict[str, tuple[int | None, ...]] = {
     "ShardedFilename": (0, 0, 0),
     "ShardedFilespec": (0, 0),
     "Slice": (None, 1, 1),
+    "SpaceToBatch": (4, 2),
     "SparseSplit": (0, 2, 1, 1),
     "Split": (0,),
     "StridedSlice": (None, 1, 1, 1),
     "StridedSliceGrad": (1, 1, 1, 1),
     "Tile": (None, 1),
+    "Transpose": (None, 1),
 }
 
 # Pairs of inputs of one shape.

@@ -131,8 +131,8 @@ def pad_strings(node: KernelNode) -> Callable:
 def _padder(node: KernelNode, value: Any) -> Callable:
     xp, paddings, dims = node.xp, node.constant(1), node.static_dims(0)
     if paddings is None:
-        return lambda x, paddings: _pad(xp, x, *_frame(x.shape, paddings.tolist()), value)
-    rows = paddings.tolist()
+        return lambda x, paddings: _pad(xp, x, *_frame(x.shape, _pairs(paddings)), value)
+    rows = _pairs(paddings)
     if dims is None:
         return lambda x, _: _pad(xp, x, *_frame(x.shape, rows), value)
     shape, inner = _frame(dims, rows)
@@ -147,7 +147,7 @@ def pad_v2(node: KernelNode) -> Callable:
 
     def run(x: Any, paddings: Any, value: Any) -> Any:
         rows = paddings if known is None else known
-        return _pad(xp, x, *_frame(x.shape, rows.tolist()), value)
+        return _pad(xp, x, *_frame(x.shape, _pairs(rows)), value)
 
     return run
 
@@ -165,6 +165,13 @@ def _pad(xp: Any, x: Any, shape: tuple, inner: tuple, value: Any) -> Any:
         out[inner[:axis] + (slice(part.stop, None),)] = value
     copies.assign(out[inner], x)
     return out
+
+
+def _pairs(paddings: Any) -> list:
+    """The numbers before and after each dimension."""
+    if paddings.ndim != 2 or paddings.shape[1] != 2:
+        raise invalid(f"paddings must be a matrix with 2 columns: {shown(paddings)}")
+    return paddings.tolist()
 
 
 def _frame(dims: tuple, rows: list) -> tuple[tuple, tuple]:
@@ -190,7 +197,7 @@ def mirror_pad(node: KernelNode) -> Callable:
     offset = 1 if mode == "reflect" else 0
 
     def run(x: Any, paddings: Any) -> Any:
-        rows = paddings.tolist()
+        rows = _pairs(paddings)
         _frame(x.shape, rows)
         for dim, (before, after) in zip(x.shape, rows):
             if max(before, after) > max(dim - offset, 0):

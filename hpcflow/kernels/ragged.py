@@ -70,7 +70,7 @@ def _arithmetic(start: Any, limit: Any, delta: Any) -> np.ndarray:
 
 @kernel("RaggedGather", device="CPU", fresh=True)
 def _gather(node: KernelNode) -> Callable:
-    levels = node.attr("PARAMS_RAGGED_RANK")
+    levels, depth = node.attr("PARAMS_RAGGED_RANK"), node.attr("OUTPUT_RAGGED_RANK")
     dtype = node.output_dtypes[0].base_dtype.np if len(node.output_dtypes) > 1 else np.int64
 
     def run(*inputs: Any) -> Any:
@@ -79,6 +79,9 @@ def _gather(node: KernelNode) -> Callable:
                                 strict=True):
             _checked_splits(level, below)
         check_rows(np, indices, len(splits[0]) - 1)
+        if indices.ndim + levels - 1 != depth:
+            raise invalid(f"indices of rank {indices.ndim} give {indices.ndim + levels - 1} "
+                          f"splits, not OUTPUT_RAGGED_RANK = {depth}")
         rows, found = indices.reshape(-1), _outer_splits(indices.shape, dtype)
         for level in splits:
             lengths = (level[1:] - level[:-1])[rows]

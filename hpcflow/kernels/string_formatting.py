@@ -33,22 +33,26 @@ def _format(node: KernelNode) -> Callable:
 
 def _shown(array: np.ndarray, most: int) -> bytes:
     """An array in brackets, of each dimension the first and last `most` entries."""
-    if not array.size and most < 0:
+    limit = array.size if most < 0 else min(most, array.size)
+    if not limit and array.dtype == bool:
         return b""
     if not array.ndim:
-        return _number(array[()])
-    if array.ndim == 1:
-        entries = [_number(x) for x in array]
-        return b"[" + b" ".join(_summarized(entries, len(array), most)) + b"]"
-    rows = [_shown(row, most).replace(b"\n", b"\n ") for row in array]
-    gap = b"\n" * (array.ndim - 1) + b" "
-    return b"[" + gap.join(_summarized(rows, len(array), most)) + b"]"
+        return _number(array[()]) if limit else b"..."
+    return _rows(array, 0, limit)
 
 
-def _summarized(entries: list[bytes], count: int, most: int) -> list[bytes]:
-    if most < 0 or count <= 2 * most:
-        return entries
-    return [*entries[:most], b"...", *(entries[-most:] if most else [])]
+def _rows(array: np.ndarray, depth: int, limit: int) -> bytes:
+    """What is in the brackets of dimension `depth`: deeper ones stand in lines of their own."""
+    inner = array.ndim - 1
+    gap = b"\n" * inner + b" " * (depth + 1) if inner else b" "
+    count = len(array)
+    ends = [*range(min(limit, count)), *range(max(limit, count - limit), count)]
+    entries = [_rows(array[i], depth + 1, limit) if inner else _number(array[i]) for i in ends]
+    if count <= 2 * limit:
+        return b"[" + gap.join(entries) + b"]"
+    first, last = entries[:limit], entries[limit:]
+    # The gap is before the dots also where nothing is before the gap.
+    return b"[" + gap.join([*(first or [b""]), b"...", *last]) + b"]"
 
 
 def _number(value: Any) -> bytes:

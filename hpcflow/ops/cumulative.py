@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -44,6 +46,10 @@ register_op("CumulativeLogsumexp", "x: T; axis: Tidx", "out: T",
             "Tidx: {int32, int64} = int32", shape=_cumulative_shape)
 
 
+# Of the lowest number of a dtype, so that what is added to it or taken from it stays finite.
+_LOW = 0.25
+
+
 @RegisterGradient("CumulativeLogsumexp")
 def _cumulative_logsumexp_grad(op: Operation, grad: Any) -> tuple:
     """``exp(x) * cumsum(grad / exp(out))`` against the direction, by logarithms of both signs."""
@@ -51,11 +57,22 @@ def _cumulative_logsumexp_grad(op: Operation, grad: Any) -> tuple:
 
     def of_sign(part: Any) -> Tensor:
         total = raw_ops.CumulativeLogsumexp(
-            raw_ops.Sub(raw_ops.Log(raw_ops.Relu(part)), op.outputs[0]), axis,
+            raw_ops.Sub(_log_of_positive(part), op.outputs[0]), axis,
             exclusive=op.attr("exclusive"), reverse=not op.attr("reverse"))
         return raw_ops.Exp(raw_ops.Add(total, x))
 
     return raw_ops.Sub(of_sign(grad), of_sign(raw_ops.Neg(grad))), None
+
+
+def _log_of_positive(x: Tensor) -> Tensor:
+    """The logarithms, of what is not positive a very low number: of an infinity the gradient of
+    the gradient would be NaN."""
+    zeros = raw_ops.ZerosLike(x)
+    positive = raw_ops.Greater(x, zeros)
+    dtype = x.dtype.base_dtype
+    lowest = raw_ops.Add(zeros, np.asarray(_LOW * float(dtype.min), dtype.np))
+    safe = raw_ops.Select(positive, x, raw_ops.OnesLike(x))
+    return raw_ops.Select(positive, raw_ops.Log(safe), lowest)
 
 
 def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False,

@@ -15,6 +15,7 @@ from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank_at_least
 from hpcflow.ops.complex_numbers import real
+from hpcflow.ops.cond import cond
 
 __all__ = ["cholesky", "cholesky_solve", "matrix_determinant", "matrix_inverse", "matrix_solve",
            "matrix_solve_ls", "matrix_triangular_solve"]  # fmt: skip
@@ -225,12 +226,15 @@ def _least_squares_grad(op: Operation, grad: Tensor) -> tuple:
     if not op.attr("fast"):
         raise ValueError("Gradient not defined for fast=False")
     matrix, rhs, regularizer = op.inputs
+    of_system = (matrix, rhs, op.outputs[0], grad, regularizer)
     dims = matrix._dims
-    if dims is None or dims[-2] is None or dims[-1] is None:
-        raise ValueError("the gradient of MatrixSolveLs needs the numbers of rows and columns of "
-                         f"matrix, which has shape {show(dims)}")
-    by_either = _overdetermined if dims[-2] >= dims[-1] else _underdetermined
-    return (*by_either(matrix, rhs, op.outputs[0], grad, regularizer), None)
+    if dims is not None and dims[-2] is not None and dims[-1] is not None:
+        by_either = _overdetermined if dims[-2] >= dims[-1] else _underdetermined
+        return (*by_either(*of_system), None)
+    shape: Any = raw_ops.Shape(matrix)
+    grads = cond(raw_ops.GreaterEqual(shape[-2], shape[-1]),
+                 lambda: _overdetermined(*of_system), lambda: _underdetermined(*of_system))
+    return (*grads, None)
 
 
 def _gram(matrix: Tensor, regularizer: Any, rows: bool) -> Tensor:
@@ -252,12 +256,13 @@ def _overdetermined(matrix: Tensor, rhs: Tensor, x: Tensor, grad: Tensor,
 
 def _underdetermined(matrix: Tensor, rhs: Tensor, x: Tensor, grad: Tensor,
                      regularizer: Any) -> tuple:
-    """``x = Aᴴ (AAᴴ + λ)⁻¹ b``."""
+    """``x = Aᴴ (AAᴴ + λ)⁻¹ b``, written out below, as no gradient flows from x to λ."""
     gram = _gram(matrix, regularizer, True)
     by_rhs = raw_ops.MatrixSolve(gram, product(matrix, grad))
     inner = raw_ops.MatrixSolve(gram, rhs)
     tail = raw_ops.Sub(grad, product(matrix, by_rhs, adj_x=True))
-    by_matrix = raw_ops.Sub(product(inner, tail, adj_y=True), product(by_rhs, x, adj_y=True))
+    by_matrix = raw_ops.Sub(product(inner, tail, adj_y=True),
+                            product(by_rhs, product(inner, matrix, adj_x=True)))
     return by_matrix, by_rhs
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
-from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
+from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import with_rank_at_least
@@ -33,7 +33,6 @@ register_op("Lu", "input: T", "lu: T; p: output_idx_type",
 register_op("MatrixSquareRoot", "input: T", "output: T", _COMPLEX, shape=square_shape)
 register_op("MatrixLogarithm", "input: T", "output: T", "T: {complex64, complex128}",
             shape=square_shape)
-not_differentiable("MatrixLogarithm")
 
 
 @RegisterGradient("Lu")
@@ -63,6 +62,18 @@ def _square_root_grad(op: Operation, grad: Tensor) -> Tensor:
     flat = raw_ops.ConcatV2([shape[:-2], raw_ops.Pack([raw_ops.Mul(size, size), np.int32(1)])],
                             np.int32(0))
     return raw_ops.Reshape(raw_ops.MatrixSolve(system, raw_ops.Reshape(grad, flat)), shape)
+
+
+@RegisterGradient("MatrixLogarithm")
+def _logarithm_grad(op: Operation, grad: Tensor) -> Tensor:
+    """The derivative at ``Aᴴ`` in the direction G, a block of ``log [[Aᴴ, G], [0, Aᴴ]]``."""
+    flipped = adjoint(op.inputs[0])
+    last, rows = np.int32(-1), np.int32(-2)
+    both = raw_ops.ConcatV2([raw_ops.ConcatV2([flipped, grad], last),
+                             raw_ops.ConcatV2([raw_ops.ZerosLike(flipped), flipped], last)], rows)
+    size = raw_ops.Shape(flipped)[-1]  # type: ignore[index]
+    found: Any = raw_ops.MatrixLogarithm(both)
+    return found[..., :size, size:]
 
 
 def _kronecker(x: Tensor, y: Tensor, shape: Any) -> Tensor:
@@ -175,7 +186,7 @@ def sqrtm(input: Any, name: str | None = None) -> Tensor:
 def logm(input: Any, name: str | None = None) -> Tensor:
     """Return the principal logarithms of complex matrices ``[..., N, N]``: the inverse of `expm`.
 
-    No eigenvalue may be zero or a negative number; there is no gradient.
+    No eigenvalue may be zero or a negative number.
     """
     return raw_ops.MatrixLogarithm(input=input, name=name)
 

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from case import Case
-from compare import Verdict, judge
+from compare import judge
 from exempt import EXEMPT
 
 PROBLEMS_PER_OP = 4
 
 
+@dataclass
+class OfOp:
+    """What came of the cases of one op type."""
+
+    statuses: Counter[str] = field(default_factory=Counter)
+    error: float = 0.0
+    lines: list[str] = field(default_factory=list)
+    shown: int = 0
+
+
 class Report:
-    """Collects verdicts.
+    """Collects verdicts, and prints the first failures of an op as they come.
 
     Args:
         ops: the registered ops, as the worker describes them.
@@ -23,7 +34,7 @@ class Report:
     def __init__(self, ops: dict, notes: bool) -> None:
         self.ops = ops
         self.notes = notes
-        self.verdicts: dict[str, list[Verdict]] = defaultdict(list)
+        self.by_op: dict[str, OfOp] = defaultdict(OfOp)
         self.counts: Counter[str] = Counter()
         self.extra: list[str] = []
 
@@ -35,8 +46,19 @@ class Report:
     def add(self, case: Case, ours: dict, theirs: dict) -> None:
         """Compare one case."""
         verdict = judge(case, ours, theirs)
-        self.verdicts[case.op].append(verdict)
+        of_op = self.by_op[case.op]
+        of_op.statuses[verdict.status] += 1
+        of_op.error = max(of_op.error, verdict.error)
         self.counts[verdict.status] += 1
+        lines = []
+        if of_op.shown < PROBLEMS_PER_OP:
+            lines = [f"    FAILED {case.title}: {text}" for text in verdict.problems]
+            of_op.shown += bool(lines)
+        if lines and of_op.shown == 1:
+            print("\n".join(lines), flush=True)
+        if self.notes:
+            lines += [f"    note {case.title}: {text}" for text in verdict.notes]
+        of_op.lines += lines
 
     def list_uncovered(self, cases: list[Case]) -> None:
         """Op types that have neither a case nor a reason why not fail, one by one; so do reasons
@@ -64,25 +86,14 @@ class Report:
     def close(self, seconds: float) -> None:
         """Print everything, ending with the line of counts."""
         print(f"{'op':36s} {'cases':>6s} {'unserved':>8s} {'failed':>7s} {'error/eps':>10s}")
-        for op in sorted(self.verdicts):
-            self._print_op(op, self.verdicts[op])
+        for op, of_op in sorted(self.by_op.items()):
+            counts = of_op.statuses
+            print(f"{op:36s} {counts.total():6d} {counts['unserved']:8d} {counts['failed']:7d} "
+                  f"{of_op.error:10.3g}")
+            print(*of_op.lines, sep="\n", end="\n" if of_op.lines else "")
         for line in self.extra:
             print(line)
         counts = self.counts
         print(f"{counts['passed'] + counts['failed']} comparisons in {seconds:.0f} s; "
               f"{counts['unserved']} cases are of dtypes that the reference does not serve")
         print(f"{counts['passed']} passed, {counts['failed']} failed")
-
-    def _print_op(self, op: str, verdicts: list[Verdict]) -> None:
-        statuses = Counter(v.status for v in verdicts)
-        error = max(v.error for v in verdicts)
-        print(f"{op:36s} {len(verdicts):6d} {statuses['unserved']:8d} {statuses['failed']:7d} "
-              f"{error:10.3g}")
-        shown = 0
-        for verdict in verdicts:
-            lines = verdict.problems if shown < PROBLEMS_PER_OP else []
-            shown += bool(lines)
-            for text in lines:
-                print(f"    FAILED {verdict.case.title}: {text}")
-            for text in verdict.notes if self.notes else ():
-                print(f"    note {verdict.case.title}: {text}")

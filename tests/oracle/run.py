@@ -3,7 +3,9 @@
 ``python tests/oracle/run.py --peer PYTHON [--ops REGEX] [--sample pinned|all] [--seed N]`` writes
 random cases to files, lets both libraries evaluate them, each in its own processes, and compares
 what they wrote. For each op it prints the number of cases and the largest error, in units of the
-dtype's epsilon; the last line is ``N passed, N failed``.
+dtype's epsilon; the last line is ``N passed, N failed``. Chunks of cases are compared as both have
+evaluated them: the first differences of an op are printed when they are found, together with how
+far the run is.
 """
 
 from __future__ import annotations
@@ -17,13 +19,15 @@ from pathlib import Path
 
 import evaluate
 import report
-from arrays import load, save
+from arrays import save
 from case import Case, encode
 from damage import damaged
 from table import Table
 
 SEED = 7
 CHUNK = 150
+# Seconds from one line about the progress to the next.
+PACE = 30.0
 
 
 def parse_arguments() -> argparse.Namespace:
@@ -53,6 +57,20 @@ def write_cases(cases: list[Case], directory: Path) -> list[str]:
     return chunks
 
 
+def compare_cases(cases: list[Case], peer: str, directory: Path, keep: bool,
+                  summary: report.Report) -> None:
+    """Let both libraries evaluate the cases; add them to the summary, chunk by chunk."""
+    done, told = 0, time.monotonic()
+    run = evaluate.Run(peer, directory, write_cases(cases, directory), keep)
+    for records in run.records():
+        for ours, theirs in zip(records["hpcflow"], records["reference"]):
+            summary.add(cases[done], ours, theirs)
+            done += 1
+        if time.monotonic() - told > PACE:
+            told = time.monotonic()
+            print(f"{done} of {len(cases)} cases, {summary.failed} failed", flush=True)
+
+
 def main() -> int:
     """Run the comparison; the status is 1 if anything differs."""
     arguments = parse_arguments()
@@ -62,18 +80,14 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="oracle-") as temporary:
         directory = Path(arguments.keep or temporary)
         directory.mkdir(parents=True, exist_ok=True)
-        evaluate.run_worker(sys.executable, "hpcflow", directory, ["ops"])
-        ops, _ = load(directory / "ops.npz")
+        ops = evaluate.describe_ops(directory)
         import families  # noqa: F401 - fills the table
 
         cases = Table(ops, arguments.seed, arguments.sample == "all", arguments.ops).fill()
         worse = damaged(cases, arguments.seed, 1 if arguments.sample == "pinned" else 3)
         cases = worse if arguments.damaged else cases + worse
-        chunks = write_cases(cases, directory)
-        records = evaluate.run_both(peer, directory, chunks)
         summary = report.Report(ops, arguments.notes)
-        for case, ours, theirs in zip(cases, records["hpcflow"], records["reference"]):
-            summary.add(case, ours, theirs)
+        compare_cases(cases, peer, directory, bool(arguments.keep), summary)
         if not arguments.ops and not arguments.damaged:
             evaluate.run_programs(peer, directory)
             summary.add_programs(directory)

@@ -230,12 +230,15 @@ def evaluate_chunk(name: str, library: Any, directory: Path, chunk: str) -> None
     """Evaluate the cases of one file."""
     cases, arrays = load(directory / f"cases-{chunk}.npz")
     config = session_config(name, library)
-    records, results = [], []
+    left_out = directory / f"{name}-without-{chunk}"
+    without = {int(n) for n in left_out.read_text().split()} if left_out.exists() else set()
+    records: list[dict | None] = []
+    results: list = []
     for index, case in enumerate(cases):
-        print(f"start {chunk} {index}", flush=True)
-        if case is None:
+        if index in without:
             records.append(None)
             continue
+        print(f"start {chunk} {index}", flush=True)
         if name == "reference" and case["reference"]:
             case = {**case, **case["reference"]}
         evaluation = Evaluation(library, config, case, arrays)
@@ -246,6 +249,7 @@ def evaluate_chunk(name: str, library: Any, directory: Path, chunk: str) -> None
             results += [as_array(v) for v in values]
         records.append(record)
     save(directory / f"{name}-{chunk}.npz", records, results)
+    print(f"done {chunk}", flush=True)
 
 
 def describe() -> dict[str, dict]:

@@ -299,6 +299,7 @@ def test_triangles_and_square_roots():
     positive_definite = a @ a.swapaxes(-1, -2)
     check_gradient(hf.linalg.sqrtm, positive_definite, tolerance=1e-5, second=False)
     check_gradient(hf.linalg.expm, normal(2, 2), tolerance=1e-5, second=False, forms=["static"])
+    check_gradient(hf.linalg.logm, 3 * np.eye(3) + 0.5 * complexes(2, 3, 3), tolerance=1e-5)
 
 
 # ---------------------------------------------------------------- nn

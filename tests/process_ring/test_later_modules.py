@@ -52,3 +52,14 @@ def test_modules_have_what_the_package_has():
     assert run(hf.bitwise.bitwise_and(12, 10)) == 8
     with pytest.raises(AttributeError, match="no attribute"):
         _ = hf.dtypes.nothing_of_this_name
+
+
+@pytest.mark.parametrize("value, most, shown", [
+    (np.arange(16).reshape(2, 2, 2, 2), 1,
+     b"[[[[%s]\n   [%s]]\n\n  [[%s]\n   [%s]]]\n\n\n [[[%s]\n   [%s]]\n\n  [[%s]\n   [%s]]]]"
+     % (b"0 1", b"2 3", b"4 5", b"6 7", b"8 9", b"10 11", b"12 13", b"14 15")),
+    (np.arange(7), 2, b"[0 1 ... 5 6]"), (np.arange(7), 0, b"[ ...]"), (np.int32(5), 0, b"..."),
+    (np.zeros((2, 0)), -1, b"[\n ...]"), (np.zeros(0), -1, b"[]"), (np.zeros(0, bool), 3, b""),
+])
+def test_values_in_texts(value, most, shown):
+    assert run(hf.strings.format("{}", [hf.constant(value)], summarize=most)) == shown
