@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import blas, jit
+from hpcflow import blas, jit, panel_products, spread
 
-UNARY, BINARY, CHOICE, PRODUCT, PRODUCT_DOUBLE = range(5)
+UNARY, BINARY, CHOICE, PRODUCT, PRODUCT_DOUBLE, PANELS = range(6)
 _LOOPS = {("float32", 1): "f->f", ("float64", 1): "d->d",
           ("float32", 2): "ff->f", ("float64", 2): "dd->d"}
 
@@ -38,8 +38,12 @@ class Call(NamedTuple):
 
     Attributes:
         kind: one of the above.
-        function, data: addresses.
+        function, data: addresses; of a product by panels (see ``panel_products``), how many
+            registers wide these are, and how many terms make a chain.
         inner: of a product, the columns of `first`.
+        start, even: of panels, what the first chain is added to, and what the halves of the last
+            terms are rounded up to a multiple of.
+        addend: what is added to a product by panels of one chain, whose columns lie side by side.
     """
 
     kind: int
@@ -50,16 +54,21 @@ class Call(NamedTuple):
     first: Operand
     second: Operand
     made: Operand
+    start: int = 0
+    even: int = 1
+    addend: Operand | None = None
 
     def words(self) -> list[int]:
         """The call as the compiled function reads it."""
         operands = [self.first, self.made] if self.kind == UNARY else [
             self.first, self.second, self.made]
         is_whole = all(o.row == self.columns * o.column for o in operands)
-        words = [self.kind, self.function, self.data, self.columns, self.inner, int(is_whole)]
+        words = [self.kind, self.function, self.data, self.columns, self.inner,
+                 self.start if self.kind == PANELS else int(is_whole)]
         for operand in (self.first, self.second, self.made):
             words += [operand.slot, operand.offset, operand.row, operand.column]
-        return words
+        more = self.addend or Operand(-1, 0, 0)
+        return [*words, self.even, more.slot, more.offset, more.row]
 
 
 # ---------------------------------------------------------------- what is called
@@ -127,6 +136,8 @@ def product_of(dtype: str) -> tuple[int, int] | None:
 # ---------------------------------------------------------------- the compiled function
 
 SCRATCH = 7
+#: How ``spread.run`` hands the function's arguments to it.
+USES = spread.WHOLE * 2 + spread.ROWS + spread.WHOLE + spread.START + spread.STOP
 
 _PRODUCT = """(function, flip, rows, columns, calls[c, 4], first, calls[c, 8] // calls[c, 9],
                        second, ahead, made, calls[c, 16] // calls[c, 17])
@@ -140,6 +151,14 @@ _SOURCE = f"""def loop(calls, slots, scratch, count, start, stop):
             first = slots[calls[c, 6], t] + calls[c, 7] + start * calls[c, 8]
             second = slots[calls[c, 10], t] + calls[c, 11]
             made = slots[calls[c, 14], t] + calls[c, 15] + start * calls[c, 16]
+            if kind == {PANELS}:
+                addend = 0
+                if calls[c, 19] >= 0:
+                    addend = slots[calls[c, 19], t] + calls[c, 20] + start * calls[c, 21]
+                panels(rows, columns, calls[c, 4], (function, data, calls[c, 18], calls[c, 5]),
+                       first, calls[c, 8] // calls[c, 9], second, made,
+                       calls[c, 16] // calls[c, 17], addend, calls[c, 21] // calls[c, 17])
+                continue
             if kind >= {PRODUCT}:
                 flip = calls[c, 12] < calls[c, 13]
                 ahead = max(calls[c, 12], calls[c, 13]) // calls[c, 17]
@@ -181,7 +200,7 @@ class _Runner(jit.Loop):
         single, double = (_multiplication(name, found.has_wide_integers)
                           for name in ("FloatType", "DoubleType"))
         return jit.typed_text(_SOURCE, _signature, apply=application(), byte=_byte(),
-                                single=single, double=double)
+                              single=single, double=double, panels=panel_products.compiled())
 
 
 def runner() -> jit.Compiled | None:

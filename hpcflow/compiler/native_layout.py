@@ -5,12 +5,13 @@ A value in rows is a matrix for each iteration; see ``native_memory`` for where 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import blas, native_calls, threads
+from hpcflow import blas, native_calls, panel_products, threads
 from hpcflow.compiler.native_memory import (
     FIXED,
     GIVEN,
@@ -21,9 +22,11 @@ from hpcflow.compiler.native_memory import (
     VARIABLE,
     Arena,
     Memory,
+    Packed,
     Plan,
     Slot,
 )
+from hpcflow.compiler.native_products import Factors, has_same_bits, panels_for
 from hpcflow.native_calls import Call, Operand
 
 _FEWEST_ROWS, _ROWS_TOGETHER = 16, 4  # that a thread should have, and of which it has a multiple
@@ -73,7 +76,7 @@ class Layout:
         calls: for the compiled function.
         fixed: the names from outside whose values the calls read.
         rows: of all values in rows.
-        factors: the slots of matrices that all rows are multiplied by.
+        factors: the slots of matrices that BLAS multiplies all rows by.
         parts: the rows that each thread computes, of `count` threads.
         seconds: what the products of an iteration take, about.
     """
@@ -88,7 +91,9 @@ class Layout:
         self._outside = outside
         self._constants = loop.program.globals
         self._first = first
-        self._products: set[tuple] = set()
+        self._products: set[Factors] = set()
+        self._slots_of_panels: dict[Packed, int] = {}
+        self._sole: dict[str, Call] = {}  # products that only one step reads
         self.factors: set[int] = set()
         self.rows = self._find_rows()
         self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // _FEWEST_ROWS)),
@@ -201,7 +206,12 @@ class Layout:
         elif step.kind == "join":
             self._finish(step.target, self._join([self.value(a) for a in step.arguments]))
         elif step.kind == "map":
-            self._finish(step.target, self._map(step))
+            count = len(self.made)
+            value = self._map(step)
+            if len(self.made) == count + 1:
+                products = [self._sole[a] for a in step.arguments if a in self._sole]
+                any(self._join_sum(p) for p in products)
+            self._finish(step.target, value)
         elif step.kind == "choose":
             self._finish(step.target, self._choose(*step.arguments))
         elif step.kind == "zeros":
@@ -284,30 +294,75 @@ class Layout:
         return made
 
     def _product(self, step: Any) -> None:
-        value, factor = self.value(step.arguments[0]), self._value_outside(step.arguments[1])
-        matrix = self.value(step.arguments[1])
+        name, matrix_name = step.arguments[:2]
+        value, factor = self.value(name), self._value_outside(matrix_name)
         is_flipped = bool(step.line.node.attrs.get("transpose_b"))
-        if factor.ndim != 2 or value.slot == matrix.slot or value.dtype != factor.dtype:
+        same = self.values.get(matrix_name)
+        if factor.ndim != 2 or value.dtype != factor.dtype or (
+                same is not None and same.slot == value.slot):
             raise Unfit
         inner, columns = factor.shape[::-1] if is_flipped else factor.shape
-        size, found = value.dtype.itemsize, native_calls.product_of(value.dtype.name)
-        is_by_rows = factor.flags.c_contiguous != is_flipped
-        if (found is None or value.shape != (self.rows, inner)
+        size = value.dtype.itemsize
+        if (value.shape != (self.rows, inner)
                 or min(self.rows, inner, columns) < 2  # a vector is multiplied in other ways
                 or not (factor.flags.c_contiguous or factor.flags.f_contiguous)
                 or value.strides[1] != size or value.strides[0] < inner * size):
             raise Unfit
         made = self._new((self.rows, columns), value.dtype)
-        strides = (columns * size, size) if is_by_rows else (size, inner * size)
-        self.made.append(Call(found[0], found[1], 0, columns, inner,
-                              value.over(self.rows, inner), Operand(matrix.slot, *strides),
-                              made.over(self.rows, columns)))
-        self._products.add((inner, columns, is_by_rows, value.dtype.name))
-        self.factors.add(matrix.slot)
+        factors = Factors(tuple(self.parts), factor.shape, factor.flags.c_contiguous, is_flipped,
+                          value.dtype.name)
+        rows, into = value.over(self.rows, inner), made.over(self.rows, columns)
         bias = None if len(step.arguments) < 3 else self._value_outside(step.arguments[2]).bias
+        panels = panels_for(factors, step.function)
+        if panels is not None:
+            matrix = self._packed(Packed(matrix_name, is_flipped, panels.vectors))
+            self.made.append(panels.call(columns, inner, rows, Operand(matrix, 0, 0), into))
+        else:
+            self.made.append(self._product_by_blas(factors, matrix_name, rows, into))
+        product = self.made[-1]
         if bias is not None:
             self.call(np.add, [made, self._bias(step.arguments[2], bias)], made)
+            self._join_sum(product)
+        elif self.loop.uses[step.target] == 1:
+            self._sole[step.target] = product
         self._finish(step.target, made)
+
+    def _join_sum(self, product: Call) -> bool:
+        """If the last call only adds to a product by panels that nothing else reads, let the
+        product be made then, and added to as it is made; true if so."""
+        last, size = self.made[-1], panel_products.DTYPE.itemsize
+        found = native_calls.loop_of(np.add, panel_products.DTYPE.name)
+        if product.kind != native_calls.PANELS or product.data < product.inner or (
+                found is None or last[:3] != (native_calls.BINARY, *found)):
+            return False
+        place = next(k for k, call in enumerate(self.made) if call is product)
+        other = last.second if last.first == product.made else last.first
+        if product.made not in last[5:7] or other.column != size or last.made.column != size or any(
+                call.made.slot == product.first.slot for call in self.made[place + 1 :]):
+            return False
+        self.made[-1] = product._replace(made=last.made, addend=other)
+        del self.made[place]
+        return True
+
+    def _packed(self, source: Packed) -> int:
+        """The slot of the panels of a matrix."""
+        if source not in self._slots_of_panels:
+            self.fixed.append(source.name)
+            self.slots.append(Slot(FIXED, source))
+            self._slots_of_panels[source] = len(self.slots) - 1
+        return self._slots_of_panels[source]
+
+    def _product_by_blas(self, factors: Factors, name: str, rows: Operand, made: Operand) -> Call:
+        found, slot = native_calls.product_of(factors.dtype), self.value(name).slot
+        if found is None:
+            raise Unfit
+        inner, columns = factors.shape[:: -1 if factors.is_flipped else 1]
+        size = rows.column
+        strides = (columns * size, size) if factors.is_by_rows != factors.is_flipped else (
+            size, inner * size)
+        self.factors.add(slot)
+        self._products.add(factors)
+        return Call(*found, 0, columns, inner, rows, Operand(slot, *strides), made)
 
     def _bias(self, name: str, bias: Any) -> _Value:
         self.fixed.append(name)
@@ -354,12 +409,11 @@ class Layout:
     def _check_bits(self) -> None:
         """Products of some rows must have the bits that they have among all, and be no larger than
         one thread computes well."""
-        parts = self.parts
-        for inner, columns, is_by_rows, dtype in self._products:
-            size = self.rows * inner * columns
-            if len(parts) < threads.pool().size and not blas.is_small(size):
+        for factors in self._products:
+            size = self.rows * math.prod(factors.shape)
+            if len(self.parts) < threads.pool().size and not blas.is_small(size):
                 raise Unfit
-            if len(parts) > 1 and not _has_same_bits(parts, inner, columns, is_by_rows, dtype):
+            if len(self.parts) > 1 and not has_same_bits(factors):
                 raise Unfit
 
     # ------------------------------------------------------------ memory
@@ -390,23 +444,6 @@ class Layout:
             return self.arenas.pop()
         except IndexError:
             return Arena(self.slots)
-
-
-def _has_same_bits(parts: list, inner: int, columns: int, is_by_rows: bool, dtype: str) -> bool:
-    key = parts[-1][1], inner, columns, is_by_rows, dtype, len(parts)
-    if key not in _same_bits:
-        random = np.random.default_rng(0)
-        a = random.standard_normal((parts[-1][1], inner)).astype(dtype)
-        b = random.standard_normal((inner, columns)).astype(dtype)
-        b = b if is_by_rows else np.asfortranarray(b)
-        whole = np.dot(a, b)
-        with blas.alone():
-            _same_bits[key] = all(
-                np.dot(a[i:j], b).tobytes() == whole[i:j].tobytes() for i, j in parts)
-    return _same_bits[key]
-
-
-_same_bits: dict[tuple, bool] = {}
 
 
 class _Note(np.lib.mixins.NDArrayOperatorsMixin):

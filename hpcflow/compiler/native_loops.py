@@ -31,8 +31,6 @@ _LEAST_SECONDS = 2e-4  # of all iterations line by line: what the places of the 
 _LINE_SECONDS = 1e-6
 _OF_STORES = frozenset({"read", "write", "gradient", "pop", "push", "pop a scalar",
                         "push a scalar"})
-# Of what the compiled function is given.
-_USES = spread.WHOLE * 2 + spread.ROWS + spread.WHOLE + spread.START + spread.STOP
 # Between two looks at whether the step has to stop: what is kept, what the products take, about.
 _CHUNK_BYTES, _CHUNK_SECONDS, _CHUNK_STEPS = 1 << 26, 0.02, 256
 
@@ -250,7 +248,7 @@ class _Run:
         first, last = layout.parts[0]
         scratch = np.empty((layout.rows, native_calls.SCRATCH), np.int64)
         with blas.alone():
-            spread.run(self.native.runner, layout.rows, last - first, _USES,
+            spread.run(self.native.runner, layout.rows, last - first, native_calls.USES,
                        [layout.calls, memory.slots, scratch, count, 0, 0])
         for s in self.loop.steps:
             if s.kind == "push":

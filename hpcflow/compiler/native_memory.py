@@ -7,31 +7,33 @@ one before, everything else in one place that the next iteration uses again.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from hpcflow.addresses import LINE, aligned
+from hpcflow.panel_products import pack
 
 if TYPE_CHECKING:
     from hpcflow.compiler.native_layout import Layout
 
 _FEWEST_USES, _MOST_COPIED = 4, 1 << 20  # iterations, and bytes, of factors that may be copied
 _MOST_HELD = 1 << 24  # bytes of places that are held between the runs of a loop
-_LINE = 64  # bytes of a line of cache: rows that begin at one are read and written faster
-
-
-def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """A new array, in C order, that begins at a line of cache."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    raw = np.empty(size + _LINE, np.uint8)
-    start = -raw.__array_interface__["data"][0] % _LINE
-    return raw[start : start + size].view(dtype).reshape(shape)
-
 
 # How the places of a slot follow from the iteration: what comes from outside, an element or what
 # was popped, a variable, a value that is dropped, one that is the next of a variable, one that is
 # kept, and a sum over time.
 FIXED, GIVEN, VARIABLE, SCRATCH, TWO, KEPT, SUM = range(7)
 KINDS = 7
+
+
+class Packed(NamedTuple):
+    """What a FIXED slot has instead of a name: the panels of the matrix of that name, or of its
+    transpose, so many registers wide."""
+
+    name: str
+    is_flipped: bool
+    vectors: int
 
 
 class Slot:
@@ -61,7 +63,7 @@ class Arena:
         for number, slot in enumerate(slots):
             if slot.kind in (SCRATCH, TWO):
                 self.offsets[number] = size
-                size += -(-slot.nbytes() * (2 if slot.kind == TWO else 1) // _LINE) * _LINE
+                size += -(-slot.nbytes() * (2 if slot.kind == TWO else 1) // LINE) * LINE
         self.nbytes = size
         whole = aligned((size,), np.uint8)
         self.address = whole.__array_interface__["data"][0]
@@ -138,6 +140,9 @@ class Memory:
 
     def _fixed(self, number: int, fixed: dict[str, Any]) -> int:
         source = self.layout.slots[number].source
+        if isinstance(source, Packed):
+            matrix = fixed[source.name]
+            return self._address(pack(matrix.T if source.is_flipped else matrix, source.vectors))
         array = source if isinstance(source, np.ndarray) else fixed[source]
         array = np.asarray(getattr(array, "bias", array))
         return self._factor(array) if number in self.layout.factors else self._address(array)
@@ -146,7 +151,7 @@ class Memory:
         """The address of a matrix that many are multiplied by, or of a copy that begins at a line
         of cache: BLAS reads small ones over and over as they lie."""
         address = self._address(matrix)
-        if address % _LINE == 0 or self.count < _FEWEST_USES or matrix.nbytes > _MOST_COPIED:
+        if address % LINE == 0 or self.count < _FEWEST_USES or matrix.nbytes > _MOST_COPIED:
             return address
         copy = aligned(matrix.shape[:: 1 if matrix.flags.c_contiguous else -1], matrix.dtype)
         copy[...] = matrix if matrix.flags.c_contiguous else matrix.T

@@ -5,6 +5,7 @@ See ``native_loops``.
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any, NamedTuple
 
 from hpcflow.compiler.native_layout import Unfit
@@ -40,6 +41,7 @@ class Step(NamedTuple):
     target: str
     arguments: tuple[str, ...]
     line: Line
+    function: Any = None  # that multiplies in the line of a product
 
 
 class LoopSteps:
@@ -51,6 +53,7 @@ class LoopSteps:
         entering: the variables that are not scalars, with the names of their first values.
         following: the names of their next values.
         summed: the names of values that are only kept for sums.
+        uses: how often steps and variables read a name.
         kept: the names of all values that outlive their iteration.
         factors: the scalars of the loop that values are computed with.
         indices: all scalars of the loop whose values in each iteration are wanted.
@@ -81,6 +84,8 @@ class LoopSteps:
         self.following = {v: n for v, n in self.assigned.items() if v not in self.scalars}
         _check(all(n in self.scalars for v, n in self.assigned.items() if v in self.scalars))
         _check(any(s.kind == "product" for s in self.steps))
+        self.uses = Counter([a for s in self.steps for a in s.arguments])
+        self.uses.update(self.following.values())
         self.summed: set[str] = set()
         self.kept = self._kept()
         inner = self.scalars & self.made
@@ -134,7 +139,8 @@ class LoopSteps:
         target = line.targets[0] if line.targets else ""
         if function is Ahead.product:
             _check(given[2] not in self.made)
-            return Step("product", target, (given[1], given[2], given[0]), line)
+            ahead = self.program.globals[self._maker(given[0]).function]
+            return Step("product", target, (given[1], given[2], given[0]), line, ahead.args[0])
         b, node = line.bound, line.node
         _check(b is not None and b.kernel is not None and not b.moves)
         assert b is not None and b.kernel is not None
@@ -164,7 +170,7 @@ class LoopSteps:
             _check(b.kernel.mode == SYNC and not node.attrs.get("transpose_a")
                    and b.kernel.factory.__module__.startswith("hpcflow.kernels.")
                    and given[1] not in self.made)
-            return Step("product", target, given, line)
+            return Step("product", target, given, line, function)
         if is_call(line, _POPS):
             if target not in self.program.scalars:
                 return Step("pop", target, given, line)
@@ -220,8 +226,11 @@ class LoopSteps:
 
     def _plan(self, step: Step) -> Plan:
         """Which sums a step adds to."""
-        made = next(line for line in self.program.lines if step.arguments[0] in line.targets)
-        return self.program.globals[made.function].__self__
+        return self.program.globals[self._maker(step.arguments[0]).function].__self__
+
+    def _maker(self, name: str) -> Line:
+        """The line that makes what is called so."""
+        return next(line for line in self.program.lines if name in line.targets)
 
     def _next_of(self, names: set[str]) -> set[str]:
         return {self.following[v] for v in names if v in self.following}

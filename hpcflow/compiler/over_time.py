@@ -18,13 +18,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Collection
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from hpcflow import blas, config
+from hpcflow.addresses import aligned
 from hpcflow.compiler.ir import Node
-from hpcflow.compiler.native_memory import aligned
 from hpcflow.compiler.products_ahead import Ahead
 from hpcflow.compiler.running_sums import Plan, Sums, Term
 from hpcflow.compiler.translate import (
@@ -274,7 +275,7 @@ class _Loop:
             return
         function = self.program.globals[line.function]
         bias = self._take_bias(line)
-        name = self._object(lambda *bias: Ahead(function, *bias), *bias)
+        name = self._object(partial(Ahead, function), *bias)
         line.function = self._name(Ahead.product)
         line.arguments = [name, value, factor, array, index]
         line.bound = None

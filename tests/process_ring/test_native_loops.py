@@ -4,9 +4,16 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import blas, config, errors, jit, native_calls, threads
-from hpcflow.compiler import native_loops, native_memory, over_time, running_sums
+from hpcflow import blas, config, errors, float_errors, jit, native_calls, panel_products, threads
+from hpcflow.compiler import (
+    native_layout,
+    native_loops,
+    native_memory,
+    over_time,
+    running_sums,
+)
 from hpcflow.compiler.native_loops import NativeLoop
+from hpcflow.compiler.native_products import Factors, Panels, panels_for
 from hpcflow.native_calls import Call, Operand
 from hpcflow.runtime import by_shapes
 
@@ -287,9 +294,9 @@ def test_factors_begin_at_a_line_of_cache(graph, calls, monkeypatch):
         addresses.extend(self.slots[sorted(layout.factors), 0])
 
     monkeypatch.setattr(native_memory.Memory, "__init__", noted)
-    raw = np.zeros(UNITS * UNITS + 1, np.float32)
+    raw = np.zeros(UNITS * UNITS + 1)
     weights = raw[1:].reshape(UNITS, UNITS)  # one of raw and this does not
-    x, w = (hf.placeholder(hf.float32, [n, UNITS]) for n in (40, UNITS))
+    x, w = (hf.placeholder(hf.float64, [n, UNITS]) for n in (40, UNITS))
     _, y = hf.while_loop(lambda t, y: t < TIME, lambda t, y: (t + 1, hf.tanh(hf.matmul(y, w))),
                          [0, x])
     with hf.Session() as session:
@@ -322,6 +329,125 @@ def test_a_list_of_calls(runner, dtype, is_flipped):
                             start + 16)
         expected = np.tanh(np.dot(a, b) + bias)
     np.testing.assert_array_equal(made, expected)
+
+
+def whole_numbers(seed, *shape):
+    """Matrices whose products are exact, in whatever order their terms are added."""
+    return np.random.RandomState(seed).randint(-9, 9, shape).astype(np.float32)
+
+
+@pytest.fixture
+def form(runner):
+    found = panel_products.tile()
+    if found is None:
+        pytest.skip("this processor rounds products before it adds them")
+    return found
+
+
+def by_panels(runner, a, b, parts, panels, addend=None):
+    """``a @ b + addend`` for the rows of `parts`, and 7 elsewhere."""
+    made, size = np.full((len(a), b.shape[1]), 7, np.float32), a.itemsize
+    more = None if addend is None else Operand(3, (0, *addend.strides)[-2], size)
+    call = panels.call(b.shape[1], len(b), Operand(0, *a.strides), Operand(1, 0, 0),
+                       Operand(2, *made.strides))._replace(addend=more)
+    arrays = [a, panel_products.pack(b, panels.vectors), made, *[x for x in [addend] if more]]
+    slots = np.array([[x.ctypes.data] for x in arrays])
+    scratch = np.empty((1, native_calls.SCRATCH), np.int64)
+    for start, stop in parts:
+        runner.function(np.array([call.words()]), slots, scratch, 1, start, stop)
+    return made
+
+
+@pytest.mark.parametrize("rows, inner, columns", [
+    (1, 1, 1), (6, 3, 64), (13, 40, 65), (32, 128, 128), (7, 33, 81), (25, 100, 31)])
+def test_products_by_panels(runner, form, rows, inner, columns):
+    """Of any number of rows and columns, by chains of any length, beside what is left alone."""
+    a, b = whole_numbers(1, rows, inner + 2)[:, 1:-1], whole_numbers(2, inner, columns)
+    bias, more = whole_numbers(3, columns), whole_numbers(4, rows, columns)
+    vectors = form.vectors_of(columns)
+    middle = rows // 2
+    for chain in {1, inner, max(1, inner // 3)}:
+        for even in (1, 16):
+            panels = Panels(vectors, chain, even, panel_products.ZERO)
+            found = by_panels(runner, a, b, [(0, middle), (middle, rows)], panels)
+            np.testing.assert_array_equal(found, a @ b)
+    panels = Panels(vectors, inner, 1, panel_products.ZERO)
+    for addend in (bias, more):
+        found = by_panels(runner, a, b, [(middle, rows)], panels, addend)
+        np.testing.assert_array_equal(found[middle:], (a @ b + addend)[middle:])
+        assert (found[:middle] == 7).all()
+
+
+def test_terms_are_added_in_their_chains(runner, form):
+    """Of five terms in chains of two the last three are halves, of two and one."""
+    terms = np.array([[1, 2**24, 1, -(2**24), 1]], np.float32)
+    ones = np.ones((5, 1), np.float32)
+    vectors = form.vectors_of(1)
+
+    def total(chain, even=1):
+        panels = Panels(vectors, chain, even, panel_products.ZERO)
+        return by_panels(runner, terms, ones, [(0, 1)], panels)[0, 0]
+
+    one = np.float32(1)
+    first = one + np.float32(2**24)
+    assert total(5) == (first + one - np.float32(2**24)) + one
+    assert total(2) == first + (one - np.float32(2**24)) + one
+    assert total(2, 16) == first + ((one - np.float32(2**24)) + one)
+
+
+@pytest.mark.parametrize("inner", [1, 5])
+def test_the_sign_of_a_sum_of_zeros(runner, form, inner):
+    a, b = np.zeros((2, inner), np.float32), np.ones((inner, 3), np.float32)
+    a[:, -1] = -np.finfo(np.float32).tiny
+    entered = float_errors.silence()
+    try:
+        found = [by_panels(runner, a, b / 2, [(0, 2)], Panels(form.vectors_of(3), inner, 1, start))
+                 for start in (panel_products.ZERO, panel_products.NEGATIVE_ZERO)]
+        flushes = not (a * np.float32(0.5)).any()
+    finally:
+        float_errors.restore(entered)
+    if flushes:
+        assert not np.signbit(found[0]).any() and np.signbit(found[1]).all()
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize("is_found", [True, False])
+def test_panels_have_the_bits_of_the_lines_or_blas_does_it(graph, calls, monkeypatch, is_found,
+                                                           form):
+    kinds, make = [], native_memory.Memory.__init__
+
+    def noted(self, layout, *arguments):
+        kinds.append([call.kind for call in layout.made])
+        make(self, layout, *arguments)
+
+    monkeypatch.setattr(native_memory.Memory, "__init__", noted)
+    if not is_found:
+        monkeypatch.setattr(native_layout, "panels_for", lambda *_: None)
+    x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
+    with hf.Session() as session:
+        both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
+    assert calls.made == [True, True]
+    if is_found and native_calls.PANELS in kinds[0]:  # bias and sum are part of the products
+        assert kinds[0] == [native_calls.PANELS] * 2 + [native_calls.UNARY]
+    assert is_found or all(native_calls.PANELS not in k for k in kinds)
+
+
+def test_a_way_that_gives_other_bits_is_not_taken(runner, form):
+    factors = Factors(((0, 8), (8, 16)), (40, 24), True, False, "float32")
+    assert panels_for(factors, lambda a, b: np.dot(a, b) * np.float32(1.0000001)) is None
+    assert panels_for(factors._replace(dtype="float64"), np.dot) is None
+
+    def by_halves(a, b):  # each of whose sums has a rounding of its own
+        found = np.zeros((16, 24), np.float32)
+        for start in (0, 20):
+            part = np.zeros((16, 24), np.float64)
+            for k in range(start, start + 20):
+                part = (part + a[:, k : k + 1].astype(np.float64) * b[k]).astype(np.float32)
+            found += part.astype(np.float32)
+        return found
+
+    found = panels_for(factors, by_halves)
+    assert found is None or (found.chain, found.even) != (40, 1)
 
 
 def test_rows_that_a_flag_chooses(runner):
