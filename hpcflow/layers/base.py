@@ -125,7 +125,9 @@ class Layer:
     # ------------------------------------------------------------ what a layer makes
 
     def add_variable(self, name: str, shape: Any, dtype: Any = None, initializer: Any = None,
-                     regularizer: Callable | None = None, trainable: bool = True) -> Any:
+                     regularizer: Callable | None = None, trainable: bool = True,
+                     constraint: Callable | None = None, partitioner: Callable | None = None,
+                     use_resource: bool | None = None) -> Any:
         """Return the variable `name` of the layer's scope, made before and in the first call.
 
         Arguments as of ``get_variable``. Raises ``ValueError`` for a new name in a later call.
@@ -134,7 +136,8 @@ class Layer:
             existing = get_collection(GraphKeys.GLOBAL_VARIABLES)
             trained = trainable and self.trainable
             variable = get_variable(name, shape, dtype or self._dtype, initializer, regularizer,
-                                    trained)
+                                    trained, partitioner=partitioner, use_resource=use_resource,
+                                    constraint=constraint)
             self._note_variable(variable, existing, trainable)
             return variable
 

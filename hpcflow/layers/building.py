@@ -58,6 +58,7 @@ class Bias(NamedTuple):
     initializer: Any
     regularizer: Callable | None
     trainable: bool
+    constraint: Callable | None = None
 
 
 def add_bias(outputs: Tensor, bias: Bias, channels_first: bool = False) -> Tensor:
@@ -67,7 +68,8 @@ def add_bias(outputs: Tensor, bias: Bias, channels_first: bool = False) -> Tenso
     dims = outputs.shape.as_list()
     channels = dims[1 if channels_first else -1]
     values = convert_to_tensor(get_variable("bias", [channels], outputs.dtype.base_dtype,
-                                            bias.initializer, bias.regularizer, bias.trainable))
+                                            bias.initializer, bias.regularizer, bias.trainable,
+                                            constraint=bias.constraint))
     if not channels_first:
         return raw_ops.BiasAdd(outputs, values)
     column = np.array([1, channels] + [1] * (len(dims) - 2), np.int32)

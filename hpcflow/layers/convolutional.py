@@ -37,7 +37,9 @@ def _convolution(rank: int, inputs: Any, filters: int, kernel_size: Any, strides
                  use_bias: bool, kernel_initializer: Any, bias_initializer: Any,
                  kernel_regularizer: Callable | None, bias_regularizer: Callable | None,
                  activity_regularizer: Callable | None, trainable: bool, name: str | None,
-                 reuse: bool | None) -> Tensor:
+                 reuse: bool | None,
+                 kernel_constraint: Callable | None,
+                 bias_constraint: Callable | None) -> Tensor:
     """The convolution layer over `rank` dimensions of space."""
     inputs, layer = convert_to_tensor(inputs), f"conv{rank}d"
     first = is_channels_first(data_format)
@@ -47,11 +49,11 @@ def _convolution(rank: int, inputs: Any, filters: int, kernel_size: Any, strides
         channels = known_size(inputs, 1 if first else -1, layer, rank + 2)
         kernel = convert_to_tensor(get_variable(
             "kernel", [*window, channels, filters], inputs.dtype.base_dtype, kernel_initializer,
-            kernel_regularizer, trainable))
+            kernel_regularizer, trainable, constraint=kernel_constraint))
         outputs = convolution(
             inputs, kernel, padding, steps, dilation, data_format=format_name(first, rank))
-        outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),
-                           first)
+        bias = Bias(use_bias, bias_initializer, bias_regularizer, trainable, bias_constraint)
+        outputs = add_bias(outputs, bias, first)
         return finish(outputs, activation, activity_regularizer)
 
 
@@ -61,7 +63,9 @@ def conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1, paddin
            kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
            kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
            activity_regularizer: Callable | None = None, trainable: bool = True,
-           name: str | None = None, reuse: bool | None = None) -> Tensor:
+           name: str | None = None, reuse: bool | None = None,
+           kernel_constraint: Callable | None = None,
+           bias_constraint: Callable | None = None) -> Tensor:
     """Return a convolution over one dimension; arguments as of :func:`conv2d`.
 
     `inputs` has shape ``[batch, width, channels]``, or ``[batch, channels, width]``.
@@ -69,7 +73,8 @@ def conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1, paddin
     return _convolution(1, inputs, filters, kernel_size, strides, padding, data_format,
                         dilation_rate, activation, use_bias, kernel_initializer,
                         bias_initializer, kernel_regularizer, bias_regularizer,
-                        activity_regularizer, trainable, name, reuse)
+                        activity_regularizer, trainable, name, reuse, kernel_constraint,
+                        bias_constraint)
 
 
 def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
@@ -78,7 +83,9 @@ def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
            kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
            kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
            activity_regularizer: Callable | None = None, trainable: bool = True,
-           name: str | None = None, reuse: bool | None = None) -> Tensor:
+           name: str | None = None, reuse: bool | None = None,
+           kernel_constraint: Callable | None = None,
+           bias_constraint: Callable | None = None) -> Tensor:
     """Return activation(convolution(inputs, kernel) + bias).
 
     Args:
@@ -105,7 +112,8 @@ def conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
     return _convolution(2, inputs, filters, kernel_size, strides, padding, data_format,
                         dilation_rate, activation, use_bias, kernel_initializer,
                         bias_initializer, kernel_regularizer, bias_regularizer,
-                        activity_regularizer, trainable, name, reuse)
+                        activity_regularizer, trainable, name, reuse, kernel_constraint,
+                        bias_constraint)
 
 
 def conv3d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1, 1),
@@ -114,7 +122,9 @@ def conv3d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1, 1)
            use_bias: bool = True, kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
            kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
            activity_regularizer: Callable | None = None, trainable: bool = True,
-           name: str | None = None, reuse: bool | None = None) -> Tensor:
+           name: str | None = None, reuse: bool | None = None,
+           kernel_constraint: Callable | None = None,
+           bias_constraint: Callable | None = None) -> Tensor:
     """Return a convolution over three dimensions; arguments as of :func:`conv2d`.
 
     `inputs` has shape ``[batch, depth, height, width, channels]``, or channels second.
@@ -122,7 +132,8 @@ def conv3d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1, 1)
     return _convolution(3, inputs, filters, kernel_size, strides, padding, data_format,
                         dilation_rate, activation, use_bias, kernel_initializer,
                         bias_initializer, kernel_regularizer, bias_regularizer,
-                        activity_regularizer, trainable, name, reuse)
+                        activity_regularizer, trainable, name, reuse, kernel_constraint,
+                        bias_constraint)
 
 
 def separable_conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1),
@@ -135,7 +146,10 @@ def separable_conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                      pointwise_regularizer: Callable | None = None,
                      bias_regularizer: Callable | None = None,
                      activity_regularizer: Callable | None = None, trainable: bool = True,
-                     name: str | None = None, reuse: bool | None = None) -> Tensor:
+                     name: str | None = None, reuse: bool | None = None,
+                     depthwise_constraint: Callable | None = None,
+                     pointwise_constraint: Callable | None = None,
+                     bias_constraint: Callable | None = None) -> Tensor:
     """Return a convolution of each channel by itself, followed by one that mixes them.
 
     `depth_multiplier` is the number of results of the first convolution for each channel. The
@@ -147,7 +161,8 @@ def separable_conv2d(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                       dilation_rate, depth_multiplier, activation, use_bias,
                       depthwise_initializer, pointwise_initializer, bias_initializer,
                       depthwise_regularizer, pointwise_regularizer, bias_regularizer,
-                      activity_regularizer, trainable, name, reuse)
+                      activity_regularizer, trainable, name, reuse, depthwise_constraint,
+                      pointwise_constraint, bias_constraint)
 
 
 def separable_conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any = 1,
@@ -160,14 +175,18 @@ def separable_conv1d(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                      pointwise_regularizer: Callable | None = None,
                      bias_regularizer: Callable | None = None,
                      activity_regularizer: Callable | None = None, trainable: bool = True,
-                     name: str | None = None, reuse: bool | None = None) -> Tensor:
+                     name: str | None = None, reuse: bool | None = None,
+                     depthwise_constraint: Callable | None = None,
+                     pointwise_constraint: Callable | None = None,
+                     bias_constraint: Callable | None = None) -> Tensor:
     """As :func:`separable_conv2d` over one dimension, for inputs ``[batch, width, channels]`` or
     ``[batch, channels, width]``; the kernels have one dimension of space."""
     return _separable(1, inputs, filters, kernel_size, strides, padding, data_format,
                       dilation_rate, depth_multiplier, activation, use_bias,
                       depthwise_initializer, pointwise_initializer, bias_initializer,
                       depthwise_regularizer, pointwise_regularizer, bias_regularizer,
-                      activity_regularizer, trainable, name, reuse)
+                      activity_regularizer, trainable, name, reuse, depthwise_constraint,
+                      pointwise_constraint, bias_constraint)
 
 
 def _separable(rank: int, inputs: Any, filters: int, kernel_size: Any, strides: Any, padding: str,
@@ -176,7 +195,10 @@ def _separable(rank: int, inputs: Any, filters: int, kernel_size: Any, strides: 
                pointwise_initializer: Any, bias_initializer: Any,
                depthwise_regularizer: Callable | None, pointwise_regularizer: Callable | None,
                bias_regularizer: Callable | None, activity_regularizer: Callable | None,
-               trainable: bool, name: str | None, reuse: bool | None) -> Tensor:
+               trainable: bool, name: str | None, reuse: bool | None,
+               depthwise_constraint: Callable | None,
+               pointwise_constraint: Callable | None,
+               bias_constraint: Callable | None) -> Tensor:
     """The separable layer over `rank` dimensions of space."""
     inputs, layer = convert_to_tensor(inputs), f"separable_conv{rank}d"
     first = is_channels_first(data_format)
@@ -186,14 +208,16 @@ def _separable(rank: int, inputs: Any, filters: int, kernel_size: Any, strides: 
         channels = known_size(inputs, 1 if first else -1, layer, rank + 2)
         middle, dtype = channels * depth_multiplier, inputs.dtype.base_dtype
         deep = get_variable("depthwise_kernel", [*window, channels, depth_multiplier], dtype,
-                            depthwise_initializer, depthwise_regularizer, trainable)
+                            depthwise_initializer, depthwise_regularizer, trainable,
+                            constraint=depthwise_constraint)
         flat = get_variable("pointwise_kernel", [1] * rank + [middle, filters], dtype,
-                            pointwise_initializer, pointwise_regularizer, trainable)
+                            pointwise_initializer, pointwise_regularizer, trainable,
+                            constraint=pointwise_constraint)
         separated = _separated_rows if rank == 1 else _separated_images
         outputs = separated(inputs, convert_to_tensor(deep), convert_to_tensor(flat), steps,
                             padding, dilation, first)
-        outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),
-                           first)
+        bias = Bias(use_bias, bias_initializer, bias_regularizer, trainable, bias_constraint)
+        outputs = add_bias(outputs, bias, first)
         return finish(outputs, activation, activity_regularizer)
 
 
@@ -225,7 +249,9 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                      kernel_regularizer: Callable | None = None,
                      bias_regularizer: Callable | None = None,
                      activity_regularizer: Callable | None = None, trainable: bool = True,
-                     name: str | None = None, reuse: bool | None = None) -> Tensor:
+                     name: str | None = None, reuse: bool | None = None,
+                     kernel_constraint: Callable | None = None,
+                     bias_constraint: Callable | None = None) -> Tensor:
     """Return the transpose of a convolution: images that are larger by the strides.
 
     The kernel has shape ``[height, width, filters, channels]``. A size n becomes ``n stride`` with
@@ -234,7 +260,8 @@ def conv2d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
     """
     return _transposed(2, inputs, filters, kernel_size, strides, padding, data_format, activation,
                        use_bias, kernel_initializer, bias_initializer, kernel_regularizer,
-                       bias_regularizer, activity_regularizer, trainable, name, reuse)
+                       bias_regularizer, activity_regularizer, trainable, name, reuse,
+                       kernel_constraint, bias_constraint)
 
 
 def conv3d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any = (1, 1, 1),
@@ -244,11 +271,14 @@ def conv3d_transpose(inputs: Any, filters: int, kernel_size: Any, strides: Any =
                      kernel_regularizer: Callable | None = None,
                      bias_regularizer: Callable | None = None,
                      activity_regularizer: Callable | None = None, trainable: bool = True,
-                     name: str | None = None, reuse: bool | None = None) -> Tensor:
+                     name: str | None = None, reuse: bool | None = None,
+                     kernel_constraint: Callable | None = None,
+                     bias_constraint: Callable | None = None) -> Tensor:
     """As :func:`conv2d_transpose` over three dimensions, for the inputs of :func:`conv3d`."""
     return _transposed(3, inputs, filters, kernel_size, strides, padding, data_format, activation,
                        use_bias, kernel_initializer, bias_initializer, kernel_regularizer,
-                       bias_regularizer, activity_regularizer, trainable, name, reuse)
+                       bias_regularizer, activity_regularizer, trainable, name, reuse,
+                       kernel_constraint, bias_constraint)
 
 
 def _transposed(rank: int, inputs: Any, filters: int, kernel_size: Any, strides: Any,
@@ -256,7 +286,9 @@ def _transposed(rank: int, inputs: Any, filters: int, kernel_size: Any, strides:
                 kernel_initializer: Any, bias_initializer: Any,
                 kernel_regularizer: Callable | None, bias_regularizer: Callable | None,
                 activity_regularizer: Callable | None, trainable: bool, name: str | None,
-                reuse: bool | None) -> Tensor:
+                reuse: bool | None,
+                kernel_constraint: Callable | None,
+                bias_constraint: Callable | None) -> Tensor:
     """The transposed layer over `rank` dimensions of space."""
     inputs, layer = convert_to_tensor(inputs), f"conv{rank}d_transpose"
     first, padding = is_channels_first(data_format), padding_name(padding)
@@ -265,7 +297,7 @@ def _transposed(rank: int, inputs: Any, filters: int, kernel_size: Any, strides:
         channels = known_size(inputs, 1 if first else -1, layer, rank + 2)
         kernel = convert_to_tensor(get_variable(
             "kernel", [*window, filters, channels], inputs.dtype.base_dtype, kernel_initializer,
-            kernel_regularizer, trainable))
+            kernel_regularizer, trainable, constraint=kernel_constraint))
         extra = [max(w - s, 0) if padding == "VALID" else 0
                  for w, s in zip(window, steps, strict=True)]
         shape, dims = _transposed_shape(inputs, filters, steps, extra, first)
@@ -273,8 +305,8 @@ def _transposed(rank: int, inputs: Any, filters: int, kernel_size: Any, strides:
         outputs = transpose(inputs, kernel, shape, _with_batch(steps, first), padding,
                             format_name(first, rank))
         set_shape(outputs, dims)
-        outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable),
-                           first)
+        bias = Bias(use_bias, bias_initializer, bias_regularizer, trainable, bias_constraint)
+        outputs = add_bias(outputs, bias, first)
         return finish(outputs, activation, activity_regularizer)
 
 

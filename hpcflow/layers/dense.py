@@ -21,7 +21,9 @@ def dense(inputs: Any, units: int, activation: Callable | None = None, use_bias:
           kernel_initializer: Any = None, bias_initializer: Any = _ZEROS,
           kernel_regularizer: Callable | None = None, bias_regularizer: Callable | None = None,
           activity_regularizer: Callable | None = None, trainable: bool = True,
-          name: str | None = None, reuse: bool | None = None) -> Tensor:
+          name: str | None = None, reuse: bool | None = None,
+          kernel_constraint: Callable | None = None,
+          bias_constraint: Callable | None = None) -> Tensor:
     """Return activation(inputs @ kernel + bias).
 
     Args:
@@ -37,6 +39,8 @@ def dense(inputs: Any, units: int, activation: Callable | None = None, use_bias:
         trainable: whether optimizers change the variables.
         name: variable scope; "dense" made unique if None.
         reuse: whether the layer's variables are those of an earlier one.
+        kernel_constraint: function that optimizers apply to the kernel after an update.
+        bias_constraint: the same for the bias.
 
     Returns: shape ``[..., units]``.
 
@@ -47,9 +51,10 @@ def dense(inputs: Any, units: int, activation: Callable | None = None, use_bias:
         size = known_size(inputs, -1, "dense")
         kernel = convert_to_tensor(get_variable(
             "kernel", [size, units], inputs.dtype.base_dtype, kernel_initializer,
-            kernel_regularizer, trainable))
+            kernel_regularizer, trainable, constraint=kernel_constraint))
         outputs = _product(inputs, kernel, units)
-        outputs = add_bias(outputs, Bias(use_bias, bias_initializer, bias_regularizer, trainable))
+        bias = Bias(use_bias, bias_initializer, bias_regularizer, trainable, bias_constraint)
+        outputs = add_bias(outputs, bias)
         return finish(outputs, activation, activity_regularizer)
 
 

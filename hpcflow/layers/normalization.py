@@ -43,7 +43,9 @@ def batch_normalization(inputs: Any, axis: Any = -1, momentum: float = 0.99,
                         reuse: bool | None = None, renorm: bool = False,
                         renorm_clipping: dict | None = None, renorm_momentum: float = 0.99,
                         fused: bool | None = None, virtual_batch_size: int | None = None,
-                        adjustment: Callable | None = None) -> Tensor:
+                        adjustment: Callable | None = None,
+                        beta_constraint: Callable | None = None,
+                        gamma_constraint: Callable | None = None) -> Tensor:
     """Return gamma (inputs - mean) / √(variance + epsilon) + beta (arXiv:1502.03167).
 
     While training, mean and variance are those of the batch, and operations that update the moving
@@ -63,6 +65,7 @@ def batch_normalization(inputs: Any, axis: Any = -1, momentum: float = 0.99,
         beta_regularizer, gamma_regularizer: functions whose results join the regularization losses.
         training: a bool or a scalar bool tensor.
         trainable: whether optimizers change beta and gamma.
+        beta_constraint, gamma_constraint: functions that optimizers apply to them after an update.
         name: variable scope; "batch_normalization" made unique if None.
         reuse: whether the layer's variables are those of an earlier one.
         renorm: whether, in training, normalized values are corrected towards the statistics of
@@ -97,13 +100,14 @@ def batch_normalization(inputs: Any, axis: Any = -1, momentum: float = 0.99,
         layout = layout_of(dims, [a % len(dims) for a in axes], virtual)
 
         def variable(kind: str, initializer: Any, regularizer: Any = None,
-                     trained: bool = False) -> Any:
+                     trained: bool = False, constraint: Callable | None = None) -> Any:
             return get_variable(kind, layout.kept, inputs.dtype.base_dtype, initializer,
-                                regularizer, trained)
+                                regularizer, trained, constraint=constraint)
 
-        beta = variable("beta", beta_initializer, beta_regularizer, trainable) if center else None
-        gamma = (variable("gamma", gamma_initializer, gamma_regularizer, trainable) if scale
-                 else None)
+        beta = variable("beta", beta_initializer, beta_regularizer, trainable,
+                        beta_constraint) if center else None
+        gamma = variable("gamma", gamma_initializer, gamma_regularizer, trainable,
+                         gamma_constraint) if scale else None
         moving = (variable("moving_mean", moving_mean_initializer),
                   variable("moving_variance", moving_variance_initializer))
         if plain:

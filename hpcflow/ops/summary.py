@@ -254,7 +254,11 @@ def merge(inputs: Any, collections: Any = None, name: str | None = None) -> Tens
     return _collected(summary, collections or ())
 
 
-def merge_all(key: str = GraphKeys.SUMMARIES) -> Tensor | None:
-    """Return one summary that holds those of collection `key`; None if there are none."""
-    summaries = get_collection(key)
-    return merge(summaries) if summaries else None
+def merge_all(key: str = GraphKeys.SUMMARIES, scope: str | None = None,
+              name: str | None = None) -> Tensor | None:
+    """Return one summary that holds those of collection `key`; None if there are none.
+
+    With `scope` only those whose names begin with what that regular expression matches.
+    """
+    summaries = get_collection(key, scope)
+    return merge(summaries, name=name) if summaries else None

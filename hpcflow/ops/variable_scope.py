@@ -161,10 +161,12 @@ class VariableScope:
     def get_variable(self, var_store: VariableStore, name: str | None, shape: Any = None,
                      dtype: Any = None, initializer: Any = None,
                      regularizer: Callable | None = None, reuse: Reuse = None,
-                     trainable: bool = True, collections: Any = None, caching_device: Any = None,
+                     trainable: bool | None = None, collections: Any = None,
+                     caching_device: Any = None,
                      partitioner: Callable | None = None, validate_shape: bool = True,
                      use_resource: bool | None = None, custom_getter: Callable | None = None,
-                     constraint: Callable | None = None) -> Any:
+                     constraint: Callable | None = None, synchronization: Any = None,
+                     aggregation: Any = None) -> Any:
         """Return the variable `name` of this scope from `var_store`; see ``get_variable``."""
         with name_scope(None):  # names follow from variable scopes alone
             dtype = self._checked_dtype(dtype, initializer)
@@ -175,7 +177,7 @@ class VariableScope:
                 _given(partitioner, self._partitioner), validate_shape,
                 _given(use_resource, self._use_resource),
                 _given(custom_getter, self._custom_getter),
-                _given(constraint, self._constraint))
+                _given(constraint, self._constraint), synchronization, aggregation)
 
     def _full_name(self, name: str | None) -> str:
         if name is None:
@@ -237,11 +239,12 @@ def get_variable_scope() -> VariableScope:
 
 
 def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: Any = None,
-                 regularizer: Callable | None = None, trainable: bool = True,
+                 regularizer: Callable | None = None, trainable: bool | None = None,
                  collections: Any = None, caching_device: Any = None,
                  partitioner: Callable | None = None, validate_shape: bool = True,
                  use_resource: bool | None = None, custom_getter: Callable | None = None,
-                 constraint: Callable | None = None) -> Any:
+                 constraint: Callable | None = None, synchronization: Any = None,
+                 aggregation: Any = None) -> Any:
     """Return the variable `name` of the current variable scope, new or shared as the scope says.
 
     Args:
@@ -260,13 +263,15 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
         use_resource: accepted; there is one kind of variable.
         custom_getter: called instead, with the true getter as its first argument.
         constraint: a function that optimizers apply to the value after an update.
+        synchronization, aggregation: as of ``Variable``.
 
     Raises ``ValueError`` if sharing, shape or dtype do not fit.
     """
     scopes = _scopes()
     return scopes.current.get_variable(
         scopes.store, name, shape, dtype, initializer, regularizer, None, trainable, collections,
-        caching_device, partitioner, validate_shape, use_resource, custom_getter, constraint)
+        caching_device, partitioner, validate_shape, use_resource, custom_getter, constraint,
+        synchronization, aggregation)
 
 
 def get_local_variable(*args: Any, **keywords: Any) -> Any:

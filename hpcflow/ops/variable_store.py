@@ -28,6 +28,7 @@ from hpcflow.ops.partitioned import (
     slice_info,
     slices_of,
 )
+from hpcflow.ops.replication import checked_replication
 from hpcflow.ops.variables import Variable
 from hpcflow.shapes import TensorShape, as_shape
 
@@ -68,11 +69,12 @@ class VariableStore:
 
     def get_variable(self, name: str, shape: Any = None, dtype: Any = dtypes.float32,
                      initializer: Any = None, regularizer: Callable | None = None,
-                     reuse: Reuse = None, trainable: bool = True, collections: Any = None,
+                     reuse: Reuse = None, trainable: bool | None = True, collections: Any = None,
                      caching_device: Any = None, partitioner: Callable | None = None,
                      validate_shape: bool = True, use_resource: bool | None = None,
                      custom_getter: Callable | None = None,
-                     constraint: Callable | None = None) -> Any:
+                     constraint: Callable | None = None, synchronization: Any = None,
+                     aggregation: Any = None) -> Any:
         """Return the variable `name`, made if `reuse` allows it.
 
         `reuse` True: it must exist; False: it must not; None or AUTO_REUSE: either. With a
@@ -81,6 +83,7 @@ class VariableStore:
         """
         if custom_getter is not None and not callable(custom_getter):
             raise ValueError(f"custom_getter is not callable: {custom_getter!r}")
+        trainable = checked_replication(synchronization, aggregation, trainable, name)[2]
         arguments = {
             "name": name, "shape": shape, "dtype": dtype, "initializer": initializer,
             "regularizer": regularizer, "reuse": reuse, "trainable": trainable,
@@ -88,8 +91,10 @@ class VariableStore:
             "partitioner": partitioner, "validate_shape": validate_shape,
             "use_resource": use_resource,
         }  # fmt: skip
-        if constraint is not None:  # getters of older programs do not know it
-            arguments["constraint"] = constraint
+        # Getters of older programs do not know these.
+        later = {"constraint": constraint, "synchronization": synchronization,
+                 "aggregation": aggregation}
+        arguments.update((key, value) for key, value in later.items() if value is not None)
         if custom_getter is not None:
             return custom_getter(getter=self._get_true, **arguments)
         return self._get_true(**arguments)
@@ -99,14 +104,16 @@ class VariableStore:
                   reuse: Reuse = None, trainable: bool = True, collections: Any = None,
                   caching_device: Any = None, partitioner: Callable | None = None,
                   validate_shape: bool = True, use_resource: bool | None = None,
-                  constraint: Callable | None = None) -> Any:
+                  constraint: Callable | None = None, synchronization: Any = None,
+                  aggregation: Any = None) -> Any:
         """What the innermost getter does. `use_resource` is accepted: one kind serves both."""
         reuse = None if reuse is AUTO_REUSE else reuse
         dtype = dtypes.as_dtype(dtype).base_dtype
         is_scalar = shape is not None and as_shape(shape).ndims == 0
         options = {"trainable": trainable, "collections": collections,
                    "caching_device": caching_device, "validate_shape": validate_shape,
-                   "constraint": constraint}
+                   "constraint": constraint, "synchronization": synchronization,
+                   "aggregation": aggregation}
         if partitioner is not None and not is_scalar:
             if not callable(partitioner):
                 raise ValueError(f"partitioner must be callable, got {partitioner!r}")

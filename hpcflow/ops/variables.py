@@ -17,21 +17,26 @@ from hpcflow.graph.graph import (
     get_default_graph,
     name_scope,
 )
-from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops import slice_info, state
 from hpcflow.ops.cond import cond
 from hpcflow.ops.initial_values import reading_no_uninitialized
+from hpcflow.ops.replication import (
+    VariableAggregation,
+    VariableSynchronization,
+    checked_replication,
+)
 from hpcflow.ops.slice_info import prepend_scope, strip_scope
 from hpcflow.ops.slicing import slice_tensor
+from hpcflow.ops.variable_rows import RowsOfVariable
 from hpcflow.shapes import TensorShape, as_shape
 
 __all__ = ["Variable"]
 
 
-class Variable:
+class Variable(RowsOfVariable):
     """A tensor kept by the runtime from step to step, changed by its assign methods.
 
     It stands for its value wherever a tensor is expected. It must be initialized before it is
@@ -54,6 +59,8 @@ class Variable:
         import_scope: with `variable_def`: prefix of the names.
         constraint: a function that optimizers apply to the value after an update, or None.
         use_resource: accepted; there is one kind of variable.
+        synchronization, aggregation: kept, for programs that look; variables ON_READ are not
+            trained.
 
     Raises: ``ValueError`` for a missing initial value or one without a known shape; ``TypeError``
         for collections that are not a list.
@@ -62,16 +69,20 @@ class Variable:
     SaveSliceInfo = slice_info.SaveSliceInfo
     __array_priority__ = 100
 
-    def __init__(self, initial_value: Any = None, trainable: bool = True,
+    def __init__(self, initial_value: Any = None, trainable: bool | None = None,
                  collections: Any = None, validate_shape: bool = True, caching_device: Any = None,
                  name: str | None = None, variable_def: Any = None, dtype: Any = None,
                  expected_shape: Any = None, import_scope: str | None = None,
-                 constraint: Callable | None = None, use_resource: bool | None = None) -> None:
+                 constraint: Callable | None = None, use_resource: bool | None = None,
+                 synchronization: VariableSynchronization | None = None,
+                 aggregation: VariableAggregation | None = None) -> None:
         if constraint is not None and not callable(constraint):
             raise ValueError(f"The `constraint` argument must be a callable, got {constraint!r}")
         self._save_slice_info: slice_info.SaveSliceInfo | None = None
         self._caching_device: Any = None
         self._constraint = constraint
+        self._synchronization, self._aggregation, trainable = checked_replication(
+            synchronization, aggregation, trainable, name)
         if variable_def is not None:
             self._init_from_proto(variable_def, import_scope)
             return
@@ -159,6 +170,16 @@ class Variable:
         return self._constraint
 
     @property
+    def synchronization(self) -> VariableSynchronization:
+        """What was said when it was made."""
+        return self._synchronization
+
+    @property
+    def aggregation(self) -> VariableAggregation:
+        """What was said when it was made."""
+        return self._aggregation
+
+    @property
     def graph(self) -> Graph:
         """The graph of the variable."""
         return self._variable.graph
@@ -226,27 +247,24 @@ class Variable:
 
     # ------------------------------------------------------------ changing
 
-    def assign(self, value: Any, use_locking: bool = False) -> Tensor:
-        """Assign `value`; returns the reference, to be run or read."""
-        return state.assign(self._variable, value, use_locking=use_locking)
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None,
+               read_value: bool = True) -> Any:
+        """Assign `value`; returns the reference, to be run or read; without `read_value` the
+        operation."""
+        changed = state.assign(self._variable, value, use_locking=use_locking, name=name)
+        return changed if read_value else changed.op
 
-    def assign_add(self, delta: Any, use_locking: bool = False) -> Tensor:
-        """Add `delta`; returns the reference."""
-        return state.assign_add(self._variable, delta, use_locking=use_locking)
+    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None,
+                   read_value: bool = True) -> Any:
+        """Add `delta`; returns as :meth:`assign`."""
+        changed = state.assign_add(self._variable, delta, use_locking=use_locking, name=name)
+        return changed if read_value else changed.op
 
-    def assign_sub(self, delta: Any, use_locking: bool = False) -> Tensor:
-        """Subtract `delta`; returns the reference."""
-        return state.assign_sub(self._variable, delta, use_locking=use_locking)
-
-    def scatter_sub(self, sparse_delta: IndexedSlices, use_locking: bool = False) -> Tensor:
-        """Subtract the rows of an :class:`IndexedSlices`; returns the reference.
-
-        Raises ``ValueError`` for anything else.
-        """
-        if not isinstance(sparse_delta, IndexedSlices):
-            raise ValueError(f"sparse_delta must be IndexedSlices, got {sparse_delta!r}")
-        return state.scatter_sub(self._variable, sparse_delta.indices, sparse_delta.values,
-                                 use_locking=use_locking)
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None,
+                   read_value: bool = True) -> Any:
+        """Subtract `delta`; returns as :meth:`assign`."""
+        changed = state.assign_sub(self._variable, delta, use_locking=use_locking, name=name)
+        return changed if read_value else changed.op
 
     def count_up_to(self, limit: int) -> Tensor:
         """Return the value before incrementing; ``OutOfRangeError`` (when run) at `limit`."""
