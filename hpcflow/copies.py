@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import jit, spread, threads
+from hpcflow import aligned, jit, spread, threads
 
 # Below so many bytes NumPy has copied before a plan is found.
 LARGE_BYTES = 1 << 17
@@ -38,7 +38,7 @@ def contiguous(x: np.ndarray) -> np.ndarray:
     """A copy of `x` in C order."""
     if x.nbytes < LARGE_BYTES:
         return x.copy()
-    out = np.empty(x.shape, x.dtype)
+    out = aligned.empty(x.shape, x.dtype)
     assign(out, x)
     return out
 
@@ -71,7 +71,7 @@ def concatenate(values: Sequence, axis: int = 0, out: np.ndarray | None = None) 
         return np.concatenate(values, axis, out)  # which says what is wrong
     ends = list(itertools.accumulate([x.shape[axis] for x in values], initial=0))
     if out is None:
-        out = np.empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), first.dtype)
+        out = aligned.empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), first.dtype)
     rows = math.prod(first.shape[:axis])
     if rows >= _LEAST_ROWS and _joins(rows, values, out):
         return out

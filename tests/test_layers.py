@@ -21,7 +21,7 @@ PACKAGE = ROOT / "hpcflow"
 LEVEL_0 = {
     "config", "errors", "dtypes", "shapes", "strided", "device_spec", "tracing", "version",
     "windows", "protos", "array_protos", "callbacks", "threads", "jit", "blas",
-    "addresses", "copies", "denormals", "diagonals", "deferred", "formulas", "heap",
+    "addresses", "aligned", "copies", "denormals", "diagonals", "deferred", "formulas", "heap",
     "native_calls", "other_names", "panel_products", "row_loops", "vector_math", "openmp",
     "spread", "float_errors",
 }  # fmt: skip

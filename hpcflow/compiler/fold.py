@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import aligned
 from hpcflow.compiler.ir import (
     CONTROL_FLOW_TYPES,
     FEED,
@@ -141,8 +142,8 @@ def _static_bytes(node: Node) -> int:
 def _as_array(value: Any, is_string: bool) -> np.ndarray:
     """`value` as an array of which nobody can change anything."""
     array = np.asarray(value, dtype=object if is_string else None)
-    if array.flags.writeable or array.base is not None:
-        array = array.copy()
+    if array.flags.writeable or not aligned.owns_memory(array):
+        array = aligned.copy(array)
     array.flags.writeable = False
     return array
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import copies, jit, spread, threads
+from hpcflow import aligned, copies, jit, spread, threads
 from hpcflow.compiler import row_blocks, row_fusion
 from hpcflow.compiler.ir import device_type
 from hpcflow.compiler.row_fusion import RowGroup
@@ -302,7 +302,7 @@ class Fused:
         shape, compiled = arrays[0].shape, self.compiled
         loop = compiled.function if compiled is not None else None
         reused = [k if k is None or arrays[k].flags.carray else None for k in self._reused]
-        made = [np.empty(shape, self.dtype) if k is None else arrays[k] for k in reused]
+        made = [aligned.empty(shape, self.dtype) if k is None else arrays[k] for k in reused]
         if compiled is not None and loop is not None and reused == self._reused:
             new = [a for a, k in zip(made, reused) if k is None]
             with contextlib.suppress(TypeError):  # an array that is not aligned

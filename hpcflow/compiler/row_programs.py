@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import jit, row_loops, spread
+from hpcflow import aligned, jit, row_loops, spread
 from hpcflow.compiler.row_blocks import END_UFUNCS, End
 from hpcflow.row_loops import COLUMN, FULL, NUMBER, VECTOR, RowProgram, RowStep
 
@@ -94,7 +94,7 @@ class RowLoop:
                  for p, is_array in self._arguments]
         count = inputs[self._full].shape[0]
         form = self._forms.get(count) or self._new_form(count)
-        made = [np.empty(dims, self.dtype) for dims in form.outputs]
+        made = [aligned.empty(dims, self.dtype) for dims in form.outputs]
         sums = [np.zeros(form.blocks * form.width, self.dtype) for _ in self.ends]
         arrays = [*given, *[m.reshape(-1) for m in made], *sums, self.calls]
         try:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import aligned
 from hpcflow.compiler.ir import (
     BACK_EDGE_TYPES,
     ENTER_TYPES,
@@ -345,7 +346,7 @@ def _copied_if_view(copied: Callable) -> Callable:
     """A result for the client: ``copied(value)`` of a view, of what other results may be too."""
 
     def give(value: Any) -> Any:
-        is_whole = type(value) is np.ndarray and value.ndim and value.base is None
+        is_whole = type(value) is np.ndarray and value.ndim and aligned.owns_memory(value)
         return value if is_whole else copied(value)
 
     return give

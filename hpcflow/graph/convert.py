@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import dtypes
+from hpcflow import aligned, dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph, get_default_graph, name_scope
 from hpcflow.graph.opdef import get_op_def
@@ -108,7 +108,7 @@ def constant_array(array: np.ndarray, dtype: DType | None = None, name: str | No
                    graph: Graph | None = None) -> Tensor:
     """A Const op that holds `array` (copied if the caller could still change it)."""
     if array.flags.writeable:
-        array = array.copy()
+        array = aligned.copy(array)
         array.flags.writeable = False
     dtype = (dtype or dtypes.as_dtype(array.dtype)).base_dtype
     attrs = {"dtype": dtype, "value": array}

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit, spread
+from hpcflow import aligned, jit, spread
 
 LARGE = 1 << 14  # elements from which on a loop is worth it
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -36,7 +36,7 @@ def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tupl
                  len(numbers))
     if found is None or found.function is None:
         return timed(found, compute)
-    results = [np.empty(dims, dtype) for dims, dtype in made]
+    results = [aligned.empty(dims, dtype) for dims, dtype in made]
     rows, row_bytes = len(given[0]), sum([a[:1].nbytes for a in (*given, *results)])
     uses = "".join([use * len(some) for use, some in (
         (spread.ROWS, given), (spread.WHOLE, whole), (spread.ROWS, results),

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit, spread, threads
+from hpcflow import aligned, jit, spread, threads
 from hpcflow.kernels import array_loops
 
 _LARGE_BYTES = 1 << 20  # of an image, from which on the loops are worth it
@@ -67,7 +67,7 @@ def _applied(found: jit.Compiled, dy: Any, x: Any, numbers: Any) -> Any:
     """slope (dy - by_mean - (x - mean) by_spread), with `numbers` mean, slope, by_mean, by_spread.
     """
     channels = numbers.shape[1]
-    rows, dx = x.size // channels, np.empty(x.shape, x.dtype)
+    rows, dx = x.size // channels, aligned.empty(x.shape, x.dtype)
     step = max(1, _BLOCK_BYTES // (channels * x.itemsize))
     uses = spread.WHOLE * 4 + spread.START + spread.STOP + spread.WHOLE * 2
     spread.run(found, rows, step, uses, [dy, x, numbers, dx, 0, 0, rows, channels])

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import dtypes
+from hpcflow import aligned, dtypes
 from hpcflow.errors import UnimplementedError
 from hpcflow.kernels.parallel import LARGE_BYTES, ONCE_BYTES, over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
@@ -39,7 +39,7 @@ def _cast(node: KernelNode) -> Any:
 
 def _cast_in_blocks(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """``x.astype(dtype)`` on all cores."""
-    result = np.empty(x.shape, dtype)
+    result = aligned.empty(x.shape, dtype)
     source, target = x.reshape(-1), result.reshape(-1)
 
     def work(block: slice) -> None:

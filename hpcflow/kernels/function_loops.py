@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit, spread, vector_math
+from hpcflow import aligned, jit, spread, vector_math
 from hpcflow.formulas import APPROXIMATE, DTYPES, EXACT, functions_in, with_numbers
 from hpcflow.kernels.registry import KernelNode
 
@@ -51,7 +51,7 @@ def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable
             result = compute(*inputs, out=out)
             found.spent(time.perf_counter() - began)
             return result
-        made = np.empty(shape, dtype) if out is None or out.shape != shape else out
+        made = aligned.empty(shape, dtype) if out is None or out.shape != shape else out
         try:
             spread.run_elements(found, [*inputs, made])
         except TypeError:  # an array that does not lie in order

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import blas
+from hpcflow import aligned, blas
 from hpcflow.copies import contiguous
 from hpcflow.kernels import convolution, pooling
 from hpcflow.kernels.parallel import over_rows
@@ -98,7 +98,7 @@ def layer_by(node: KernelNode, multiply: Callable[[Any, Any, Any], object]) -> C
     def run(a: Any, b: Any, bias: Any) -> Any:
         left, right = oriented(a, b)
         check_bias(bias, right.shape[1])
-        y = np.empty((left.shape[0], right.shape[1]), np.float32)
+        y = aligned.empty((left.shape[0], right.shape[1]), np.float32)
         multiply(left, right, y)
 
         def finish(block: slice) -> None:

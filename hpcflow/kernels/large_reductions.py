@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import copies
+from hpcflow import aligned, copies
 from hpcflow.kernels.parallel import block_of_copies, over_rows
 
 _LARGE_BYTES = 1 << 17
@@ -63,7 +63,7 @@ def _whole(ufunc: Any, x: np.ndarray) -> np.ndarray:
     """`x` of [outer, reduced, inner] reduced to [outer, inner], in blocks on all cores."""
     outer, reduced, inner = x.shape
     if outer * x[0].nbytes < 2 * _BLOCK_BYTES or x[0].nbytes <= 2 * _BLOCK_BYTES:
-        out = np.empty((outer, inner), x.dtype)
+        out = aligned.empty((outer, inner), x.dtype)
         transposes = inner == 1 and reduced <= 2 * _NARROW
         block_bytes = _BLOCK_BYTES if transposes else block_of_copies(outer, x[0].nbytes)
 
@@ -73,7 +73,7 @@ def _whole(ufunc: Any, x: np.ndarray) -> np.ndarray:
         over_rows(outer, x[0].nbytes, rows, block_bytes)
         return out
     step = max(1, _BLOCK_BYTES // x[0, :1].nbytes)
-    partial = np.empty((outer, -(-reduced // step), inner), x.dtype)
+    partial = aligned.empty((outer, -(-reduced // step), inner), x.dtype)
 
     def work(block: slice) -> None:
         for number in range(block.start, block.stop):
@@ -105,7 +105,7 @@ def _transposed(x: np.ndarray) -> np.ndarray:
     """A copy of the transposed matrix, whose rows do not start at multiples of a power of two,
     for such places share a few lines of the cache."""
     gap = 64 // x.itemsize
-    out = np.empty((x.shape[1], len(x) + gap), x.dtype)[:, : len(x)]
+    out = aligned.empty((x.shape[1], len(x) + gap), x.dtype)[:, : len(x)]
     copies.assign(out, x.T)
     return out
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import copies
+from hpcflow import aligned, copies
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
 
@@ -83,7 +83,7 @@ def _tile(x: Any, counts: list) -> Any:
 
 def _tile_large(x: np.ndarray, counts: list) -> np.ndarray:
     """One copy from an array in which each dimension has a repeated one before it."""
-    out = np.empty([n * count for n, count in zip(x.shape, counts)], x.dtype)
+    out = aligned.empty([n * count for n, count in zip(x.shape, counts)], x.dtype)
     pairs = [n for count, size in zip(counts, x.shape) for n in (count, size)]
     copies.assign(out.reshape(pairs), x[(None, slice(None)) * x.ndim])
     return out
@@ -158,7 +158,7 @@ def _pad(xp: Any, x: Any, shape: tuple, inner: tuple, value: Any) -> Any:
         out = xp.full(shape, value, x.dtype)
         out[inner] = x
         return out
-    out = np.empty(shape, x.dtype)
+    out = aligned.empty(shape, x.dtype)
     for axis, part in enumerate(inner):
         # What lies before and after along this axis, within the content of those before it.
         out[inner[:axis] + (slice(None, part.start),)] = value

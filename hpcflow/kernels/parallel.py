@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
-from hpcflow import spread, threads
+from hpcflow import aligned, spread, threads
 
 # About half of what the second-level cache of a core holds.
 _BLOCK_BYTES = 1 << 19
@@ -72,7 +70,7 @@ def in_blocks(run: Callable) -> Callable:
     def blocked(a: Any, b: Any, out: Any = None) -> Any:
         if getattr(a, "nbytes", 0) < LARGE_BYTES or not _lie_alike(a, b):
             return run(a, b, out=out)
-        result = np.empty(a.shape, a.dtype) if out is None else out
+        result = aligned.empty(a.shape, a.dtype) if out is None else out
         if not result.flags.c_contiguous:
             return run(a, b, out=out)
         flat_a, flat_b, flat = a.reshape(-1), b.reshape(-1), result.reshape(-1)

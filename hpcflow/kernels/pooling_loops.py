@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit, threads
+from hpcflow import aligned, jit, threads
 from hpcflow.kernels.parallel import LARGE_BYTES
 from hpcflow.windows import Span, moves, whole
 
@@ -48,7 +48,7 @@ def max_gradient(x: Any, dy: Any, over: Sequence[Span], compute: Callable[[], An
         dx = compute()
         found.spent(time.perf_counter() - began)
         return dx
-    dx = np.empty(x.shape, x.dtype)
+    dx = aligned.empty(x.shape, x.dtype)
     flat = [a.reshape(-1) for a in (x, dy, dx)]
     _run(found.function, flat, len(x) * planes, moving, channels)
     return dx

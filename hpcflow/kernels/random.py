@@ -16,7 +16,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from hpcflow import config
+from hpcflow import aligned, config
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _MASK = (1 << 64) - 1
@@ -76,7 +76,7 @@ def _uniform(rng: np.random.Generator, dtype: np.dtype) -> Callable:
     if dtype in _NARROW:
         return lambda dims, out=None: _store(_narrow_uniform(rng, dims, dtype), out)
     random = rng.random
-    return lambda dims, out=None: random(dims, dtype, out)
+    return lambda dims, out=None: random(dims, dtype, _place(out, dims, dtype))
 
 
 def _narrow_uniform(rng: np.random.Generator, dims: tuple[int, ...],
@@ -92,7 +92,7 @@ def _standard_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
     draw: Callable = rng.standard_normal
     if dtype in _NARROW:
         return lambda dims, out=None: _store(draw(dims, np.float32).astype(dtype), out)
-    return lambda dims, out=None: draw(dims, dtype, out)
+    return lambda dims, out=None: draw(dims, dtype, _place(out, dims, dtype))
 
 
 _TRUNCATION = 2.0  # standard deviations
@@ -104,7 +104,7 @@ def _truncated_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
     drawn = np.float32 if dtype in _NARROW else dtype
 
     def draw(dims: tuple[int, ...], out: Any = None) -> Any:
-        values = np.asarray(rng.standard_normal(dims, drawn))
+        values: Any = rng.standard_normal(dims, drawn, aligned.empty(dims, drawn))
         flat = values.reshape(-1)
         outside = _outside(flat)
         while outside.size:
@@ -122,6 +122,10 @@ def _outside(values: np.ndarray) -> np.ndarray:
     return np.concatenate([
         start + np.flatnonzero(np.abs(values[start : start + _BLOCK]) > _TRUNCATION)
         for start in blocks] or [np.zeros(0, np.int64)])
+
+
+def _place(out: np.ndarray | None, dims: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return aligned.empty(dims, dtype) if out is None else out
 
 
 def _store(values: np.ndarray, out: np.ndarray | None) -> np.ndarray:

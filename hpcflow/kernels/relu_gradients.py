@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import blas, jit, spread, threads
+from hpcflow import aligned, blas, jit, spread, threads
 from hpcflow.kernels import array_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
@@ -35,7 +35,7 @@ def relu_bias_grad(node: KernelNode) -> Callable:
         if dy.shape != y.shape:
             raise invalid(f"gradients {shown(dy)} and features {shown(y)} must have one shape")
         in_place = own and y.flags.c_contiguous and y.flags.writeable
-        dx = y if in_place else np.empty(dy.shape, dy.dtype)
+        dx = y if in_place else aligned.empty(dy.shape, dy.dtype)
         if not dx.size:
             return dx, np.zeros(dx.shape[-1], dx.dtype)
         dy, y, out = map(_in_rows, (dy, y, dx))

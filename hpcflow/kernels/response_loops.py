@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit, spread, threads
+from hpcflow import aligned, jit, spread, threads
 from hpcflow.kernels import array_loops
 
 _MOST_CHANNELS = 33  # of a window, whose sum is written out
@@ -52,7 +52,7 @@ def _run(form: str, images: Sequence, radius: int, beta: float, numbers: tuple,
                              [(like.ndim, np.float32), (1, np.float32)], _INTEGERS)
     if found is None or found.function is None:
         return array_loops.timed(found, compute)
-    out = np.empty(like.shape, np.float32)
+    out = aligned.empty(like.shape, np.float32)
     rows = like.size // channels
     parts = 1 if out.nbytes < spread.LARGE_BYTES else _PARTS_PER_THREAD * threads.pool().size
     step = -(-rows // parts)

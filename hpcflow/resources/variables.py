@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import aligned
 from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, InvalidArgumentError
 from hpcflow.shapes import TensorShape
@@ -75,12 +76,12 @@ class VariableState:
         """
         # As exclusive(), written out: this is called for every variable in every training step.
         if (getrefcount(self.value) <= _OWN_REFERENCES and type(self.value) is np.ndarray
-                and self.value.base is None and self.value.flags.carray):
+                and aligned.owns_memory(self.value) and self.value.flags.carray):
             return self.value
         if self.value is None:
             raise self.uninitialized()
         if not isinstance(self.value, _SCALARS) and not self.exclusive():
-            self.value = self.value.copy()
+            self.value = _copied(self.value)
         return self.value
 
     def assign(self, value: Any, validate_shape: bool = False, own: bool = False) -> None:
@@ -104,10 +105,11 @@ class VariableState:
         elif getattr(self.value, "shape", ()) == dims and self.value is not value and (
                 self.exclusive()):
             self.value[...] = value
-        elif type(value) is np.ndarray and value.base is None and not value.flags.writeable:
+        elif (type(value) is np.ndarray and aligned.owns_memory(value)
+              and not value.flags.writeable):
             self.value = value  # a constant: the first update in place copies it
         else:
-            self.value = value.copy()
+            self.value = _copied(value)
 
     def _check_fits(self, dims: tuple[int, ...]) -> None:
         mine = TensorShape(self.shape)
@@ -125,6 +127,8 @@ _SCALARS = (np.generic, bytes)
 
 
 def _copied(value: Any) -> Any:
+    if type(value) is np.ndarray:
+        return aligned.copy(value)
     copy = getattr(value, "copy", None)
     return value if copy is None else copy()
 
@@ -138,7 +142,7 @@ def _show(dims: tuple[int | None, ...] | None) -> str:
 def _owned(value: Any) -> bool:
     """True for an array that owns its memory, may be written and is in C order."""
     if type(value) is np.ndarray:
-        return value.base is None and value.flags.carray
+        return aligned.owns_memory(value) and value.flags.carray
     return value is not None and not isinstance(value, _SCALARS) and value.base is None
 
 

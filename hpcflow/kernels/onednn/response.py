@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import aligned
 from hpcflow.addresses import address_of
 from hpcflow.kernels import response, response_loops
 from hpcflow.kernels.onednn import primitives as p
@@ -107,7 +108,7 @@ def _lrn(node: KernelNode) -> Callable:
         found = find(x)
         if found is None:
             return fallback(x)
-        y = np.empty(x.shape, np.float32)
+        y = aligned.empty(x.shape, np.float32)
         found.forward(np.ascontiguousarray(x), y)
         return y
 
@@ -123,7 +124,7 @@ def _lrn_grad(node: KernelNode) -> Callable:
     radius, bias, alpha = (node.attr(name) for name in ("depth_radius", "bias", "alpha"))
 
     def by_library(found: _Response, dy: Any, x: Any) -> Any:
-        dx = np.empty(x.shape, np.float32)
+        dx = aligned.empty(x.shape, np.float32)
         found.gradient(np.ascontiguousarray(dy), np.ascontiguousarray(x), dx)
         return dx
 
