@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
@@ -120,52 +119,15 @@ class RowCopies(Loop):
     """``target[i] = source[rows[i]]`` for every i: called with (target, source, rows), the first
     two contiguous matrices of whole words of eight bytes, the third a vector of `row_dtype`."""
 
-    # No other part of the machine can know which rows come next; the lines that are written it
-    # would fetch only when their turn has come, too.
-    source = """def loop(target, source, rows):
-    start, to, row_bytes = source.ctypes.data, target.ctypes.data, 8 * source.shape[1]
-    for i in range(rows.size):
-        coming = start + row_bytes * np.int64(rows[min(i + 8, rows.size - 1)])
-        for line in range(0, row_bytes, 64):
-            prefetch(coming + line)
-            prefetch(to + row_bytes * (i + 8) + line)
-        row = np.int64(rows[i])
-        for j in range(target.shape[1]):
-            target[i, j] = source[row, j]
-"""
+    is_quick = True
 
     def __init__(self, row_dtype: str) -> None:
         self.row_dtype = row_dtype
-        self.key = row_dtype, self.source
+        self.key = row_dtype, "copies of rows"
 
-    def signature(self, types: Any) -> tuple:
-        """The types of the arguments, of the module `types`."""
-        return (types.Array(types.uint64, 2, "C"), types.Array(types.uint64, 2, "C", readonly=True),
-                types.Array(getattr(types, self.row_dtype), 1, "C", readonly=True))
-
-    def typed(self) -> Typed:
+    def code(self, name: str) -> Code:
         """See `Loop`."""
-        return typed_text(self.source, self.signature, prefetch=_prefetch())
-
-
-@functools.lru_cache(maxsize=1)
-def _prefetch() -> Callable:
-    """For compiled loops: ``prefetch(address)`` brings the line of memory into cache."""
-    import numba
-
-    ir = importlib.import_module("llvmlite.ir")
-    byte, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-    kind = ir.FunctionType(ir.VoidType(), [byte, number, number, number])
-
-    def generate(context: Any, builder: Any, _: Any, arguments: Any) -> Any:
-        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        place = builder.inttoptr(arguments[0], byte)
-        reading, everywhere, data = number(0), number(3), number(1)
-        builder.call(function, [place, reading, everywhere, data])
-        return context.get_dummy_value()
-
-    signature = numba.types.void(numba.types.int64)
-    return numba.extending.intrinsic(lambda _, address: (signature, generate))
+        return _module("row_code").code_of(*self.arguments, name)
 
 
 def typed_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Typed:

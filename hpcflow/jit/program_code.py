@@ -6,30 +6,20 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hpcflow.jit.entries import FLAT, Array, Code, Integer, Kind, Real, Writer, target_machine
+from hpcflow.jit.direct_code import code_from
+from hpcflow.jit.entries import FLAT, Array, Code, Integer, Kind, Real
 
 
 def code_of(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequence,
             name: str) -> Code:
-    """The code of a `loops.Program` of these arguments.
+    """The code of a `loops.Program` of these arguments; for `name` see `direct_code.code_from`."""
 
-    Args:
-        name: for the code: letters and digits, its own in each process that loads it.
-    """
-    ir, binding = (importlib.import_module(f"llvmlite.{part}") for part in ("ir", "binding"))
-    machine = target_machine()
-    module = ir.Module(f"hpcflow_{name}")
-    module.triple, module.data_layout = binding.get_default_triple(), str(machine.target_data)
-    body = _Body(module, dtype, arrays, scalars, {array for array, _ in stores})
-    body.write(steps, stores)
-    is_spread = Writer(module, body).write(name)
-    made = binding.parse_assembly(str(module))
-    made.verify()
-    options = binding.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
-    passes = binding.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(made, passes)
-    return Code(name, is_spread, machine.emit_object(made))
+    def body_in(module: Any) -> _Body:
+        body = _Body(module, dtype, arrays, scalars, {array for array, _ in stores})
+        body.write(steps, stores)
+        return body
+
+    return code_from(name, body_in)
 
 
 class _Body:

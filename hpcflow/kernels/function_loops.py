@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, jit, spread, vector_math
+from hpcflow import aligned, copies, jit, spread, vector_math
 from hpcflow.formulas import APPROXIMATE, DTYPES, EXACT, functions_in, with_numbers
 from hpcflow.kernels.registry import KernelNode
 
@@ -53,8 +53,8 @@ def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable
             return result
         made = aligned.empty(shape, dtype) if out is None or out.shape != shape else out
         try:
-            spread.run_elements(found, [*inputs, made])
-        except TypeError:  # an array that does not lie in order
+            spread.run_elements(found, [*map(copies.in_order, inputs), made])
+        except TypeError:  # an array that is not aligned
             return compute(*inputs, out=out)
         return made
 

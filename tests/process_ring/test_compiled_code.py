@@ -246,3 +246,20 @@ def test_a_copy_of_the_process_has_a_service_of_its_own(folder, monkeypatch):
 
 def test_arrays_lie_in_memory_as_the_code_reads_them():
     assert objects.can_load()
+
+
+@pytest.mark.parametrize("row_dtype", ["int32", "int64", "uint32"])
+@pytest.mark.parametrize("width", [1, 7, 8, 9, 64, 71])
+def test_copies_of_rows(row_dtype, width):
+    """Rows of whole lines and not, fewer and more of them than are fetched ahead."""
+    rng = np.random.default_rng(width)
+    code = jit.RowCopies(row_dtype).code(f"rows{row_dtype}{width}")
+    functions = objects.functions_of(code)
+    source = rng.integers(1 << 60, size=(50, width)).astype(np.uint64)
+    for count in (0, 1, 5, 8, 9, 300):
+        rows = rng.integers(50, size=count).astype(row_dtype)
+        target = np.zeros((count + 1, width), np.uint64)
+        functions.call(target[:count], source, rows)
+        assert np.array_equal(target[:count], source[rows])
+        assert not target[count:].any()
+    assert code.is_spread
