@@ -10,7 +10,7 @@ from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.attr_values import to_proto
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import split_input
-from hpcflow.graph.operation import Operation
+from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation
 from hpcflow.shapes import TensorShape
 from hpcflow.train.placement import replace_devices, write_placement
 
@@ -88,9 +88,10 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | Non
     """Return the GraphDef without Identity and CheckNumerics: readers take what these read.
 
     Nothing waits for a CheckNumerics any more. Every Identity with other control edges stays, and
-    so do the `protected_nodes` and those that nobody reads: they are outputs.
+    so do the `protected_nodes`, those that others are colocated with, and those that nobody reads:
+    they are outputs.
     """
-    protected = set(protected_nodes or ())
+    protected = set(protected_nodes or ()) | _colocated_with(input_graph)
     read = {split_input(t)[0] for n in input_graph.node for t in n.input}
     checks = {n.name for n in input_graph.node if n.op == "CheckNumerics"} & read - protected
     inputs = {n.name: [t for t in n.input if not (t.startswith("^") and t[1:] in checks)]
@@ -104,6 +105,14 @@ def remove_training_nodes(input_graph: Any, protected_nodes: Iterable[str] | Non
     for node in result.node:
         node.input[:] = [_source_of(text, sources) for text in inputs[node.name]]
     return result
+
+
+def _colocated_with(graph_def: Any) -> set[str]:
+    """The nodes that other nodes name as where they are."""
+    return {group[len(COLOCATION_PREFIX):].decode() for node in graph_def.node
+            if COLOCATION_ATTR in node.attr for group in node.attr[COLOCATION_ATTR].list.s
+            if group.startswith(COLOCATION_PREFIX)
+            and group[len(COLOCATION_PREFIX):] != node.name.encode()}
 
 
 def _source_of(text: str, sources: dict[str, str]) -> str:

@@ -42,21 +42,36 @@ def _reversed(image: Tensor, *axes: int) -> Tensor:
 
 
 def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
-    """Return `image`, or its :func:`flip_left_right`, each in half of the steps."""
+    """Return `image`, or its :func:`flip_left_right`, each in half of the steps.
+
+    The images of a batch are flipped independently of each other.
+    """
     return _random_flip(image, -2, seed)
 
 
 def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
-    """Return `image`, or its :func:`flip_up_down`, each in half of the steps."""
+    """Return `image`, or its :func:`flip_up_down`, each in half of the steps.
+
+    The images of a batch are flipped independently of each other.
+    """
     return _random_flip(image, -3, seed)
 
 
 def _random_flip(image: Any, axis: int, seed: int | None) -> Tensor:
-    tensor = as_image(image)
+    tensor = as_image(image, (3, 4))
+    if len(tensor.shape) == 4:
+        return _some_flipped(tensor, axis, seed)
     coin = raw_ops.Less(random_uniform([], 0, 1.0, seed=seed), np.float32(0.5))
     result = cond(coin, lambda: _reversed(tensor, axis), lambda: tensor)
     result.set_shape(tensor.shape)
     return result
+
+
+def _some_flipped(images: Tensor, axis: int, seed: int | None) -> Tensor:
+    """Images of a batch, each as it is or flipped."""
+    count = raw_ops.StridedSlice(raw_ops.Shape(images), [0], [1], [1])
+    coins = raw_ops.Less(random_uniform(count, 0, 1.0, seed=seed), np.float32(0.5))
+    return raw_ops.Select(coins, _reversed(images, axis), images)
 
 
 def transpose_image(image: Any) -> Tensor:
@@ -128,7 +143,15 @@ def crop_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targ
             (_ge(height, rows + top), "height must be >= target + offset."))
         batch = len(tensor.shape) - 3
         begin, size = [*[0] * batch, top, left, 0], [*[-1] * batch, rows, columns, -1]
-        return raw_ops.Slice(tensor, _vector(begin), _vector(size))
+        return _sized(raw_ops.Slice(tensor, _vector(begin), _vector(size)), tensor, rows, columns)
+
+
+def _sized(result: Tensor, images: Tensor, rows: Any, columns: Any) -> Tensor:
+    """`result`, known to have the batch and the channels of `images`, and sides if those are."""
+    *batch, _, _, channels = images.shape.as_list()
+    sides = [None if isinstance(n, Tensor) else n for n in (rows, columns)]
+    result.set_shape([*batch, *sides, channels])
+    return result
 
 
 def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, target_height: Any,
@@ -158,9 +181,7 @@ def pad_to_bounding_box(image: Any, offset_height: Any, offset_width: Any, targe
             (_ge(below, 0), "height must be <= target - offset"))
         pairs = [*[0, 0] * (len(tensor.shape) - 3), top, below, left, right, 0, 0]
         result = raw_ops.Pad(tensor, raw_ops.Reshape(_vector(pairs), np.array([-1, 2], np.int32)))
-        dims = [None if isinstance(n, Tensor) else n for n in (rows, columns)]
-        result.set_shape([*tensor.shape.as_list()[:-3], *dims, tensor.shape.as_list()[-1]])
-        return result
+        return _sized(result, tensor, rows, columns)
 
 
 def _vector(values: list) -> Any:
@@ -232,12 +253,10 @@ def central_crop(image: Any, central_fraction: float) -> Tensor:
         return tensor
     edges = [_edge(size, central_fraction) for size in sizes(tensor)]
     (top, rows), (left, columns) = [(e, size - 2 * e) for e, size in zip(edges, sizes(tensor))]
-    *batch, _, _, channels = tensor.shape.as_list()
-    part = raw_ops.Slice(tensor, _vector([*[0] * len(batch), top, left, 0]),
-                         _vector([*[-1] * len(batch), rows, columns, -1]))
-    part.set_shape([*batch, *(None if isinstance(n, Tensor) else n for n in (rows, columns)),
-                    channels])
-    return part
+    batch = len(tensor.shape) - 3
+    part = raw_ops.Slice(tensor, _vector([*[0] * batch, top, left, 0]),
+                         _vector([*[-1] * batch, rows, columns, -1]))
+    return _sized(part, tensor, rows, columns)
 
 
 def _edge(size: Any, fraction: float) -> Any:

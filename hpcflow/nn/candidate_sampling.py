@@ -138,7 +138,8 @@ def compute_accidental_hits(true_classes: Any, sampled_candidates: Any, num_true
 
 def _sampled_logits(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int,
                     num_classes: int, num_true: int, sampled_values: Any,
-                    remove_accidental_hits: bool, strategy: str) -> tuple[Tensor, Tensor]:
+                    remove_accidental_hits: bool, strategy: str,
+                    seed: int | None = None) -> tuple[Tensor, Tensor]:
     """Logits of labels and sampled classes, less the log of their expected counts; their labels."""
     labels = convert_to_tensor(labels)
     if labels.dtype.base_dtype is not dtypes.int64:
@@ -146,7 +147,7 @@ def _sampled_logits(weights: Any, biases: Any, labels: Any, inputs: Any, num_sam
     inputs = convert_to_tensor(inputs)
     if sampled_values is None:
         sampled_values = log_uniform_candidate_sampler(labels, num_true, num_sampled, True,
-                                                       num_classes)
+                                                       num_classes, seed)
     sampled, true_expected, sampled_expected = (raw_ops.StopGradient(s) for s in sampled_values)
     if sampled.dtype.base_dtype is not dtypes.int64:
         sampled = raw_ops.Cast(sampled, DstT=dtypes.int64)
@@ -219,13 +220,14 @@ def nce_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: i
 def sampled_softmax_loss(weights: Any, biases: Any, labels: Any, inputs: Any, num_sampled: int,
                          num_classes: int, num_true: int = 1, sampled_values: Any = None,
                          remove_accidental_hits: bool = True, partition_strategy: str = "mod",
-                         name: str = "sampled_softmax_loss") -> Tensor:
+                         name: str = "sampled_softmax_loss", seed: int | None = None) -> Tensor:
     """Return the softmax loss over the labels and a sample of the classes, for training.
 
-    Section 3 of Jean et al., 2014 (arXiv:1412.2007). Arguments as of :func:`nce_loss`.
+    Section 3 of Jean et al., 2014 (arXiv:1412.2007). Arguments as of :func:`nce_loss`; `seed` is
+    that of the sample.
     """
     with name_scope(name, "sampled_softmax_loss", [inputs, labels]):
         logits, targets = _sampled_logits(weights, biases, labels, inputs, num_sampled,
                                           num_classes, num_true, sampled_values,
-                                          remove_accidental_hits, partition_strategy)
+                                          remove_accidental_hits, partition_strategy, seed)
         return softmax_cross_entropy_with_logits(labels=targets, logits=logits)

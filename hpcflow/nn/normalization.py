@@ -11,6 +11,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.casting import cast
 from hpcflow.ops.reductions import normalized_axes, reduce_mean, reduce_sum
 from hpcflow.other_names import also_called
 
@@ -159,19 +160,23 @@ def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: An
                         variance_epsilon: float, name: str | None = None) -> Tensor:
     """Return scale (x - mean) / √(variance + epsilon) + offset (arXiv:1502.03167).
 
-    `offset` and `scale` may be None. All broadcast against `x`.
+    `offset` and `scale` may be None. All broadcast against `x`. The statistics, `offset` and
+    `scale` may be of a wider type than `x`, which then is that of the result.
     """
     with name_scope(name, "batchnorm", [x, mean, variance, scale, offset]):
         x = convert_to_tensor(x, name="x")
-        epsilon = convert_to_tensor(variance_epsilon, x.dtype.base_dtype, name="add/y")
+        wide = x.dtype.base_dtype
+        if isinstance(getattr(variance, "dtype", None), dtypes.DType):
+            wide = variance.dtype.base_dtype
+        epsilon = convert_to_tensor(variance_epsilon, wide, name="add/y")
         # Named as the operators of the formula are: programs look for "batchnorm/add_1".
         inverse = raw_ops.Rsqrt(raw_ops.Add(variance, epsilon, name="add"))
         if scale is not None:
             inverse = raw_ops.Mul(inverse, scale, name="mul")
-        scaled = raw_ops.Mul(x, inverse, name="mul")
+        scaled = raw_ops.Mul(x, cast(inverse, x.dtype.base_dtype), name="mul")
         shift = raw_ops.Mul(mean, inverse, name="mul")
         shift = raw_ops.Neg(shift) if offset is None else raw_ops.Sub(offset, shift, name="sub")
-        return raw_ops.Add(scaled, shift, name="add")
+        return raw_ops.Add(scaled, cast(shift, x.dtype.base_dtype), name="add")
 
 
 def batch_norm_with_global_normalization(t: Any, m: Any, v: Any, beta: Any, gamma: Any,

@@ -170,7 +170,7 @@ def switch_case(branch_index: Any, branch_fns: Any, default: Callable | None = N
 
 
 def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = False,
-         name: str = "case") -> Any:
+         name: str = "case", strict: bool = False) -> Any:
     """Return what the function of the first true predicate builds, else what `default()` does.
 
     Args:
@@ -180,6 +180,7 @@ def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = 
             step.
         exclusive: also check in every step that at most one predicate is true.
         name: the name scope.
+        strict: keep a list of one; otherwise its only entry is returned.
 
     Raises:
         TypeError: the pairs are not pairs of a bool tensor and a function.
@@ -205,7 +206,7 @@ def case(pred_fn_pairs: Any, default: Callable | None = None, exclusive: bool = 
                 preds, "Input error: None of the conditions evaluated as True.",
                 raw_ops.GreaterEqual))
         with control_dependencies(checks):
-            return _chosen(pairs, default)
+            return _chosen(pairs, default, strict)
 
 
 def _checked_pairs(given: Any) -> list[tuple[Tensor, Callable]]:
@@ -235,9 +236,11 @@ def _assert_count(preds: Iterable[Tensor], what: str, compare: Any) -> Operation
     return raw_ops.Assert(compare(count, 1), [message, packed], summarize=len(preds))
 
 
-def _chosen(pairs: list[tuple[Tensor, Callable]], default: Callable | None) -> Any:
+def _chosen(pairs: list[tuple[Tensor, Callable]], default: Callable | None,
+            strict: bool) -> Any:
     """The first conditional; each next one is built in the false branch of the one before."""
     (pred, function), *rest = pairs
     if rest:
-        return cond(pred, function, lambda: _chosen(rest, default), name="cond")
-    return cond(pred, function, default or function, name="cond")
+        return cond(pred, function, lambda: _chosen(rest, default, strict), name="cond",
+                    strict=strict)
+    return cond(pred, function, default or function, name="cond", strict=strict)

@@ -12,6 +12,7 @@ from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import constant_value
 from hpcflow.graph.sparse_tensor import SparseTensor, to_sparse
 from hpcflow.ops.checks import assert_equal, assert_less_equal
 from hpcflow.ops.sparse_layout import sparse_reorder, sparse_tensor_to_dense
@@ -130,15 +131,23 @@ def sparse_transpose(sp_input: Any, perm: Any = None, name: str | None = None) -
     """
     sparse = to_sparse(sp_input)
     with name_scope(name, "SparseTranspose", [sparse]):
-        if perm is None:
-            rank = raw_ops.Size(sparse.dense_shape)
-            perm = raw_ops.Sub(raw_ops.Sub(rank, np.int32(1)),
-                               raw_ops.Range(np.int32(0), rank, np.int32(1)))
+        perm = _reversed_dimensions(sparse) if perm is None else convert_to_tensor(perm)
         swap = np.array([1, 0], np.int32)
         columns = raw_ops.Gather(raw_ops.Transpose(sparse.indices, swap), perm)
-        moved = SparseTensor(raw_ops.Transpose(columns, swap), sparse.values,
-                             raw_ops.Gather(sparse.dense_shape, perm))
+        order, shape = constant_value(perm), constant_value(sparse.dense_shape)
+        shape = raw_ops.Gather(sparse.dense_shape, perm) if order is None or shape is None else (
+            shape[order])
+        moved = SparseTensor(raw_ops.Transpose(columns, swap), sparse.values, shape)
         return sparse_reorder(moved)
+
+
+def _reversed_dimensions(sparse: SparseTensor) -> Tensor:
+    rank = sparse.dense_shape._dims[0] if sparse.dense_shape._dims else None
+    if rank is not None:
+        return convert_to_tensor(np.arange(rank, dtype=np.int32)[::-1])
+    size = raw_ops.Size(sparse.dense_shape)
+    return raw_ops.Sub(raw_ops.Sub(size, np.int32(1)),
+                       raw_ops.Range(np.int32(0), size, np.int32(1)))
 
 
 def sparse_merge(sp_ids: Any, sp_values: Any, vocab_size: Any, name: str | None = None,

@@ -129,13 +129,18 @@ def sparse_to_dense(sparse_indices: Any, output_shape: Any, sparse_values: Any,
                                  validate_indices=validate_indices, name=name)
 
 
-def sparse_tensor_to_dense(sp_input: Any, default_value: Any = 0, validate_indices: bool = True,
+def sparse_tensor_to_dense(sp_input: Any, default_value: Any = None, validate_indices: bool = True,
                            name: str | None = None) -> Tensor:
     """Return the dense form of `sp_input`, with `default_value` where it has no element.
+
+    Without a default that is zero, False or the empty string.
 
     Raises ``TypeError`` unless it is sparse; see :func:`sparse_to_dense` for the rest.
     """
     sparse = to_sparse(sp_input)
+    if default_value is None:
+        default_value = b"" if sparse.dtype.base_dtype is dtypes.string else (
+            np.zeros((), sparse.dtype.base_dtype.np))
     return sparse_to_dense(sparse.indices, sparse.dense_shape, sparse.values, default_value,
                            validate_indices, name)
 

@@ -163,13 +163,15 @@ def _all_axes(inputs: Tensor) -> Any:
     return raw_ops.Range(raw_ops.Rank(inputs) - 1, -1, -1)
 
 
-def string_split(source: Any, delimiter: str = " ", skip_empty: bool = True) -> SparseTensor:
+@also_called(sep="delimiter")
+def string_split(source: Any, delimiter: str = " ", skip_empty: bool = True,
+                 name: str | None = None) -> SparseTensor:
     """Split each string of the vector `source`; the parts are a ``SparseTensor``.
 
     Part `j` of string `i` is at ``[i, j]``. Every byte of `delimiter` separates; an empty one
     splits into bytes. Empty parts are left out if `skip_empty`.
     """
-    return SparseTensor(*raw_ops.StringSplit(source, delimiter, skip_empty=skip_empty))
+    return SparseTensor(*raw_ops.StringSplit(source, delimiter, skip_empty=skip_empty, name=name))
 
 
 def substr(input: Any, pos: Any, len: Any, name: str | None = None,

@@ -162,3 +162,15 @@ def test_helpers_of_the_framework_modules():
         slices = hf.IndexedSlices(hf.constant([1.0]), hf.constant([0]))
         values = ops.convert_n_to_tensor_or_indexed_slices([1, None, slices], name="v")
         assert values[0].op.name == "v_0" and values[1:] == [None, slices]
+
+
+def test_what_others_are_colocated_with_is_no_training_node(graph):
+    x = hf.constant(1.0, name="x")
+    beside = hf.identity(x, name="beside")
+    with hf.colocate_with(beside.op):
+        hf.negative(beside, name="y")
+    hf.negative(hf.identity(x, name="gone"), name="z")
+    slim = graph_util.remove_training_nodes(graph.as_graph_def())
+    assert names(slim) == ["x", "beside", "y", "z"]
+    with hf.Graph().as_default(), hf.Session() as session:
+        assert session.run(hf.import_graph_def(slim, return_elements=["y:0", "z:0"])) == [-1, -1]

@@ -81,7 +81,7 @@ def test_parts_that_do_not_fit(session):
             build(hf.constant(BYTES))
         with pytest.raises(hf.errors.InvalidArgumentError, match="must be"):
             session.run(build(fed), {fed: BYTES})
-    with pytest.raises(ValueError, match="three-dimensional"):
+    with pytest.raises(ValueError, match="either 3 or 4 dimensions"):
         image.random_flip_up_down(BYTES[0])
     with pytest.raises(ValueError, match="3 or 4 dimensions"):
         image.flip_left_right(BYTES[0])
@@ -299,3 +299,35 @@ def test_boxes_by_thresholds_that_are_fed(session):
     for given, expected in ((0.5, [0, 2, 3]), (0.95, [0, 1, 2, 3])):
         np.testing.assert_array_equal(session.run(found[0], {overlap: given}), expected)
     np.testing.assert_array_equal(session.run(found[1]), [0, 2])
+
+
+@pytest.mark.parametrize(("flip", "axis"), [(hf.image.random_flip_left_right, 2),
+                                            (hf.image.random_flip_up_down, 1)])
+def test_random_flips_of_a_batch(graph, flip, axis):
+    images = np.arange(64 * 2 * 3, dtype=np.float32).reshape(64, 2, 3, 1)
+    flipped = flip(hf.placeholder_with_default(images, [None, 2, 3, 1]), seed=3)
+    assert flipped.shape.as_list() == [None, 2, 3, 1]
+    with hf.Session() as session:
+        got = session.run(flipped)
+    turned = [np.array_equal(g, np.flip(i, axis - 1)) for g, i in zip(got, images, strict=True)]
+    same = [np.array_equal(g, i) for g, i in zip(got, images, strict=True)]
+    assert all(a != b for a, b in zip(turned, same, strict=True))
+    assert 16 < sum(turned) < 48
+
+
+def test_what_is_known_of_the_shapes_of_cropped_and_padded_images(graph):
+    """The channels above all: a layer that follows needs them."""
+    def fitted(shape):
+        image = hf.placeholder(hf.float32, shape)
+        return hf.image.resize_image_with_crop_or_pad(image, 5, 6).shape.as_list()
+
+    assert fitted([None, None, 3]) == [5, 6, 3]
+    assert fitted([None, 9, 3]) == [5, 6, 3]
+    assert fitted([7, 4, None]) == [5, 6, None]
+    assert fitted([None, None, None, 3]) == [None, 5, 6, 3]
+    image, n = hf.placeholder(hf.float32, [None, 8, 3]), hf.placeholder(hf.int32, [])
+    assert hf.image.crop_to_bounding_box(image, 1, n, n, 4).shape.as_list() == [None, 4, 3]
+    with hf.Session() as session:
+        got = session.run(hf.image.crop_to_bounding_box(image, 1, n, n, 4),
+                          {image: np.arange(72.0).reshape(3, 8, 3), n: 2})
+    np.testing.assert_array_equal(got, np.arange(72.0).reshape(3, 8, 3)[1:3, 2:6])

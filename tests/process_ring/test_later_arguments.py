@@ -417,3 +417,44 @@ def test_the_shape_of_indexed_slices(graph):
     assert hf.IndexedSlices(values, rows, hf.constant([7, 3])).shape.as_list() == [7, 3]
     some = hf.placeholder(hf.float32)
     assert hf.IndexedSlices(some, rows).shape.ndims is None
+
+
+def test_statistics_of_a_wider_type(graph):
+    """Half precision values, normalized by statistics in single precision."""
+    x = np.linspace(-2, 2, 8, dtype=np.float16).reshape(4, 2)
+    mean, variance = np.float32([0.5, -0.5]), np.float32([1.5, 2.5])
+    y = hf.nn.batch_normalization(
+        hf.constant(x), hf.constant(mean), hf.constant(variance), hf.constant(mean),
+        hf.constant(variance), 1e-3)
+    assert y.dtype is hf.float16
+    wanted = (x - mean) / np.sqrt(variance + 1e-3) * variance + mean
+    np.testing.assert_allclose(run(y), wanted, atol=4e-3)
+
+
+def test_a_choice_keeps_a_list_of_one_if_strict(graph):
+    def choice(**options):
+        return hf.case([(hf.constant(False), lambda: [hf.constant(1.0)]),
+                        (hf.constant(True), lambda: [hf.constant(2.0)])],
+                       lambda: [hf.constant(3.0)], **options)
+
+    plain, kept = choice(), choice(strict=True)
+    assert isinstance(plain, hf.Tensor) and isinstance(kept, list) and len(kept) == 1
+    assert run([plain, kept[0]]) == [2.0, 2.0]
+
+
+def test_split_strings_with_a_separator_and_a_name(graph):
+    parts = hf.string_split(["a,b", "c"], sep=",", name="parts")
+    assert parts.values.op.name == "parts" and run(parts.values).tolist() == [b"a", b"b", b"c"]
+
+
+def test_the_sample_of_a_softmax_loss_has_a_seed(graph):
+    def loss():
+        return hf.nn.sampled_softmax_loss(
+            hf.ones([50, 2]), hf.to_float(hf.range(50)), hf.constant([[3]]), hf.ones([1, 2]), 5,
+            50, seed=4)
+
+    hf.set_random_seed(1)
+    first, second = loss(), loss()
+    with hf.Session() as session:
+        a, b = session.run([first, second])
+    np.testing.assert_array_equal(a, b)

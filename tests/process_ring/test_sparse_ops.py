@@ -188,3 +188,17 @@ def test_sets_that_do_not_fit():
     failing(raw_ops.SetSize, *unordered)
     assert evaluate(lambda *p: raw_ops.SetSize(*p, validate_indices=False),
                     *unordered).tolist() == [1, 1]
+
+
+def test_the_static_shape_of_a_transposed_tensor(graph):
+    sparse = hf.SparseTensor([[0, 1, 2]], [1.0], [3, 4, 5])
+    assert hf.sparse_transpose(sparse).shape.as_list() == [5, 4, 3]
+    assert hf.sparse_transpose(sparse, [1, 0, 2]).shape.as_list() == [4, 3, 5]
+
+
+@pytest.mark.parametrize(("values", "wanted"), [
+    ([b"a"], [[b"", b"a"]]), ([True], [[False, True]]), ([7], [[0, 7]]), ([2j], [[0j, 2j]])])
+def test_dense_forms_have_zeros_of_their_type(graph, values, wanted):
+    dense = hf.sparse_tensor_to_dense(hf.SparseTensor([[0, 1]], values, [1, 2]))
+    with hf.Session() as session:
+        assert session.run(dense).tolist() == wanted
