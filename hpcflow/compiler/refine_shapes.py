@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.compiler.conditions import Conditions
 from hpcflow.compiler.ir import (
     BACK_EDGE_TYPES,
     CONTROL_FLOW_TYPES,
@@ -303,19 +304,21 @@ def _settle(graph: StepGraph, inference: _Inference) -> None:
     Outside of them constants are folded by a pass of their own.
     """
     inside: set[Node] = set()
+    conditions = Conditions(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
         if node.type in CONTROL_FLOW_TYPES or any(s in inside for s, _ in node.inputs) or any(
                 c in inside for c in node.controls):
             inside.add(node)
             if node.type not in CONTROL_FLOW_TYPES and not node.op_def.is_stateful:
-                nodes += _settle_inputs(node, inference, inside)
+                nodes += _settle_inputs(node, inference, inside, conditions)
         nodes.append(node)
     graph.nodes = nodes
     _drop_unread_stacks(graph, inference)
 
 
-def _settle_inputs(node: Node, inference: _Inference, inside: set[Node]) -> list[Node]:
+def _settle_inputs(node: Node, inference: _Inference, inside: set[Node],
+                   conditions: Conditions) -> list[Node]:
     """New constants that `node` reads instead of values that are known; they wait for these, so
     that they are where it is, and dead where these would be."""
     if len(node.inputs) < 2:
@@ -327,7 +330,7 @@ def _settle_inputs(node: Node, inference: _Inference, inside: set[Node]) -> list
             value = inference.value((source, index))
         if value is None:
             continue
-        if node.inputs[0][0] in inside and _becomes_identity(node, value):
+        if conditions.imply(node.inputs[0], source) and _becomes_identity(node, value):
             return []
         const = new_node("Const", f"{node.name}/{i}", {"dtype": source.dtypes[index],
                                                        "value": value},

@@ -2,7 +2,8 @@
 
 Only what keeps every bit is done: x + 0 is left alone for floats (-0 + 0 is 0), x - 0 and x * 1
 are not. An Identity stays where it means more than its value: on another device, on a variable,
-or as the pivot of a branch that something waits for.
+or as the pivot of a branch that something waits for. A reshape stays where its shape keeps it
+inside a loop or a branch that its tensor comes into from outside.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.compiler.conditions import Conditions
 from hpcflow.compiler.ir import (
     CONTROL_FLOW_TYPES,
     FEED,
@@ -43,6 +45,7 @@ class _Simplifier:
         self.graph = graph
         self.same: dict[Port, Port] = {}  # output of a node passed by -> the value itself
         self.rewrote = False
+        self.conditions = Conditions(graph)
         self.awaited = {c for n in graph.nodes for c in n.controls}
 
     def run(self) -> None:
@@ -51,7 +54,7 @@ class _Simplifier:
                 node.inputs = [self.same.get(p, p) for p in node.inputs]
                 node.controls = self._controls(node)
             self._rewrite(node)
-            source = _passes_on(node)
+            source = self._passes_on(node)
             if source is not None and self._may_go(node, source):
                 self.same[(node, 0)] = source
         if self.same:
@@ -91,12 +94,35 @@ class _Simplifier:
         elif node.type == "Reshape":
             inner = node.inputs[0][0]
             if inner.type in _RESHAPES and not inner.controls and (
-                    inner.inputs[0][0].type not in CONTROL_FLOW_TYPES):
+                    inner.inputs[0][0].type not in CONTROL_FLOW_TYPES) and (
+                    self._needs_no_shape(inner)):
                 node.inputs[0] = inner.inputs[0]
                 self.rewrote = True
 
+    def _passes_on(self, node: Node) -> Port | None:
+        """The input that output 0 of `node` is surely equal to, or None."""
+        return self._reshaped(node) if node.type in _RESHAPES else _equal_input(node)
 
-def _passes_on(node: Node) -> Port | None:
+    def _reshaped(self, node: Node) -> Port | None:
+        """What reshapes that end with the shape they begin with are made of."""
+        dims = node.dims[0]
+        if dims is None or None in dims:
+            return None
+        while self._needs_no_shape(node):
+            source, index = node.inputs[0]
+            if source.dims[index] == dims:
+                return source, index
+            if source.type not in _RESHAPES or source.controls:
+                return None
+            node = source
+        return None
+
+    def _needs_no_shape(self, node: Node) -> bool:
+        """True if a reshape may do without the shape, which is known."""
+        return all(self.conditions.may_drop(p, node.inputs[0]) for p in node.inputs[1:])
+
+
+def _equal_input(node: Node) -> Port | None:
     """The input that output 0 of `node` is surely equal to, or None."""
     if node.type in _SAME or (node.type == "AddN" and len(node.inputs) == 1):
         return node.inputs[0]
@@ -188,19 +214,6 @@ def _difference(node: Node) -> Port | None:
     return _neutral(node, 0, _zero)
 
 
-def _reshape(node: Node) -> Port | None:
-    dims = node.dims[0]
-    if dims is None or None in dims:
-        return None
-    while True:
-        source, index = node.inputs[0]
-        if source.dims[index] == dims:
-            return source, index
-        if source.type not in _RESHAPES or source.controls:
-            return None
-        node = source
-
-
 def _transpose(node: Node) -> Port | None:
     order = _value(node.inputs[1])
     if order is None:
@@ -246,7 +259,7 @@ def _reduction(node: Node) -> Port | None:
 _RULES: dict[str, Callable[[Node], Port | None]] = {
     "Mul": _product, "Add": _sum, "AddV2": _sum, "Sub": _difference, "Div": _quotient,
     "RealDiv": _quotient, "Pow": _quotient, "Transpose": _transpose, "Cast": _cast, "Tile": _tile,
-    "Pad": _pad, "Slice": _slice, **dict.fromkeys(_RESHAPES, _reshape),
+    "Pad": _pad, "Slice": _slice,
     **dict.fromkeys(_REDUCTIONS, _reduction),
 }  # fmt: skip
 

@@ -158,3 +158,44 @@ def test_values_stay_bitwise():
     with hf.Session() as one, hf.Session(config=off) as two:
         a, b = (s.run(y, {v: special}) for s in (one, two))
     assert a.tobytes() == b.tobytes() == special.tobytes()
+
+
+# ---------------------------------------------------------------- what keeps a node where it is
+
+
+def in_a_loop(read):
+    """A loop whose body does something with ``read(x)``, where x comes from outside."""
+    tensor = x()
+
+    def body(i):
+        with hf.control_dependencies([hf.Print(read(tensor), [i])]):
+            return i + 1
+
+    return hf.while_loop(lambda i: i < 3, body, [0])
+
+
+def test_a_shape_that_keeps_a_reshape_inside_a_loop_stays():
+    assert "Reshape" in left(in_a_loop(lambda v: hf.reshape(v, [2, 3])))
+    assert "Reshape" in left(in_a_loop(lambda v: hf.reshape(hf.reshape(v, [6]), [2, 3])))
+    assert "ExpandDims" in left(in_a_loop(lambda v: hf.expand_dims(v, 0)))
+
+
+def test_reshapes_of_values_of_an_iteration_go():
+    def body(i, a):
+        return i + 1, hf.reshape(hf.reshape(a * 2.0, [6]), [2, 3])
+
+    assert "Reshape" not in left(list(hf.while_loop(lambda i, _: i < 3, body, [0, x()])))
+
+
+def test_reshapes_in_branches_go():
+    tensor = x()
+    taken = hf.cond(hf.placeholder(hf.bool, []), lambda: hf.reshape(tensor, [2, 3]) * 2.0,
+                    lambda: tensor)
+    assert "Reshape" not in left(taken)
+
+
+def test_a_shape_that_waits_for_something_stays():
+    first = hf.Print(x(), [1])
+    with hf.control_dependencies([first]):
+        shape = hf.constant([2, 3])
+    assert "Reshape" in left(hf.reshape(x(), shape))

@@ -202,3 +202,22 @@ def test_random_numbers_go_on(compiled_for):
     with hf.Session() as session:
         values = [session.run(noisy, {x: np.zeros(3, F)}) for _ in range(4)]
     assert len({v.tobytes() for v in values}) == 4
+
+
+def test_effects_of_what_comes_from_outside_happen_once_an_iteration(compiled_for):
+    """Where the shape is known, a reshape to it is still what keeps the rest in the loop."""
+    x, count = hf.placeholder(F, [None]), hf.placeholder(hf.int32, [])
+    queue = hf.FIFOQueue(99, F)
+
+    def body(i):
+        same = hf.reshape(x, hf.stack([hf.shape(x)[0]]))
+        with hf.control_dependencies([queue.enqueue([same])]):
+            return i + 1
+
+    loop = hf.while_loop(lambda i: i < count, body, [0])
+    with hf.Session() as session:
+        for _ in range(4):
+            session.run(loop, {x: [1, 2, 3], count: 0})
+        assert compiled_for and session.run(queue.size()) == 0
+        session.run(loop, {x: [1, 2, 3], count: 2})
+        assert session.run(queue.size()) == 2

@@ -191,6 +191,29 @@ def test_constants_in_the_body_wait_for_the_iteration(session, graph):
     assert session.run(variable) == 3
 
 
+@pytest.mark.parametrize("read", [
+    lambda t: t, lambda t: hf.reshape(t, [3]), lambda t: hf.reshape(hf.expand_dims(t, 0), [3]),
+    lambda t: hf.transpose(t, [0]), lambda t: t * 1.0, lambda t: hf.tile(t, [1]),
+    lambda t: hf.slice(t, [0], [3]), lambda t: hf.reduce_sum(t, []),
+], ids=range(8))
+def test_effects_of_what_comes_from_outside_happen_once_an_iteration(session, graph, read):
+    count, x = hf.placeholder(hf.int32, []), hf.placeholder(hf.float32, [3])
+    queue = hf.FIFOQueue(9, hf.float32, [[3]])
+    outside = x + 1.0
+
+    def body(i):
+        with hf.control_dependencies([queue.enqueue([read(outside)])]):
+            return i + 1
+
+    loop = hf.while_loop(lambda i: i < count, body, [0])
+    sizes = []
+    for times in (0, 2, 0, 1):
+        session.run(loop, {count: times, x: [1, 2, 3]})
+        sizes.append(session.run(queue.size()))
+    assert sizes == [0, 2, 2, 3]
+    np.testing.assert_array_equal(session.run(queue.dequeue()), [2, 3, 4])
+
+
 def test_control_dependencies_around_a_loop(session, graph):
     variable = hf.Variable(0)
     session.run(variable.initializer)
