@@ -163,10 +163,16 @@ class BackwardContext(WhileContext):
 
 
 def _read_from_outside(tensor: Tensor) -> Tensor | None:
-    """The tensor outside of the loop that `tensor` is, in a branch or not; or None."""
+    """The tensor outside of the loop that `tensor` is, in a branch or not; or None.
+
+    What an iteration reads from a variable is a value of that iteration: others may write it.
+    """
     while tensor.op.type in _IDENTITIES or (
             tensor.op.type in SWITCH_TYPES and not is_loop_switch(tensor.op)):
-        tensor = tensor.op.inputs[0]
+        source = tensor.op.inputs[0]
+        if source.dtype._is_ref_dtype and not tensor.dtype._is_ref_dtype:
+            return None
+        tensor = source
     return tensor.op.inputs[0] if is_invariant(tensor) else None
 
 

@@ -172,7 +172,8 @@ class WhileContext(ControlFlowContext):
         previous = self.graph._control_flow_context
         self.graph._control_flow_context = self.outer_context
         try:
-            if tensor.dtype.base_dtype.name == "resource":  # a handle stays where it is
+            # A handle stays where it is, and so does a variable.
+            if by_reference or tensor.dtype.base_dtype.name == "resource":
                 with self.graph.colocate_with(tensor.op, ignore_existing=True):
                     entered = op_type(tensor, **options)
             else:

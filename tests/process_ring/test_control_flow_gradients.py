@@ -330,6 +330,48 @@ def test_variables_in_loops_are_trained(session, graph):
     assert abs(session.run(w) - 2) < 1e-3
 
 
+@pytest.mark.parametrize("use_resource", [False, True])
+@pytest.mark.parametrize("branch", [False, True])
+def test_variables_that_iterations_read_and_write(session, graph, use_resource, branch):
+    """The gradient is by the values that each iteration has read."""
+    variable = hf.Variable(1.0, use_resource=use_resource)
+    x = hf.placeholder(hf.float32, [])
+
+    def body(i, total):
+        read = (hf.cond(i < 5, variable.read_value, lambda: 0.0) if branch
+                else variable.read_value())
+        following = total + read * x
+        with hf.control_dependencies([following]):
+            update = variable.assign_add(1.0)
+        with hf.control_dependencies([update]):
+            return [i + 1, hf.identity(following)]
+
+    result = hf.while_loop(lambda i, _: i < 3, body, [0, 0.0], parallel_iterations=1)[1]
+    found = hf.gradients(result, x)[0]
+    session.run(variable.initializer)
+    assert session.run([result, found], {x: 2.0}) == [12.0, 6.0]
+
+
+def test_a_loop_stays_off_the_device_of_a_variable_it_writes(graph):
+    """The gradient's operations are with those of the loop, its access to a variable is not."""
+    variable = hf.Variable(2.0)
+    x = hf.placeholder(hf.float32, [])
+
+    def body(i, total):
+        update = variable.assign_add(1.0)
+        with hf.device("/cpu:1"):
+            return [i + 1, total + raw_ops.Mul(x=update, y=x)]
+
+    with hf.device("/cpu:1"):
+        result = hf.while_loop(lambda i, _: i < 2, body, [0, 0.0], parallel_iterations=1)[1]
+        found = hf.gradients(result, x, colocate_gradients_with_ops=True)[0]
+    with hf.Session(config=hf.ConfigProto(device_count={"CPU": 2})) as session:
+        session.run(variable.initializer)
+        assert session.run(result, {x: 1.0}) == 7.0
+        session.run(variable.initializer)
+        assert np.isfinite(session.run(found, {x: 1.0}))
+
+
 @pytest.mark.parametrize("keywords", [
     {"colocate_gradients_with_ops": True}, {"gate_gradients": True},
     {"aggregation_method": hf.AggregationMethod.EXPERIMENTAL_TREE},
