@@ -17,6 +17,8 @@ EXEMPT: dict[str, str] = {
                      "_LRNGrad", "_MatMulBias", "_MatMulGradientDescent", "_MaxPool", "_Transposed",
                      "_MaxPoolGrad", "_Conv2DBackpropInputSum", "_PyFuncInThread",
                      "_ReluBiasGrad", "_IteratorState", "_SetIteratorState"), _OWN),
+    "GatherTree": "an op of contrib, which the reference has no more; compared with plain Python "
+                  "in the process ring",
     "CTCLossV2": "the reference has no kernel of it for CPUs; ctc_loss_v2 is compared",
     "TensorArrayScatter": "has the kernel of TensorArrayScatterV2, which is compared",
     **dict.fromkeys(("MpiAllgather", "MpiAllreduce", "MpiAllreduceSlices", "MpiAlltoall",

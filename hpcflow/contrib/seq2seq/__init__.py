@@ -1,13 +1,17 @@
-"""``hpcflow.contrib.seq2seq``: decoders in a loop over time, attention, losses of sequences.
-
-Beam search is not there.
-"""
+"""``hpcflow.contrib.seq2seq``: decoders in a loop over time, attention, losses of sequences."""
 
 from hpcflow.contrib.seq2seq.attention import (
     AttentionWrapper,
     AttentionWrapperState,
     BahdanauAttention,
     LuongAttention,
+)
+from hpcflow.contrib.seq2seq.beam_search import (
+    BeamSearchDecoder,
+    BeamSearchDecoderOutput,
+    BeamSearchDecoderState,
+    FinalBeamSearchDecoderOutput,
+    gather_tree,
 )
 from hpcflow.contrib.seq2seq.decoding import (
     BasicDecoder,
@@ -27,7 +31,8 @@ from hpcflow.contrib.seq2seq.losses import sequence_loss
 
 __all__ = [
     "AttentionWrapper", "AttentionWrapperState", "BahdanauAttention", "BasicDecoder",
-    "BasicDecoderOutput", "CustomHelper", "Decoder", "GreedyEmbeddingHelper", "Helper",
-    "LuongAttention", "SampleEmbeddingHelper", "TrainingHelper", "dynamic_decode",
-    "sequence_loss", "tile_batch",
+    "BasicDecoderOutput", "BeamSearchDecoder", "BeamSearchDecoderOutput",
+    "BeamSearchDecoderState", "CustomHelper", "Decoder", "FinalBeamSearchDecoderOutput",
+    "GreedyEmbeddingHelper", "Helper", "LuongAttention", "SampleEmbeddingHelper",
+    "TrainingHelper", "dynamic_decode", "gather_tree", "sequence_loss", "tile_batch",
 ]  # fmt: skip
