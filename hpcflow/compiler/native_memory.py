@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.addresses import LINE, aligned
+from hpcflow.addresses import LINE, address_of, aligned
 from hpcflow.panel_products import pack
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Arena:
                 size += -(-slot.nbytes() * (2 if slot.kind == TWO else 1) // LINE) * LINE
         self.nbytes = size
         whole = aligned((size,), np.uint8)
-        self.address = whole.__array_interface__["data"][0]
+        self.address = address_of(whole)
         for number, start in self.offsets.items():
             slot = slots[number]
             if slot.kind == TWO:
@@ -136,7 +136,7 @@ class Memory:
 
     def _address(self, array: np.ndarray) -> int:
         self._alive.append(array)
-        return array.__array_interface__["data"][0]
+        return address_of(array)
 
     def _fixed(self, number: int, fixed: dict[str, Any]) -> int:
         source = self.layout.slots[number].source
@@ -165,11 +165,11 @@ class Memory:
     def _addresses(self, values: Any, numbers: np.ndarray) -> Any:
         if type(values) is np.ndarray:
             return self._address(values) + numbers * values.strides[0]
-        return [v.__array_interface__["data"][0] for v in values]
+        return [address_of(v) for v in values]
 
     def _keep(self, slot: Slot) -> int:
         array = aligned((self.count + 1, *slot.shape), slot.dtype)
-        address = array.__array_interface__["data"][0]
+        address = address_of(array)
         self.arrays[slot.source] = (
             array[::-1] if slot.source in self.layout.loop.summed else array)
         return address

@@ -282,7 +282,7 @@ class Sums:
         found = list(initial)
         if self.sum is not None:
             for k, part in zip(self.plan.products, self.sum.parts):
-                found[k] = initial[k] + part
+                found[k] = np.add(initial[k], part, out=part)
         for k in self.plan.row_terms:  # there may be no products beside them
             part = self._add_up(k)
             found[k] = initial[k] if part is None else initial[k] + part

@@ -11,14 +11,23 @@ from hpcflow.resources.handles import StepHandle
 class Stack(StepHandle):
     """Values, last in first out; at most `max_size` of them (any number if negative)."""
 
-    __slots__ = ("max_size", "values", "closed", "whole", "__weakref__")
+    __slots__ = ("max_size", "closed", "whole", "_values", "_are_rows", "__weakref__")
 
     def __init__(self, name: str, max_size: int = -1) -> None:
         super().__init__(name)
         self.max_size = max_size
-        self.values: list[Any] = []
         self.closed = False
         self.whole: Any = None  # if its first rows are the values, an array
+        self._values: list[Any] = []
+        self._are_rows = False  # the values are those of `whole`, and not in the list yet
+
+    @property
+    def values(self) -> list[Any]:
+        """The values, that on top the last."""
+        if self._are_rows:
+            self._values.extend(self.whole)
+            self._are_rows = False
+        return self._values
 
     def push(self, value: Any) -> Any:
         """Put `value` on top, and return it."""
@@ -42,27 +51,36 @@ class Stack(StepHandle):
 
     def push_rows(self, rows: Any) -> None:
         """Put the rows of an array on top, one after the other; there is room for them."""
-        self.whole = None if self.values else rows
-        self.values.extend(rows)
+        if self._are_rows or self._values:
+            self.values.extend(rows)
+            self.whole = None
+        else:
+            self.whole, self._are_rows = rows, len(rows) > 0
 
     def peek(self, count: int) -> Any:
         """Up to `count` values from the top, as they would be popped: a list, or the rows of an
         array."""
-        end, whole = len(self.values), self.whole
-        return self.values[: -count - 1 : -1] if whole is None else (
-            whole[max(end - count, 0) : end][::-1])
+        whole = self.whole
+        if whole is None:
+            return self._values[: -count - 1 : -1]
+        end = len(whole if self._are_rows else self._values)
+        return whole[max(end - count, 0) : end][::-1]
 
     def drop(self, count: int) -> None:
         """Take `count` values away that are there."""
-        del self.values[len(self.values) - count :]
-        if not self.values:
+        if self._are_rows and count == len(self.whole):
+            self._are_rows = False
+        else:
+            del self.values[len(self.values) - count :]
+        if not self._are_rows and not self._values:
             self.whole = None
 
     def close(self) -> None:
         """Drop the values; the stack cannot be used any more."""
         self.closed = True
         self.whole = None
-        self.values.clear()
+        self._are_rows = False
+        self._values.clear()
 
     release = close
 

@@ -130,3 +130,37 @@ def test_a_failed_backward_pass(session, graph):
         with pytest.raises(errors.InvalidArgumentError):
             session.run(grad, {x: [1, 2]})
     assert len(living()) == before
+
+
+def test_rows_of_arrays_are_values_like_others():
+    """However many of them are taken at a time, and whatever lies below and above them."""
+    rows = np.arange(6).reshape(3, 2)
+
+    def stack_of(*below):
+        found = Stack("rows")
+        for value in below:
+            found.push(value)
+        found.push_rows(rows)
+        return found
+
+    for below in ((), (7,)):
+        stack = stack_of(*below)
+        np.testing.assert_array_equal(list(stack.peek(2)), rows[:0:-1])
+        assert [v.tolist() for v in stack.values[len(below) :]] == rows.tolist()
+        stack.drop(2)
+        np.testing.assert_array_equal(stack.peek(1)[0], rows[0])
+        stack.push_rows(rows)
+        np.testing.assert_array_equal(stack.pop(), rows[2])
+        stack.push(8)
+        assert stack.pop() == 8
+        stack.drop(2 + 1)
+        assert list(stack.values) == list(below)
+    for taken in (1, 3):
+        stack = stack_of()
+        stack.drop(taken)
+        assert len(stack.peek(5)) == len(stack.values) == 3 - taken
+        stack.push(9)
+        assert stack.pop() == 9
+    stack = stack_of()
+    stack.close()
+    assert not stack.values and not len(stack.peek(1))
