@@ -200,7 +200,7 @@ def mirror_pad(node: KernelNode) -> Callable:
         rows = _pairs(paddings)
         _frame(x.shape, rows)
         for dim, (before, after) in zip(x.shape, rows):
-            if max(before, after) > max(dim - offset, 0):
+            if max(before, after) > dim - offset:
                 raise invalid(f"paddings must be {'less than' if offset else 'no greater than'} "
                               f"the dimension size: {before}, {after} and {dim}")
         return xp.pad(x, rows, mode=mode) if rows else x.copy()

@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, merge_dims, show, with_rank
+from hpcflow.ops.casting import cast
 from hpcflow.ops.type_sets import SUMMED
 from hpcflow.ops.window_shapes import FORMAT_2D, axes
 
@@ -86,6 +88,8 @@ def _fused_grad(op: Operation, grad: Any, *_: Any) -> tuple:
     x, scale, _offset, mean, variance = op.inputs
     reserved = op.outputs[3:] if op.attr("is_training") else [mean, variance, *op.outputs[5:]]
     build = getattr(raw_ops, op.type.replace("Norm", "NormGrad"))
+    if op.type != "FusedBatchNorm":
+        scale = cast(scale, dtypes.float32)  # which theirs is, whatever U is
     found = build(grad, x, scale, *reserved, **_fused_attrs(op))
     return (*found[:3], None, None)
 
@@ -100,17 +104,26 @@ class _Normalized:
     def __init__(self, op: Operation) -> None:
         self.op = op
         self.first = axes(op, 4).channel == 1
-        dy, x, self.scale, mean, variance = op.inputs[:5]
+        dy, x, scale, mean, variance = op.inputs[:5]
+        self.wide = mean.dtype.base_dtype  # T, or the type of the newer types' statistics
+        self.scale = cast(scale, self.wide)
         self.grad = self.last(dy)
-        epsilon = x.dtype.base_dtype.np.type(op.attr("epsilon"))
+        epsilon = self.wide.np.type(op.attr("epsilon"))
         self.inverse = raw_ops.Rsqrt(raw_ops.Add(variance, epsilon))
         self.unit = raw_ops.Mul(raw_ops.Sub(self.last(x), mean), self.inverse)
 
     def last(self, x: Any) -> Any:
+        x = cast(x, self.wide)
         return raw_ops.Transpose(x, np.array([0, 2, 3, 1], np.int32)) if self.first else x
 
     def back(self, x: Any) -> Any:
-        return raw_ops.Transpose(x, np.array([0, 3, 1, 2], np.int32)) if self.first else x
+        x = raw_ops.Transpose(x, np.array([0, 3, 1, 2], np.int32)) if self.first else x
+        return cast(x, self.op.inputs[1].dtype)
+
+    def grads(self, dy: Any, x: Any, scale: Any) -> list:
+        """Those of the inputs of these names; none flow to the statistics."""
+        found = [self.back(dy), self.back(x), cast(scale, self.op.inputs[2].dtype)]
+        return found + [None] * (len(self.op.inputs) - 3)
 
     def product_mean(self, a: Any, b: Any) -> Tensor:
         return raw_ops.Mean(raw_ops.Mul(a, b), _SPACE)
@@ -125,7 +138,9 @@ _SPACE = np.array([0, 1, 2], np.int32)
 
 
 @RegisterGradient("FusedBatchNormGrad")
-def _fused_grad_grad(op: Operation, ddx: Any, dds: Any, ddb: Any, *_: Any) -> tuple:
+@RegisterGradient("FusedBatchNormGradV2")
+@RegisterGradient("FusedBatchNormGradV3")
+def _fused_grad_grad(op: Operation, ddx: Any, dds: Any, ddb: Any, *_: Any) -> list:
     """The op gives dx = scale · inverse · project(dy), Σ dy · unit and Σ dy, per channel."""
     parts = _Normalized(op)
     ddx = parts.last(ddx)
@@ -138,7 +153,7 @@ def _fused_grad_grad(op: Operation, ddx: Any, dds: Any, ddb: Any, *_: Any) -> tu
     by_unit = raw_ops.Mul(parts.grad, dds)
     if not op.attr("is_training"):
         by_x = raw_ops.Mul(by_unit, parts.inverse)
-        return parts.back(by_dy), parts.back(by_x), by_scale, None, None
+        return parts.grads(by_dy, by_x, by_scale)
     crossed = raw_ops.Add(
         raw_ops.Mul(ddx, parts.product_mean(parts.grad, parts.unit)),
         raw_ops.Mul(parts.grad, parts.product_mean(ddx, parts.unit)))
@@ -147,10 +162,8 @@ def _fused_grad_grad(op: Operation, ddx: Any, dds: Any, ddb: Any, *_: Any) -> tu
     share = raw_ops.Mul(raw_ops.Mean(raw_ops.Mul(ddx, project(parts.grad)), _SPACE), slope)
     through = raw_ops.Sub(project(by_unit), raw_ops.Mul(parts.unit, share))
     by_x = raw_ops.Mul(through, parts.inverse)
-    return parts.back(by_dy), parts.back(by_x), by_scale, None, None
+    return parts.grads(by_dy, by_x, by_scale)
 
-
-not_differentiable("FusedBatchNormGradV2", "FusedBatchNormGradV3")
 
 # ---------------------------------------------------------------- with global normalization
 

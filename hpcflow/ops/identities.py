@@ -60,7 +60,7 @@ def _same(op: Operation, grad: Any) -> Any:
     return grad
 
 
-for _op_type in ("Identity", "Copy", "CopyHost", "DebugIdentity"):
+for _op_type in ("Identity", "RefIdentity", "Copy", "CopyHost", "DebugIdentity"):
     RegisterGradient(_op_type)(_same)
 
 

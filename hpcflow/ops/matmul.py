@@ -10,7 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
-from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
+from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
@@ -19,6 +19,7 @@ from hpcflow.graph.shape_inference import (
     show,
     with_rank,
 )
+from hpcflow.ops.casting import cast
 from hpcflow.ops.type_sets import ORDERED
 
 __all__ = ["cross", "matmul", "sparse_matmul", "tensordot", "trace"]
@@ -358,7 +359,6 @@ register_op("BatchMatMulV2", "x: T; y: T", "output: T",
 register_op("BatchMatMulV3", "x: Ta; y: Tb", "output: Tout",
             "Ta: type; Tb: type; Tout: type; adj_x: bool = false; adj_y: bool = false; " + _HINTS,
             shape=batch_product_shape(broadcast_dims))
-not_differentiable("BatchMatMulV3")
 
 
 @RegisterGradient("BatchMatMulV2")
@@ -369,6 +369,18 @@ def _broadcast_matmul_grad(op: Operation, grad: Tensor) -> tuple:
     x, y = op.inputs
     grads = product_grads(multiply, x, y, grad, op.attr("adj_x"), op.attr("adj_y"))
     return tuple(_summed(g, t) for g, t in zip(grads, (x, y), strict=True))
+
+
+@RegisterGradient("BatchMatMulV3")
+def _mixed_matmul_grad(op: Operation, grad: Tensor) -> tuple:
+    """Computed in the type of the product."""
+    def multiply(x: Any, y: Any, adj_x: bool, adj_y: bool) -> Tensor:
+        return raw_ops.BatchMatMulV2(x, y, adj_x=adj_x, adj_y=adj_y)
+
+    x, y = (cast(t, grad.dtype) for t in op.inputs)
+    grads = product_grads(multiply, x, y, grad, op.attr("adj_x"), op.attr("adj_y"))
+    return tuple(cast(_summed(g, t), t.dtype) if t.dtype.is_floating or t.dtype.is_complex else None
+                 for g, t in zip(grads, op.inputs, strict=True))
 
 
 def _summed(grad: Tensor, factor: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
+from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dims, unchanged, with_rank
@@ -46,8 +46,6 @@ register_op("QuantizeAndDequantizeV4Grad",
             f"T: {_FLOATS}; axis: int = -1",
             shape=lambda op: [merge_dims(op.input_dims(0), op.input_dims(1)), op.input_dims(2),
                               op.input_dims(3)])
-not_differentiable("QuantizeAndDequantizeV4Grad")
-
 
 @RegisterGradient("QuantizeAndDequantizeV3")
 @RegisterGradient("QuantizeAndDequantizeV2")
@@ -60,3 +58,10 @@ def _straight_through(op: Operation, grad: Tensor) -> list:
 def _within_range(op: Operation, grad: Tensor) -> list:
     """As if the numbers were not rounded, and nothing for those outside of the range."""
     return list(raw_ops.QuantizeAndDequantizeV4Grad(grad, *op.inputs, axis=op.attr("axis")))
+
+
+@RegisterGradient("QuantizeAndDequantizeV4Grad")
+def _within_range_again(op: Operation, grad: Tensor, *_: object) -> list:
+    """Linear in the gradients."""
+    within = raw_ops.QuantizeAndDequantizeV4Grad(grad, *op.inputs[1:], axis=op.attr("axis"))[0]
+    return [within, None, None, None]

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -63,7 +68,44 @@ register_op("RaggedTensorToTensor", "shape: Tshape; values: T; default_value: T;
             "row_partition_tensors: num_row_partition_tensors * Tindex", "result: T",
             f"T: type; Tindex: {INDEX}; Tshape: {INDEX}; num_row_partition_tensors: int >= 1; "
             "row_partition_types: list(string)", shape=_dense_shape)
-not_differentiable("RaggedRange", "RaggedGather", "RaggedTensorToTensor")
+not_differentiable("RaggedRange")
+
+
+def _places(values: Tensor) -> Tensor:
+    """The number of each element."""
+    numbers = raw_ops.Range(np.int64(0), raw_ops.Size(values, out_type=dtypes.int64), np.int64(1))
+    return raw_ops.Reshape(numbers, raw_ops.Shape(values))
+
+
+def _sent_back(grad: Tensor, places: Tensor, values: Tensor) -> Tensor:
+    """Each element of the gradient added to that of `values` at its place, if that is one."""
+    flat = np.array([-1], np.int32)
+    sums = raw_ops.UnsortedSegmentSum(raw_ops.Reshape(grad, flat), raw_ops.Reshape(places, flat),
+                                      raw_ops.Size(values))
+    return raw_ops.Reshape(sums, raw_ops.Shape(values))
+
+
+@RegisterGradient("RaggedGather")
+def _gather_grad(op: Operation, *grads: Any) -> list:
+    """The places of elements are gathered as the elements are."""
+    *splits, values, indices = op.inputs
+    found: Any = raw_ops.RaggedGather(splits, _places(values), indices,
+                                      OUTPUT_RAGGED_RANK=op.attr("OUTPUT_RAGGED_RANK"))
+    places = found.output_dense_values
+    return [*[None] * len(splits), _sent_back(grads[-1], places, values), None]
+
+
+@RegisterGradient("RaggedTensorToTensor")
+def _dense_grad(op: Operation, grad: Tensor) -> list:
+    """As of a gather; what no value fills comes from the default."""
+    shape, values, default, *partitions = op.inputs
+    places = raw_ops.RaggedTensorToTensor(shape, _places(values), np.int64(-1), partitions,
+                                          row_partition_types=op.attr("row_partition_types"))
+    filled = raw_ops.Select(raw_ops.Less(places, np.int64(0)), grad, raw_ops.ZerosLike(grad))
+    size = raw_ops.Shape(default)
+    axes, _ = raw_ops.BroadcastGradientArgs(size, raw_ops.Shape(filled))
+    by_default = raw_ops.Reshape(raw_ops.Sum(filled, axes), size)
+    return [None, _sent_back(grad, places, values), by_default, *[None] * len(partitions)]
 
 
 @RegisterGradient("RaggedTensorToSparse")

@@ -93,11 +93,12 @@ def colors(table: Table) -> None:
         for shape in ((3,), (4, 5, 3), (2, 3, 3, 3), (0, 3), (500, 3)):
             x = table.rng.random(shape).astype(dtype)
             for op in ("RGBToHSV", "HSVToRGB"):
-                table.add(op, {"images": x}, tolerance=64)
+                table.add(op, {"images": x}, tolerance=64, gradient=int(op == "RGBToHSV"))
     # Grey, black, and colours of which two parts are equal.
     edges = np.array([[0, 0, 0], [1, 1, 1], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1],
                       [0.5, 0.5, 0.2], [0, 0.1, 0.1]], "float32")
     table.add("RGBToHSV", {"images": edges})
+    table.add("RGBToHSV", {"images": edges[1:]}, gradient=1, label="gradients of edges")
     table.add("HSVToRGB", {"images": edges})
     for shape in ((4, 5, 3), (2, 3, 3, 3), (0, 2, 3), (2, 1, 4, 5, 3)):
         x = table.rng.random(shape).astype("float32")

@@ -221,7 +221,8 @@ def ragged(table: Table) -> None:
                                 scalar(2), np.zeros(0, "int64")):
                     table.add("RaggedGather", {
                         "params_nested_splits": splits, "params_dense_values": values,
-                        "indices": indices}, {"OUTPUT_RAGGED_RANK": len(splits) + indices.ndim - 1})
+                        "indices": indices}, {"OUTPUT_RAGGED_RANK": len(splits) + indices.ndim - 1},
+                        gradient=1)
                 table.add("RaggedTensorToSparse", {
                     "rt_nested_splits": splits, "rt_dense_values": values}, gradient=1)
             for types, parts in ((["ROW_SPLITS", "ROW_SPLITS"], [outer, inner]),
@@ -234,7 +235,7 @@ def ragged(table: Table) -> None:
                     table.add("RaggedTensorToTensor", {
                         "shape": shape, "values": table.normal(dtype, (6,)),
                         "default_value": table.normal(dtype), "row_partition_tensors": parts},
-                        {"row_partition_types": types}, forms)
+                        {"row_partition_types": types}, forms, gradient=1)
     table.bad("RaggedGather", {"params_nested_splits": [inner], "params_dense_values": values,
                                "indices": ints(3)}, {"OUTPUT_RAGGED_RANK": 1})
 

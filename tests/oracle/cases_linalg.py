@@ -67,7 +67,7 @@ def decompositions(table: Table) -> None:
             x = table.normal(dtype, shape)
             for full in (False, True):
                 _pair(table, "Svd", {"input": x}, {"compute_uv": False, "full_matrices": full},
-                      tolerance=LOOSE)
+                      tolerance=LOOSE, gradient=int(max(shape) < 10 and 0 not in shape))
                 _pair(table, "Svd", {"input": x}, {"compute_uv": True, "full_matrices": full},
                       check="shapes")
     table.bad("Svd", {"input": table.normal("float32", (2,))}, label="rank")

@@ -113,7 +113,8 @@ def newer_products(table: Table) -> None:
             table.add("BatchMatMulV2", {"x": x.swapaxes(-1, -2).conj(), "y": y.swapaxes(
                 -1, -2).conj()}, {"adj_x": True, "adj_y": True}, gradient=1, tolerance=64)
             if dtype in ("float32", "float64", "int32"):
-                table.add("BatchMatMulV3", {"x": x, "y": y}, {"Tout": Type(dtype)}, tolerance=64)
+                table.add("BatchMatMulV3", {"x": x, "y": y}, {"Tout": Type(dtype)}, tolerance=64,
+                          gradient=1)
     x = table.normal("float32", (2, 3))
     table.bad("BatchMatMulV2", {"x": x, "y": x}, label="inner")
     table.bad("BatchMatMulV2", {"x": table.normal("float32", (2, 2, 3)),

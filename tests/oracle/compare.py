@@ -190,9 +190,9 @@ def _difference(verdict: Verdict, a: np.ndarray, b: np.ndarray, kind: str) -> st
     if kind in ("gradient", "second"):
         error *= _epsilon(a) / max(_epsilon(a), verdict.coarsest)
     verdict.error = max(verdict.error, error)
-    limit = verdict.case.tolerance
-    if limit is None:
-        limit = TOLERANCE * (OF_SECOND if kind == "second" else 1)
+    limit = TOLERANCE if verdict.case.tolerance is None else verdict.case.tolerance
+    if kind == "second":
+        limit *= OF_SECOND
     if error <= limit:
         return None
     return f"differs by {error:.3g} eps (at most {limit:g}): {_show(a)} against {_show(b)}"

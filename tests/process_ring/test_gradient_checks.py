@@ -362,3 +362,18 @@ def test_embeddings():
                        forms=["static"])
     check_gradient(lambda t: hf.nn.embedding_lookup(t, ids, max_norm=0.8), normal(6, 2),
                    forms=["static"])
+
+
+def test_colours():
+    x = RNG.permutation(18).reshape(2, 3, 3) / 20 + 0.1  # no two channels are equal
+    check_gradient(hf.image.rgb_to_hsv, x, tolerance=1e-5)
+    with hf.Graph().as_default(), hf.Session() as session:
+        x = hf.constant([[0.0, 0.0, 0.0], [0.5, 0.5, 0.5]])
+        slope = session.run(hf.gradients(hf.image.rgb_to_hsv(x), x)[0])
+    np.testing.assert_array_equal(slope, [[1, 0, 0], [3, 0, -2]])  # of equal ones first and last
+
+
+def test_products_of_several_types():
+    for y in (normal(4, 3, 5), np.arange(15, dtype=np.int32).reshape(3, 5)):
+        check_gradient(lambda a, b: hf.raw_ops.BatchMatMulV3(a, b, Tout=hf.float64, adj_x=True),
+                       normal(2, 1, 3, 2), y)

@@ -152,6 +152,24 @@ def test_gradient_of_ragged_rows_as_a_sparse_matrix():
         rt_nested_splits=[splits], rt_dense_values=x)[1], rng.normal(size=(5, 2)))
 
 
+@pytest.mark.parametrize("indices", [[2, 0, 2], [[2, 0], [1, 2]]])
+@pytest.mark.parametrize("dims", [(5,), (5, 2)])
+def test_gradient_of_gathered_ragged_rows(indices, dims):
+    gradcheck.check_gradient(lambda values: raw.RaggedGather(
+        params_nested_splits=[hf.constant([0, 2, 2, 5])], params_dense_values=values,
+        indices=indices, OUTPUT_RAGGED_RANK=np.ndim(indices)).output_dense_values,
+        rng.normal(size=dims))
+
+
+@pytest.mark.parametrize("default", [0.5, np.array([0.5, 2.0])])
+def test_gradient_of_ragged_rows_as_a_dense_tensor(default):
+    # The last row is cut, the others are filled up.
+    gradcheck.check_gradient(lambda values, rest: raw.RaggedTensorToTensor(
+        shape=[-1, 3, 2], values=values, default_value=rest,
+        row_partition_tensors=[hf.constant([0, 2, 2, 6])], row_partition_types=["ROW_SPLITS"]),
+        rng.normal(size=(6, 2)), default)
+
+
 def test_gradient_of_filled_rows():
     indices, shape = np.array([[1, 0], [1, 2], [3, 1]], np.int64), np.array([5, 3], np.int64)
     gradcheck.check_gradient(

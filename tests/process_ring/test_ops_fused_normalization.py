@@ -83,12 +83,35 @@ def test_gradients(training, data_format):
 
 
 @pytest.mark.parametrize("version", ["V2", "V3"])
-def test_gradients_of_newer_forms(version):
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("data_format", ["NHWC", "NCHW"])
+def test_gradients_of_newer_forms(version, training, data_format):
     build = getattr(raw_ops, f"FusedBatchNorm{version}")
-    vectors = normal(2, 2).astype(np.float32)
-    empty = np.zeros(0, np.float32)
-    check_gradient(lambda x: build(x, *vectors, empty, empty, epsilon=0.1)[0], normal(2, 2, 2, 2),
-                   tolerance=1e-5, second=False)
+    x = normal(2, 2, 3, 2) if data_format == "NHWC" else first(normal(2, 2, 3, 2))
+    statistics = [np.zeros(0)] * 2 if training else [normal(2), normal(2) ** 2]
+    vectors = normal(2, 2).astype(np.float32).astype(np.float64)  # theirs is in single precision
+    check_gradient(lambda x: build(x, *vectors, *statistics, epsilon=0.1, is_training=training,
+                                   data_format=data_format)[0],
+                   x, tolerance=1e-5, forms=["static"])
+
+
+@pytest.mark.parametrize("version", ["V2", "V3"])
+def test_second_gradients_are_those_of_the_first_form(version):
+    vectors, empty = normal(2, 2).astype(np.float32), np.zeros(0, np.float32)
+    x = normal(2, 2, 2, 2).astype(np.float32)
+
+    def second(version, *tensors):
+        build = getattr(raw_ops, f"FusedBatchNorm{version}")
+        y = build(*tensors, empty, empty, epsilon=0.1)[0]
+        return hf.gradients([g ** 2 for g in hf.gradients(y * y, tensors)], tensors)
+
+    wanted = evaluate(lambda *t: second("", *t), x, *vectors)
+    found = evaluate(lambda *t: second(version, *t), x, *vectors)
+    half = evaluate(lambda *t: second(version, *t), x.astype(np.float16), *vectors)
+    assert half[0].dtype == np.float16
+    for a, b, c in zip(wanted, found, half, strict=True):
+        np.testing.assert_allclose(b, a, rtol=1e-5, atol=1e-5 * np.abs(a).max())
+        np.testing.assert_allclose(c, a, atol=0.02 * np.abs(a).max())
 
 
 @pytest.mark.parametrize("scaled", [True, False])

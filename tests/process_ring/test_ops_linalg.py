@@ -238,6 +238,46 @@ def test_gradients_of_eigenvalues_and_vectors():
     check_gradient(lambda x: [y * y for y in hf.self_adjoint_eig(x)], x)
 
 
+SHAPES = [(3, 3), (4, 2), (2, 4), (2, 2, 3), (2, 3, 2)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_gradients_of_qr(shape, dtype):
+    check_gradient(lambda x: list(hf.qr(x)), matrices(*shape, dtype=dtype), tolerance=1e-5)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_gradients_of_singular_values_and_vectors(shape):
+    def sizes(x):  # the phases of vectors are arbitrary
+        return [abs(t) if t.dtype.is_complex else t for t in hf.svd(x)]
+
+    x = matrices(*shape)
+    check_gradient(lambda x: hf.svd(x, compute_uv=False), x, tolerance=1e-5)
+    check_gradient(lambda x: list(hf.svd(x)), x, tolerance=1e-4)
+    check_gradient(sizes, matrices(*shape, dtype="complex128"), tolerance=1e-5, second=False)
+
+
+def test_gradients_of_all_singular_vectors():
+    def rest(x):  # of many vectors only the space is determined
+        v = hf.svd(x, full_matrices=True)[2][:, 2:]
+        return hf.matmul(v, v, transpose_b=True)
+
+    check_gradient(rest, matrices(2, 5), tolerance=1e-5, second=False)
+    for shape in ((3, 4), (4, 3)):
+        check_gradient(lambda x: list(hf.svd(x, full_matrices=True)), matrices(*shape),
+                       tolerance=1e-5, second=False)
+
+
+def test_gradients_of_qr_with_all_columns():
+    check_gradient(lambda x: list(hf.qr(x, full_matrices=True)), matrices(3, 4), tolerance=1e-5,
+                   forms=["static"])
+    with hf.Graph().as_default():
+        x = hf.constant(matrices(4, 3))
+        with pytest.raises(NotImplementedError, match="full_matrices"):
+            hf.gradients(hf.qr(x, full_matrices=True), x)
+
+
 # ---------------------------------------------------------------- errors
 
 SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
