@@ -98,7 +98,9 @@ def colors(table: Table) -> None:
     edges = np.array([[0, 0, 0], [1, 1, 1], [1, 0, 0], [1, 1, 0], [0, 1, 1], [1, 0, 1],
                       [0.5, 0.5, 0.2], [0, 0.1, 0.1]], "float32")
     table.add("RGBToHSV", {"images": edges})
-    table.add("RGBToHSV", {"images": edges[1:]}, gradient=1, label="gradients of edges")
+    # Where a channel is zero the reference has no gradient of the saturation.
+    table.add("RGBToHSV", {"images": (0.8 * edges + 0.1).astype("float32")}, gradient=1,
+              tolerance=64)
     table.add("HSVToRGB", {"images": edges})
     for shape in ((4, 5, 3), (2, 3, 3, 3), (0, 2, 3), (2, 1, 4, 5, 3)):
         x = table.rng.random(shape).astype("float32")

@@ -289,4 +289,4 @@ def rounded_and_back(table: Table) -> None:
         table.bad(op, flat, {"range_given": True}, label="range")
     table.add("QuantizeAndDequantizeV4Grad", {
         "gradients": table.normal("float32", (4, 3)), "input": table.normal("float32", (4, 3)),
-        "input_min": scalar(-0.5, "float32"), "input_max": scalar(0.7, "float32")})
+        "input_min": scalar(-0.5, "float32"), "input_max": scalar(0.7, "float32")}, gradient=1)

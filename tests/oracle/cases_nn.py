@@ -72,7 +72,7 @@ def tops(table: Table) -> None:
             for values in (table.distinct(dtype, shape), table.normal(dtype, shape).round()):
                 table.add("TopKV2", {"input": values, "k": scalar(k)}, gradient=1)
                 table.add("TopK", {"input": values}, {"k": k},
-                          reference=("TopKV2", {"input": values, "k": scalar(k)}, {}))
+                          reference=("TopKV2", {"input": values, "k": scalar(k)}, {}), gradient=1)
     x = table.normal("float32", (2, 3))
     table.bad("TopKV2", {"input": x, "k": scalar(4)})
     table.bad("TopKV2", {"input": x, "k": scalar(-1)})

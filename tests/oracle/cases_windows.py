@@ -103,9 +103,10 @@ def volumes(table: Table) -> None:
     most = x.reshape(1, 2, 2, 2, 2, 1, 2, 2).max((2, 4, 6))
     window = {"ksize": [1, 2, 2, 2, 1], "strides": [1, 2, 2, 2, 1], "padding": "VALID"}
     table.add("MaxPool3DGrad", {"orig_input": x, "orig_output": most,
-                                "grad": table.normal("float32", most.shape)}, window)
+                                "grad": table.normal("float32", most.shape)}, window,
+              gradient=1)
     table.add("MaxPool3DGradGrad", {"orig_input": x, "orig_output": most,
-                                    "grad": table.normal("float32", x.shape)}, window)
+                                    "grad": table.normal("float32", x.shape)}, window, gradient=1)
 
 
 POOLS = (((2, 5, 6, 3), (2, 2), (2, 2), "VALID"), ((2, 5, 6, 3), (3, 2), (2, 1), "SAME"),
@@ -132,7 +133,7 @@ def pools(table: Table) -> None:
         table.add("MaxPoolGrad", {"orig_input": x, "orig_output": most,
                                   "grad": table.normal(dtype, most.shape)}, window, gradient=1)
         table.add("MaxPoolGradGrad", {"orig_input": x, "orig_output": most,
-                                      "grad": table.normal(dtype, x.shape)}, window)
+                                      "grad": table.normal(dtype, x.shape)}, window, gradient=1)
         where = _argmax(x)
         table.add("MaxPoolGradWithArgmax", {"input": x, "grad": table.normal(dtype, most.shape),
                                             "argmax": where}, window)

@@ -9,6 +9,9 @@ _LOCKS = "the reference has a lock that unlocks itself; own tests in the process
 _SAME = "imported like the stateless type, which is compared"
 _BY_GRADIENT = "built by the gradient of the op, which is compared"
 _BY_SAVER = "reads or writes checkpoints, each library in its own format; Saver is compared"
+_BEYOND = "the reference has no gradient of it; held against finite differences"
+_OLDER = "an older name of what is differentiated"
+_OF_VARIABLE = "by a variable, which no case differentiates by; own tests in the process ring"
 
 EXEMPT: dict[str, str] = {
     **dict.fromkeys(("_CheckpointCommit", "_CheckpointCreate", "_CheckpointRead",
@@ -88,4 +91,21 @@ EXEMPT: dict[str, str] = {
                     "ring compares with exact arithmetic"),
     "QuantizedReluX": "the reference's is refused in sessions; compared in the process ring",
     "QuantizeAndDequantize": "refused in new graphs; compared in the process ring",
+}
+
+# Op types with a gradient that no case differentiates, and why.
+UNDIFFERENTIATED: dict[str, str] = {
+    **dict.fromkeys(("IRFFT3D", "RFFT3D", "Lu", "MatrixLogarithm", "MaxPoolGradWithArgmax",
+                     "MaxPoolGradGradWithArgmax", "ParallelConcat", "ResizeBicubicGrad",
+                     "ResizeBilinearGrad", "ResizeNearestNeighborGrad", "SparseAddGrad",
+                     "SparseSegmentMeanGrad", "SparseSegmentSqrtNGrad", "SparseSegmentSumGrad",
+                     "GRUBlockCell", "LSTMBlockCell", "SparseDenseCwiseAdd"), _BEYOND),
+    **dict.fromkeys(("BatchCholesky", "BatchFFT", "BatchFFT2D", "BatchFFT3D", "BatchIFFT",
+                     "BatchIFFT2D", "BatchIFFT3D", "BatchMatrixDeterminant", "BatchMatrixInverse",
+                     "BatchMatrixSolve", "BatchMatrixSolveLs", "BatchMatrixTriangularSolve",
+                     "BatchSelfAdjointEigV2", "BatchSvd"), _OLDER),
+    **dict.fromkeys(("ReadVariableOp", "ResourceGather", "ResourceGatherNd"), _OF_VARIABLE),
+    **dict.fromkeys(("FractionalAvgPool", "FractionalMaxPool", "RandomGamma"),
+                    "of random numbers; the ops that it is made of are compared"),
+    "BlockLSTMV2": "the reference's gradient is wrong, see BlockLSTMGradV2",
 }

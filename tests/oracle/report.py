@@ -8,7 +8,7 @@ from pathlib import Path
 
 from case import Case
 from compare import judge
-from exempt import EXEMPT
+from exempt import EXEMPT, UNDIFFERENTIATED
 
 PROBLEMS_PER_OP = 4
 
@@ -61,13 +61,20 @@ class Report:
         of_op.lines += lines
 
     def list_uncovered(self, cases: list[Case]) -> None:
-        """Op types that have neither a case nor a reason why not fail, one by one; so do reasons
-        for what has a case, or is no op type."""
-        covered = {case.op for case in cases} | self.in_programs | set(EXEMPT)
-        for op in sorted(set(self.ops) - covered):
+        """Op types that have neither a case nor a reason why not fail, one by one, and those whose
+        gradient has none; so do reasons for what has a case, or is no op type."""
+        elsewhere = self.in_programs | set(EXEMPT)
+        for op in sorted(set(self.ops) - elsewhere - {case.op for case in cases}):
             self._fail(f"{op}: has neither a case nor a reason in exempt.py")
+        with_gradients = {op for op, about in self.ops.items() if about["gradient"]}
+        differentiated = {case.op for case in cases if case.gradient}
+        for op in sorted(with_gradients - elsewhere - differentiated - set(UNDIFFERENTIATED)):
+            self._fail(f"{op}: its gradient has neither a case nor a reason in exempt.py")
         for op in sorted(set(EXEMPT) - set(self.ops)):
             self._fail(f"{op}: exempt, but no op type")
+        for op in sorted(set(UNDIFFERENTIATED) - with_gradients | set(UNDIFFERENTIATED)
+                         & differentiated):
+            self._fail(f"{op}: needs no reason why its gradient has no case")
 
     def _fail(self, problem: str) -> None:
         self.counts["failed"] += 1
