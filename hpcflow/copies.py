@@ -27,6 +27,8 @@ _SHARED_BYTES = 1 << 20
 # Runs of so many bytes NumPy copies as fast.
 _LONG_BYTES = 1 << 6
 _CHUNK = 1 << 14  # elements of a run that one job copies
+_SQUARE = 64  # side of the squares that NumPy copies of what is transposed
+_COMPETING = 1 << 10  # bytes; lines at multiples of it do
 _LINES = 64  # runs, or lines of a transposition, that one job copies
 _LEAST_ROWS = 64  # that are joined by a loop over rows
 _MOST_VALUES = 16  # of which one is made, each with a loop of its own
@@ -139,7 +141,7 @@ def _share(target: np.ndarray, source: np.ndarray) -> None:
     """Copy by NumPy, in parts along the first dimension that has enough rows."""
     parts = 4 * threads.pool().size
     if target.nbytes < _SHARED_BYTES or parts == 4:
-        target[...] = source
+        _copy(target, source)
         return
     if target.flags.c_contiguous and source.flags.c_contiguous:
         target, source = target.reshape(-1), source.reshape(-1)
@@ -149,9 +151,24 @@ def _share(target: np.ndarray, source: np.ndarray) -> None:
     places = [(*before, slice(*ends)) for ends in threads.bounds(target.shape[axis], parts, 1)]
 
     def work(part: int) -> None:
-        target[places[part]] = source[places[part]]
+        _copy(target[places[part]], source[places[part]])
 
     threads.pool().run(work, len(places))
+
+
+def _copy(target: np.ndarray, source: np.ndarray) -> None:
+    """Copy; what is turned round in squares, if lines so far apart compete for places in the
+    cache."""
+    item = target.itemsize
+    if (target.ndim != 2 or min(target.shape) < 2 * _SQUARE or target.strides[1] != item
+            or source.strides[0] != item or source.strides[1] % _COMPETING):
+        target[...] = source
+        return
+    rows, columns = target.shape
+    for i in range(0, rows, _SQUARE):
+        for j in range(0, columns, _SQUARE):
+            there = slice(i, i + _SQUARE), slice(j, j + _SQUARE)
+            target[there] = source[there]
 
 
 # ---------------------------------------------------------------- by compiled loops

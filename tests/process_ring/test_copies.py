@@ -134,6 +134,15 @@ def test_reshaped(small):
     assert copies.in_order(x.T).flags.c_contiguous
 
 
+@pytest.mark.parametrize("shape", [(512, 256), (300, 512), (1024, 1000)])
+def test_squares_of_lines_that_compete_in_the_cache(shape):
+    x = np.random.RandomState(3).rand(*shape).astype(np.float32)
+    for source in (x.T, x[:, 128:].T, x[::2].T):
+        target = np.empty(source.shape, np.float32)
+        copies._share(target, source)
+        np.testing.assert_array_equal(target, source)
+
+
 def test_strings(small):
     x = np.array([[b"a", b"bc"], [b"", b"d"]], object)
     np.testing.assert_array_equal(copies.contiguous(x.T), x.T)
