@@ -25,6 +25,7 @@ from hpcflow.compiler.ir import (
     Port,
     ref_inputs,
 )
+from hpcflow.compiler.places import made_in_place
 from hpcflow.compiler.translate import ALIASES, NOTHING, Bound
 from hpcflow.errors import UnimplementedError
 from hpcflow.kernels.input_shapes import checked
@@ -45,12 +46,15 @@ class Binder:
 
     `devices` maps canonical names to device objects; `context` is what kernels see of the session
     and the task (``op_state``, ...). ``known`` collects the values that are the same in every
-    step: constants (in host memory) and the states of variables.
+    step: constants (in host memory) and the states of variables. `places` are the nodes whose
+    values a reduction over ranks has a place for.
     """
 
-    def __init__(self, devices: dict[str, Any], context: Any) -> None:
+    def __init__(self, devices: dict[str, Any], context: Any,
+                 places: dict[Node, tuple[str, int]] | None = None) -> None:
         self.devices = devices
         self.context = context
+        self._places = places or {}
         self.known: dict[tuple[Node, int], Any] = {}
         self._where: dict[tuple[Node, int], str] = {}  # on devices with own memory
         self._constant_moves: dict[Any, Callable] = {}
@@ -111,6 +115,8 @@ class Binder:
             return self._constant(node, function, kernel)
         for i in range(len(node.dtypes)):
             self._place(node, i, device, HOST if i in kernel.host_outputs else DEVICE)
+        if node in self._places and not device.has_own_memory:
+            function = made_in_place(function, kernel, self.context.place(*self._places[node]))
         return Bound(node, kernel, function, moves=self._moves(node, kernel, device),
                      fresh=kernel.fresh)
 

@@ -44,6 +44,7 @@ from hpcflow.compiler.items import (
     Layout,
 )
 from hpcflow.compiler.partition import task_of
+from hpcflow.compiler.places import places_of
 from hpcflow.compiler.schedule import leading_to_others
 from hpcflow.compiler.structure import Unstructured
 from hpcflow.compiler.translate import Bound, input_refs
@@ -77,9 +78,9 @@ class Executable:
         self._fetch_count = fetch_count  # of the whole step; operations run where they are
         self.resources_version = context.resources.version if context is not None else 0
         try:
-            self._build(nodes, Binder(devices, context), compiled)
+            self._build(nodes, Binder(devices, context, places_of(nodes)), compiled)
         except Unstructured:
-            self._build(nodes, Binder(devices, context), False)
+            self._build(nodes, Binder(devices, context, places_of(nodes)), False)
         # What is to be told when a step begins: the collective operations that it will enter.
         self.collectives = getattr(context, "take_schedule", lambda: None)()
         received = [i for i in self.items if i.kind == RECEIVE and not i.edge.depth]  # type: ignore[union-attr]

@@ -45,13 +45,17 @@ def _general_matmul(dot: Callable, flip_a: bool, flip_b: bool) -> Callable:
     return run
 
 
-@kernel("MatMul", fresh=True, types={"T": ["float16"]})
+@kernel("MatMul", fresh=True, accepts_out=True, types={"T": ["float16"]})
 def _matmul_half(node: KernelNode) -> Any:
     """Computed in float32: NumPy's own product of halves is slow and rounds every sum."""
     product = _general_matmul(node.xp.matmul, node.attr("transpose_a"), node.attr("transpose_b"))
 
-    def run(a: Any, b: Any) -> Any:
-        return product(a.astype(np.float32), b.astype(np.float32)).astype(np.float16)
+    def run(a: Any, b: Any, out: Any = None) -> Any:
+        wide = product(a.astype(np.float32), b.astype(np.float32))
+        if out is None:
+            return wide.astype(np.float16)
+        out[...] = wide
+        return out
 
     return run
 

@@ -70,7 +70,7 @@ def check_rank(what: str, x: Any, rank: int) -> None:
 def in_float32(node: KernelNode, run: Callable) -> Callable:
     """`run` in single precision, for an op on halves."""
 
-    def wide(*arrays: Any) -> Any:
+    def wide(*arrays: Any, out: Any = None) -> Any:  # no half can be computed in place
         return run(*[x.astype(np.float32) if x.dtype == np.float16 else x
                      for x in arrays]).astype(np.float16)
 

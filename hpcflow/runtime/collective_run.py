@@ -86,6 +86,12 @@ class Operation:
         """Enter the operation with `values`."""
         self.schedule.runs[step].enter(self, done, self.work.open(values))
 
+    def place(self, index: int) -> Any:
+        """An array in shared memory where input `index` can be made; None if there is none, or
+        others may read it yet."""
+        arrays = self.schedule.group.idle_arrays(self.schedule, self.index)
+        return None if arrays is None else self.work.place(arrays, index)
+
 
 class SoloOperation:
     """A collective operation of a group of one."""

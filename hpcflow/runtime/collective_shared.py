@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.addresses import address_of
 from hpcflow.comm.patterns import Shared
 from hpcflow.comm.shared_memory import aligned
 from hpcflow.runtime.collective_parts import Pool, is_free
@@ -38,6 +39,10 @@ class SharedArrays:
         #: Nobody reads this rank's source any more when an operation is over.
         self.is_own = True
 
+    def own(self, start: int, stop: int) -> Any:
+        """Elements of this rank's array."""
+        return self.sources[self.me][start:stop]
+
     def open(self, pool: Pool) -> SharedRun:
         """For one run, whose result comes from `pool` where the common one is not free."""
         return SharedRun(self, pool)
@@ -55,13 +60,21 @@ class SharedRun:
         self.out: Any = None
 
     def pack(self, values: Sequence[Any]) -> Any:
-        """The values as one flat array; None if they are in this rank's memory now."""
-        if len(values) == 1:
-            return np.ascontiguousarray(values[0]).reshape(-1)
-        arrays, flat = self._arrays, [np.asarray(v).reshape(-1) for v in values]
+        """The values as one flat array; None if they are in this rank's memory now, where some may
+        have been made."""
+        arrays, flat = self._arrays, [np.ascontiguousarray(v).reshape(-1) for v in values]
         if not arrays.is_own:  # others may still copy from it
-            return np.concatenate(flat)
-        np.concatenate(flat, out=arrays.sources[arrays.me])
+            return flat[0] if len(flat) == 1 else np.concatenate(flat)
+        start, missing = 0, []
+        for value in flat:
+            there = arrays.own(start, start + len(value))
+            start += len(value)
+            if len(value) and address_of(value) != address_of(there):
+                missing.append((there, value))
+        if missing and len(flat) == 1:
+            return flat[0]
+        for there, value in missing:
+            np.copyto(there, value)
         return None
 
     def block(self, block: slice) -> Shared:

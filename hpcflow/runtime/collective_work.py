@@ -121,6 +121,14 @@ class Allreduce:
         me = list(self.layout.local).index(self.layout.me)
         return SharedArrays(memories, me, self.length, self.dtype)
 
+    def place(self, arrays: SharedArrays, index: int) -> Any:
+        """Where input `index` lies in shared memory, or None while others may read what is there.
+        """
+        if not arrays.is_own:
+            return None
+        shape = self.shapes[index]
+        return arrays.own(self.offsets[index], self.offsets[index + 1]).reshape(shape)
+
     def _open_known(self, values: Sequence[Any] | None) -> Job:
         run = _AllreduceRun(self, values)
         job = Job([], run.result)

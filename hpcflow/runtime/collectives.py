@@ -206,6 +206,13 @@ class Group:
         if agreement.queues[index][0] is run:
             agreement.launch(index)
 
+    def idle_arrays(self, schedule: Schedule, index: int) -> Any:
+        """What local members share for operation `index`, unless one of its runs goes on."""
+        agreement = self._agreements.get(schedule.hash)
+        if agreement is None or not agreement.rooms or agreement.queues[index]:
+            return None
+        return agreement.rooms[index] if self.owner.transport.shares_memory else None
+
     def dequeue(self, run: OperationRun) -> None:
         """An operation is complete: the next with its tags may start. For use under the lock."""
         agreement, index = run.run.agreement, run.operation.index

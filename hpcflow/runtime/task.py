@@ -93,6 +93,7 @@ class StepContext:
         self._library = library
         self._ranks = ranks
         self._schedule: Schedule | None = None
+        self._operations: dict[str, Operation] = {}
         self._together = together
         self._name = name
         self.task = session.task
@@ -132,8 +133,21 @@ class StepContext:
             shared = any(len(set(ranks)) > 1 for t, ranks in self._together.items()
                          if t != "_CheckpointWrite")
             self._schedule = Schedule(group, shared)
-        return Operation(self._schedule, node.name, node.op_type, node.attr("key", b"").decode(),
-                         work_of(node, group.layout))
+        found = self._operations[node.name] = Operation(
+            self._schedule, node.name, node.op_type, node.attr("key", b"").decode(),
+            work_of(node, group.layout))
+        return found
+
+    def place(self, name: str, index: int) -> Callable[[], Any]:
+        """What gives the memory where the reduction `name` reads its input `index`, now that its
+        step runs; None if there is none."""
+        operations = self._operations
+
+        def find() -> Any:
+            operation = operations.get(name)
+            return None if operation is None else operation.place(index)
+
+        return find
 
     def _group(self) -> Any:
         """The group of this task's collective operations; None if it is alone."""

@@ -272,6 +272,43 @@ def test_what_is_kept_of_a_result_in_shared_memory_stays_as_it_was(ranks):
     assert size == 1 or [True] in reduced_in_rooms()
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_gradients_are_made_where_they_are_reduced(ranks, monkeypatch, alone):
+    """Those that nothing else reads: what is fetched, or read twice, has memory of its own."""
+    from hpcflow.runtime.collective_run import Operation
+
+    rank, size = ranks
+    given = []
+    plain = Operation.place
+
+    def place(self, index):
+        found = plain(self, index)
+        given.append((self.name, index, found is not None))
+        return found
+
+    monkeypatch.setattr(Operation, "place", place)
+    x = hf.placeholder(hf.float32, [200, 300])
+    name = f"in_place_{alone}"
+    products = [hf.matmul(x, x, transpose_a=True), hf.matmul(x, x * 2.0, transpose_a=True),
+                hf.matmul(x, x + 1.0, transpose_a=True)]
+    twice = hf.reduce_sum(products[1])
+    if alone:
+        reduced = [hf.mpi.allreduce(p, name=name) for p in products]
+    else:
+        reduced = hf.mpi.allreduce(products, name=name)
+    with hf.Session() as session:
+        for turn in range(1, 6):
+            parts = [part(i, (200, 300)) * turn for i in range(size)]
+            got, total, kept = session.run([reduced, twice, products[2]], {x: parts[rank]})
+            wanted = [[p.T @ p, p.T @ (p * 2), p.T @ (p + 1)] for p in parts]
+            for value, *all_of in zip(got, *wanted, strict=True):
+                np.testing.assert_allclose(value, np.sum(all_of, 0), rtol=1e-3, atol=1e-2)
+            np.testing.assert_allclose(total, wanted[rank][1].sum(), rtol=1e-3)
+            np.testing.assert_allclose(kept, wanted[rank][2], rtol=1e-3, atol=1e-2)
+    assert [index for _, index, _ in given] == [0] * 5 * (size > 1)
+    assert size == 1 or given[-1][-1]
+
+
 @pytest.mark.parametrize("reduction", ["sum", "mean", "max"])
 def test_ranks_of_two_nodes_reduce_in_two_levels(monkeypatch, reduction):
     """As if every second rank were on another node."""

@@ -190,21 +190,22 @@ def multiply_transposed(lib: Library, a: Any, b: Any, out: Any) -> bool:
     return found is not None
 
 
-@kernel("MatMul", device="CPU", types={"T": TYPES}, priority=10, fresh=True)
+@kernel("MatMul", device="CPU", types={"T": TYPES}, priority=10, fresh=True, accepts_out=True)
 def _matmul(node: KernelNode) -> Callable:
     lib, plain = load(), numpy_kernel(node)
     flip_a, flip_b = node.attr("transpose_a"), node.attr("transpose_b")
     if lib is None or _is_small(node, flip_a, flip_b):
         return plain
 
-    def run(a: Any, b: Any) -> Any:
+    def run(a: Any, b: Any, out: Any = None) -> Any:
         if a.ndim != 2 or b.ndim != 2:
             return plain(a, b)  # which says what is wrong
         k, m = a.shape if flip_a else a.shape[::-1]
         n, inner = b.shape if flip_b else b.shape[::-1]
         if k != inner or not is_large(m, k, n):
-            return plain(a, b)
-        out = aligned.empty((m, n), np.float32)
+            return plain(a, b) if out is None else plain(a, b, out=out)
+        if out is None:
+            out = aligned.empty((m, n), np.float32)
         found = product(lib, 1, m, k, n, flip_a, flip_b) if flip_b else None
         if found is None:
             multiply(lib, a, b, flip_a, flip_b, out)
