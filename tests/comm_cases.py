@@ -284,6 +284,29 @@ def slots_from_callbacks(node: Node) -> None:
     receive.close()
 
 
+def control_beside_data(node: Node) -> None:
+    """Control messages come, in order, also where polls find data as well."""
+    node.listen()
+    rounds = 100
+    target, counts = np.zeros(1, np.int64), []
+    send = node.transport.send_slot(np.ones(1, np.int64), node.right, 42)
+    receive = node.transport.recv_slot(target, node.left, 42)
+    for number in range(rounds):
+        receive.start(counts.append)
+        node.until(send.put)
+        for part in range(3):
+            node.transport.send_message(node.right, bytes([number, part]) + bytes(22))
+        node.until(lambda: len(counts) > number)
+        node.until(lambda: len(node.messages[node.left]) >= 3 * number)
+    node.until(lambda: len(node.messages[node.left]) == 3 * rounds)
+    got = [tuple(message[:2]) for message in node.messages[node.left]]
+    assert got == [(number, part) for number in range(rounds) for part in range(3)]
+    assert counts == [8] * rounds
+    node.barrier()
+    send.close()
+    receive.close()
+
+
 def puts(node: Node) -> None:
     """Values that nobody waits for arrive in order, and as they were when they were put."""
     node.listen()
@@ -608,6 +631,7 @@ CASES: dict[str, Callable[[Node], None]] = {
         long_transfers,
         slots,
         slots_from_callbacks,
+        control_beside_data,
         puts,
         slot_misuse,
         kinds_of_buffers,

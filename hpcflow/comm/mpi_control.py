@@ -61,7 +61,10 @@ class ControlPlane:
         self._inbox = memoryview(inbox)
         self._head = self._inbox[:SHORT_BYTES]
         self._request = comm.Recv_init((inbox, MPI.BYTE), MPI.ANY_SOURCE, _TAG)
-        self._open = self._request.Start
+        self._open, self._test_request = self._request.Start, self._request.Test
+        #: Whether a message was taken, and no receive is posted for the next one yet.
+        self.is_shut = False
+        self._is_late = False  # something else went before the next receive
         #: Whether a message has come, as `Test(status)` of a request. Before there is a handler
         #: nothing is taken in: MPI keeps what comes.
         self.test: Callable[[Any], bool] = _nothing_came
@@ -71,8 +74,7 @@ class ControlPlane:
         self._handler = handler
         self._queue_early()
         if self.test is _nothing_came:
-            self._open()
-            self.test = self._request.Test
+            self.reopen(False)
 
     def send(self, dest: int, payload: bytes) -> None:
         """Send a message to another rank. For use under the lock."""
@@ -114,13 +116,24 @@ class ControlPlane:
         """Take the message of which `test` has told. For use under the lock."""
         source, length = status.Get_source(), status.Get_count()
         payload = (self._head if length == SHORT_BYTES else self._inbox[:length]).tobytes()
-        self._open()
+        self.is_shut = True  # what the message asks for goes first
+        self.test = _nothing_came
         if length > MESSAGE_BYTES:
             self._expect_rest(source, payload)
         elif self._backlogs and source in self._backlogs:
             self._backlogs[source].append([payload])
         else:
             self._ready.append((self._handler, (source, payload)))  # type: ignore[arg-type]
+
+    def reopen(self, is_busy: bool) -> None:
+        """Go on receiving after a message was taken; if the caller `is_busy`, at the next call.
+        For use under the lock."""
+        if is_busy and self.is_shut and not self._is_late:
+            self._is_late = True
+            return
+        self.is_shut = self._is_late = False
+        self._open()
+        self.test = self._test_request
 
     def _expect_rest(self, source: int, head: bytes) -> None:
         total, _ = _LONG_HEADER.unpack_from(head)

@@ -47,6 +47,8 @@ from hpcflow.comm.world import PrivateComms, private_comms
 
 #: With more requests than this, one Testsome is faster than a Test of each.
 _FEW = 6
+#: How often a poll looks for something that has come.
+_LOOKS = 4
 #: Longer messages have hardly ever left when their send returns: they wait for the receiver.
 _SHORT_BYTES = 4096
 #: The least that MPI may offer as its highest tag.
@@ -110,6 +112,9 @@ class MpiTransport(Transport):
         self.slots: set[Any] = set()
 
         self.yields = comms.yields
+        # Looks in one poll: each further one costs less than another poll, but may give the core
+        # away with the lock.
+        self._looks = range(2 if self.yields else _LOOKS)
         self._isend = comms.data.Isend
         self._irecv = comms.data.Irecv
         self._control = ControlPlane(self, comms.control, highest_tag)
@@ -131,21 +136,26 @@ class MpiTransport(Transport):
                 return False
             if self.deferred:
                 self.run_deferred()
-            status, ready = self._status, self.ready
+            status, ready, active = self._status, self.ready, self._active
             control = self._control
-            if control.test(status):
-                control.take(status)
-                came = True
-            if len(self._active) > _FEW:
-                came |= self._test_many()
-            else:
-                for entry in self._active:
-                    if entry.test(status):
-                        self._finished.append(entry)
-                        entry.finish(status)
-            if self._finished:
-                self._forget_finished()
-                came = True
+            for _ in self._looks:
+                if len(active) > _FEW:
+                    came |= self._test_many()
+                else:
+                    for entry in active:
+                        if entry.test(status):
+                            self._finished.append(entry)
+                            entry.finish(status)
+                    if self._finished:
+                        self._forget_finished()
+                        came = True
+                if control.is_shut:  # what has come goes first, once
+                    control.reopen(came)
+                if control.test(status):
+                    control.take(status)
+                    came = True
+                if came or self.deferred:
+                    break
             if not ready:
                 return came
             self._polling = True

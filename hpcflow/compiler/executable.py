@@ -44,6 +44,7 @@ from hpcflow.compiler.items import (
     Layout,
 )
 from hpcflow.compiler.partition import task_of
+from hpcflow.compiler.pieces import START, Piece, make_pieces
 from hpcflow.compiler.places import places_of
 from hpcflow.compiler.schedule import leading_to_others
 from hpcflow.compiler.structure import Unstructured
@@ -92,6 +93,12 @@ class Executable:
         self.late_edges = frozenset([
             i.edge.index for i in self.late_receives if i.edge.nbytes and not i.edge.compressed])  # type: ignore[union-attr]
         self.direct = self._direct_form()
+        self.opening: Piece | None = None  # what runs when a step starts; None: what is ready
+        # What is ready at the start of a step, and of that what no piece runs: sorted.
+        self.sources = sorted([i.index for i in self.root.sources])
+        self.other_sources: list[int] = []
+        if compiled:
+            self._make_pieces()
         self.tracer: Any = None  # makes what a traced step keeps its record in
 
     # ------------------------------------------------------------ building
@@ -259,6 +266,19 @@ class Executable:
                 fetched[node.attrs["index"]] = None
         count = max([self._fetch_count, *(i + 1 for i in fetched)])
         self.results = [fetched.get(i) for i in range(count)]
+
+    def _make_pieces(self) -> None:
+        pieces = make_pieces(self.items, self.root)
+        self.opening = pieces.pop(START, None)
+        self.other_sources = [i for i in self.sources if self.items[i].kind != CALL]
+        for item in self.items:
+            item.piece = pieces.get(item)
+
+    def drop_pieces(self) -> None:
+        """Let the executor call the functions of the items one by one."""
+        self.opening = None
+        for item in self.items:
+            item.piece = None
 
     # ------------------------------------------------------------ direct form
 

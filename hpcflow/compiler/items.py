@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from hpcflow.compiler.codegen import RegionFunction
@@ -12,6 +13,9 @@ from hpcflow.compiler.partition import task_of
 
 # Kinds of items.
 CALL, CALL_ASYNC, RECEIVE, SOURCE, SWITCH, MERGE, ENTER, EXIT, NEXT, GATE = range(10)
+
+# ``piece(step, value)``; at the start of a step the value is the list of the fed values.
+Piece = Callable[[Any, Any], None]
 
 # A loop of so many parallel iterations loses little if one of them is left out.
 _FEW = 4
@@ -35,12 +39,13 @@ class Item:
         results: (output port, fetch index) pairs.
         sends: its Send nodes, over which a dead value leaves when the item does not run.
         child: the layout that an Enter leads into.
+        piece: of an edge from another task, what runs when its value has come (see ``pieces``).
     """
 
     __slots__ = ("index", "kind", "function", "region", "nodes", "inputs", "outputs", "layout",
                  "cell", "slot", "count", "pending", "controls", "fixed", "targets", "merges",
                  "control_targets", "control_merges", "results", "sends", "child", "edge",
-                 "never_dead", "is_constant_enter", "has_more")  # fmt: skip
+                 "never_dead", "is_constant_enter", "has_more", "piece")  # fmt: skip
 
     def __init__(self, index: int, kind: int, nodes: list[Node], inputs: list[Port],
                  outputs: list[Port | None]) -> None:
@@ -66,6 +71,7 @@ class Item:
         # What arrives in a loop says itself whether it is dead.
         self.never_dead = nodes[0].type == "ControlTrigger" or kind == RECEIVE
         self.has_more = False  # more than targets
+        self.piece: Piece | None = None
         self.is_constant_enter = kind == ENTER and bool(nodes[0].attrs.get("is_constant"))
 
     def __repr__(self) -> str:

@@ -43,6 +43,8 @@ from hpcflow.runtime.task import KernelContext, Task
 from hpcflow.runtime.tracing import step_stats
 from hpcflow.version import __version__
 
+# Of the messages of every step.
+_SHORT, _unpack, _START, _DONE = wire.HEADER.size, wire.HEADER.unpack, wire.START, wire.DONE
 # How long a rank that has finished gives the others to notice, before it ends the job.
 _LAST_WORDS_SECONDS = 3.0
 
@@ -97,15 +99,15 @@ class Endpoint:
         self.loop.every_while(self._look_after)
 
     def _on_message(self, source: int, payload: bytes) -> None:
-        if len(payload) == wire.HEADER.size:  # what every step has goes before anything else
-            kind, _, plan, lane, _, step_id = wire.HEADER.unpack(payload)
-            if kind == wire.DONE:
-                run = self.runs.get((plan, lane))
+        if len(payload) == _SHORT:  # what every step has goes before anything else
+            kind, _, number, lane, _, step_id = _unpack(payload)
+            if kind == _DONE:
+                run = self.runs.get((number, lane))
                 if run is not None and run.step_id == step_id:
                     run.done(source)
                 return
-            if kind == wire.START:
-                self._start_soon(source, self.plans[source, plan], lane, step_id)
+            if kind == _START:
+                self._start_soon(source, self.plans[source, number], lane, step_id)
                 return
         self._handlers[payload[0]](source, payload)
 

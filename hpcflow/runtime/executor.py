@@ -139,9 +139,7 @@ class Step(Propagation):
                 while inbox:
                     came = inbox.popleft()
                     if type(came) is tuple:
-                        first = self._received(*came)
-                        if first >= 0:
-                            heappush(self._ready, first)
+                        self._arrived(*came)
                     else:
                         came()
                 self._run_ready()
@@ -151,6 +149,7 @@ class Step(Propagation):
 
     def _begin(self, feeds: list[Any] | tuple | None) -> None:
         executable = self.executable
+        opening = None
         try:
             if executable.collectives is not None:
                 executable.collectives.begin(self)
@@ -159,13 +158,18 @@ class Step(Propagation):
                     self._unfed.update(executable.feeds)
                     self._outstanding += len(self._unfed)
             else:
-                for index, item in executable.feeds.items():
-                    self._pass_on(item, self._root, (feeds[index],))
+                opening = executable.opening if self.error is None and not self._inbox else None
+                if opening is None:
+                    for index, item in executable.feeds.items():
+                        self._pass_on(item, self._root, (feeds[index],))
             if executable.long_receives:
                 self._receive(executable.long_receives)
             if self.loops is not None:
                 self.loops.begin()
             # What others may wait for leaves first: short messages need no receive posted early.
+            if opening is not None:
+                self._ready = executable.other_sources.copy()
+                opening(self, feeds)
             if self._ready and not self._inbox:  # otherwise it may have been cancelled
                 self._run_ready()
         finally:
@@ -306,7 +310,7 @@ class Step(Propagation):
                 if item is None:
                     self._begin(value)
                 else:
-                    self._run_ready(self._received(item, value))
+                    self._arrived(item, value)
             except BaseException as e:  # noqa: BLE001
                 self.fail(e)
             if self._inbox or self._ready:
@@ -322,6 +326,19 @@ class Step(Propagation):
             self._finish_step()
         elif self._inbox:
             self._wake_once()
+
+    def _arrived(self, item: Item, value: Any) -> None:
+        """Take in a value from another task, and run what is ready."""
+        piece = item.piece
+        if (piece is None or value is DEAD or self.error is not None or self._ready
+                or self._root.dead):
+            self._run_ready(self._received(item, value))
+            return
+        self._outstanding -= 1
+        self.waiting.pop((0, item.index), None)
+        piece(self, value)
+        if self._ready:
+            self._run_ready()
 
     def _received(self, item: Item, value: Any) -> int:
         """Pass a value on; returns what it made ready if that is to run at once, or -1."""

@@ -140,7 +140,7 @@ class EventLoop:
             while not done():
                 came = False
                 for transport in self._endpoints:
-                    if transport.poll() or transport.poll():
+                    if transport.poll():
                         came = True
                 if ready:
                     came = True

@@ -377,8 +377,9 @@ class Execution:
         lane.lane.on_failure = self._local_failed
         lane.lane.begin(step)
         step.start(feeds)
-        for rank in list(endpoint.health.lost):
-            self.rank_lost(rank, endpoint.lost_error(rank))
+        if endpoint.health.lost:
+            for rank in list(endpoint.health.lost):
+                self.rank_lost(rank, endpoint.lost_error(rank))
 
     def finished(self) -> bool:
         """True when every part is done; of a failed step, or when some part cannot drain."""

@@ -30,7 +30,7 @@ class Propagation:
     def __init__(self, executable: Executable) -> None:
         self.executable = executable
         self.loops: SpreadLoops | None = None  # those that other tasks run with this one
-        self._ready: list[int] = sorted([i.index for i in executable.root.sources])
+        self._ready: list[int] = executable.sources.copy()
         self._frames: dict[Any, Frame] = {}
         self._iterations: dict[int, Iteration] = {}
         self._next_serial = 1

@@ -54,6 +54,7 @@ def instrument(executable: Executable) -> Executable:
     """Let the steps of `executable` keep a record in ``step.trace``."""
     executable.tracer = Trace
     executable.direct = None
+    executable.drop_pieces()
     for item in executable.items:
         if item.kind == CALL:
             item.function = _timed(item, item.function)
