@@ -5,7 +5,6 @@ A value in rows is a matrix for each iteration; see ``native_memory`` for where 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -29,7 +28,9 @@ from hpcflow.compiler.native_memory import (
 from hpcflow.compiler.native_products import Factors, has_same_bits, panels_for
 from hpcflow.native_calls import Call, Operand
 
-_FEWEST_ROWS, _ROWS_TOGETHER = 16, 4  # that a thread should have, and of which it has a multiple
+# Rows that a thread should have: by panels, which are no more work for few rows, and by a BLAS.
+FEWEST_ROWS = (8, 16)
+_UNITS = 4  # a thread has a multiple of this part of them
 _DTYPES = ("float32", "float64")
 _OPERATIONS = 5e10  # in a second, about
 _MOST_PLANS = 16  # counts of iterations, of which the places of values are remembered
@@ -77,12 +78,12 @@ class Layout:
         fixed: the names from outside whose values the calls read.
         rows: of all values in rows.
         factors: the slots of matrices that BLAS multiplies all rows by.
-        parts: the rows that each thread computes, of `count` threads.
+        parts: the rows that each thread computes, of `count` threads, at least about `fewest`.
         seconds: what the products of an iteration take, about.
     """
 
     def __init__(self, loop: Any, outside: dict[str, Any], first: dict[str, Any],
-                 count: int) -> None:
+                 count: int, fewest: int) -> None:
         self.loop = loop
         self.slots: list[Slot] = []
         self.made: list[Call] = []
@@ -91,18 +92,18 @@ class Layout:
         self._outside = outside
         self._constants = loop.program.globals
         self._first = first
-        self._products: set[Factors] = set()
+        self._products: set[Factors] = set()  # those of a BLAS
         self._slots_of_panels: dict[Packed, int] = {}
         self._sole: dict[str, Call] = {}  # products that only one step reads
         self.factors: set[int] = set()
         self.rows = self._find_rows()
-        self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // _FEWEST_ROWS)),
-                                    _ROWS_TOGETHER)
+        self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // fewest)),
+                                    fewest // _UNITS)
         self._name_variables()
         for step in loop.steps:
             self._take(step)
         self._check_variables()
-        self._check_bits()
+        self._check_products(fewest)
         self.seconds = sum(2.0 * self.rows * call.inner * call.columns
                            for call in self.made) / _OPERATIONS
         self.calls = np.array([call.words() for call in self.made], np.int64)
@@ -406,14 +407,15 @@ class Layout:
 
     # ------------------------------------------------------------ rows
 
-    def _check_bits(self) -> None:
-        """Products of some rows must have the bits that they have among all, and be no larger than
-        one thread computes well."""
+    def _check_products(self, fewest: int) -> None:
+        """Products of some rows must be no larger than one thread computes well, and those of a
+        BLAS have the bits that they have among all."""
+        if len(self.parts) < threads.pool().size and not all(
+                [blas.is_small(self.rows * call.inner * call.columns) for call in self.made]):
+            raise Unfit
         for factors in self._products:
-            size = self.rows * math.prod(factors.shape)
-            if len(self.parts) < threads.pool().size and not blas.is_small(size):
-                raise Unfit
-            if len(self.parts) > 1 and not has_same_bits(factors):
+            if len(self.parts) > 1 and (
+                    fewest < FEWEST_ROWS[-1] or not has_same_bits(factors)):
                 raise Unfit
 
     # ------------------------------------------------------------ memory

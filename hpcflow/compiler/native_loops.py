@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import blas, native_calls, spread, threads
-from hpcflow.compiler.native_layout import Layout, Unfit, key_of
+from hpcflow.compiler.native_layout import FEWEST_ROWS, Layout, Unfit, key_of
 from hpcflow.compiler.native_steps import LoopSteps, Step
 from hpcflow.compiler.over_time import end_of
 from hpcflow.compiler.translate import FUSED, FUSED_END, LOOP, Line, Translation
@@ -113,11 +113,16 @@ class NativeLoop:
         if key not in self.layouts:
             if len(self.layouts) >= _MOST_LAYOUTS:
                 self.layouts.clear()
-            try:
-                self.layouts[key] = Layout(self.loop, run.outside, run.first, count)
-            except Unfit:
-                self.layouts[key] = None
+            self.layouts[key] = self._make_layout(run, count)
         return self.layouts[key]
+
+    def _make_layout(self, run: _Run, count: int) -> Layout | None:
+        for fewest in FEWEST_ROWS:
+            try:
+                return Layout(self.loop, run.outside, run.first, count, fewest)
+            except Unfit:
+                continue
+        return None
 
 
 class _Run:

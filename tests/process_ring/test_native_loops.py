@@ -432,6 +432,33 @@ def test_panels_have_the_bits_of_the_lines_or_blas_does_it(graph, calls, monkeyp
     assert is_found or all(native_calls.PANELS not in k for k in kinds)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_rows_are_shared_where_panels_multiply_them(graph, calls, monkeypatch, form, dtype):
+    layouts, make = [], native_memory.Memory.__init__
+
+    def noted(self, layout, *arguments):
+        layouts.append(layout)
+        make(self, layout, *arguments)
+
+    monkeypatch.setattr(native_memory.Memory, "__init__", noted)
+    x = hf.placeholder(hf.as_dtype(dtype), [TIME, 20, UNITS])
+    with hf.Session() as session:
+        both(calls, session, recurrent(x, simple, dtype=dtype),
+             {x: data(2, TIME, 20, UNITS, dtype=dtype)})
+    for layout in layouts:
+        by_panels = any(call.kind == native_calls.PANELS for call in layout.made)
+        rows = [(0, 10), (10, 20)] if by_panels and threads.pool().size > 1 else [(0, 20)]
+        assert layout.parts == rows
+
+
+def test_large_products_that_one_thread_would_make_keep_their_lines(graph, calls, monkeypatch):
+    monkeypatch.setattr(blas, "is_small", lambda multiplications: False)
+    x = hf.placeholder(hf.float32, [TIME, 5, UNITS])
+    with hf.Session() as session:
+        both(calls, session, recurrent(x, simple)[:1], {x: data(2, TIME, 5, UNITS)})
+    assert calls.made == [threads.pool().size == 1]
+
+
 def test_a_way_that_gives_other_bits_is_not_taken(runner, form):
     factors = Factors(((0, 8), (8, 16)), (40, 24), True, False, "float32")
     assert panels_for(factors, lambda a, b: np.dot(a, b) * np.float32(1.0000001)) is None
