@@ -17,7 +17,7 @@ _NAME = "libgomp.so.1"
 # How often a thread looks for work before it sleeps: about a tenth of a millisecond, long enough to
 # be awake when the next work of a step comes. By default it is several milliseconds, in which the
 # thread that it waits for may not run if cores are shared.
-_SPINS = "5000"
+_SPINS = "10000"
 
 
 @contextlib.contextmanager

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow import vector_math
-from hpcflow.formulas import formula_of
 
 if TYPE_CHECKING:
     from hpcflow.jit.entries import Code
@@ -89,30 +88,14 @@ class RowUpdates(Loop):
     contiguous matrices of `dtype`, the second a vector of `row_dtype`.
     """
 
+    is_quick = True
+
     def __init__(self, ufunc: str, dtype: str, row_dtype: str) -> None:
-        self.dtype = dtype
-        self.row_dtype = row_dtype
-        # The product spreads rows over the parts even if their numbers have a common factor; the
-        # second one is a remainder without a division.
-        self.source = f"""def loop(target, rows, updates, part, parts):
-    for i in range(rows.size):
-        row = np.int64(rows[i])
-        if ((((row * 40503) >> 7) & 0xffff) * parts) >> 16 == part:
-            for j in range(target.shape[1]):
-                a, b = target[row, j], updates[i, j]
-                target[row, j] = np.{dtype}({formula_of(ufunc, 'ab')})
-"""
-        self.key = f"{dtype} {row_dtype}", self.source
+        self.key = f"{dtype} {row_dtype}", f"updates of rows by {ufunc}"
 
-    def signature(self, types: Any) -> tuple:
-        """The types of the arguments, of the module `types`."""
-        kind, row = getattr(types, self.dtype), getattr(types, self.row_dtype)
-        return (types.Array(kind, 2, "C"), types.Array(row, 1, "C", readonly=True),
-                types.Array(kind, 2, "C", readonly=True), types.int64, types.int64)
-
-    def typed(self) -> Typed:
+    def code(self, name: str) -> Code:
         """See `Loop`."""
-        return typed_text(self.source, self.signature)
+        return _module("row_code").code_of_updates(*self.arguments, name)
 
 
 class RowCopies(Loop):
@@ -122,12 +105,11 @@ class RowCopies(Loop):
     is_quick = True
 
     def __init__(self, row_dtype: str) -> None:
-        self.row_dtype = row_dtype
         self.key = row_dtype, "copies of rows"
 
     def code(self, name: str) -> Code:
         """See `Loop`."""
-        return _module("row_code").code_of(*self.arguments, name)
+        return _module("row_code").code_of_copies(*self.arguments, name)
 
 
 def typed_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Typed:

@@ -22,6 +22,20 @@ def code_of(dtype: str, arrays: int, scalars: int, steps: Sequence, stores: Sequ
     return code_from(name, body_in)
 
 
+def number_type(dtype: str) -> Any:
+    """LLVM's type of an element."""
+    ir, is_wide = importlib.import_module("llvmlite.ir"), dtype.endswith("64")
+    if dtype.startswith("float"):
+        return ir.DoubleType() if is_wide else ir.FloatType()
+    return ir.IntType(64 if is_wide else 32)
+
+
+def calculation(dtype: str) -> Callable:
+    """What computes ufuncs of the elements: to be called with a builder and the type of numbers,
+    or of vectors of them."""
+    return _Reals if dtype.startswith("float") else _Integers
+
+
 class _Body:
     """See `entries.Body`."""
 
@@ -33,9 +47,7 @@ class _Body:
         number = Real(dtype) if is_real else Integer(dtype)
         self.kinds: list[Kind] = [Array(dtype, FLAT, f"a{i}" in stored) for i in range(arrays)]
         self.kinds += [number] * scalars
-        wide = dtype.endswith("64")
-        self.number = (self.ir.DoubleType() if wide else self.ir.FloatType()) if is_real else (
-            self.ir.IntType(64 if wide else 32))
+        self.number, self.calculation = number_type(dtype), calculation(dtype)
         self.word = self.ir.IntType(64)
         given = [self.number.as_pointer()] * arrays + [self.word] + [self.number] * scalars
         self.function = self.ir.Function(
@@ -78,8 +90,7 @@ class _Body:
         values = {f"s{i}": s for i, s in enumerate(scalars)}
         read = {name for _, _, names in steps for name in names} | {name for _, name in stores}
         values |= {n: builder.load(place) for n, place in places.items() if n in read}
-        calculate = _Reals(builder, self.number) if isinstance(self.kinds[0], Array) and (
-            self.kinds[0].dtype.startswith("float")) else _Integers(builder, self.number)
+        calculate = self.calculation(builder, self.number)
         for target, ufunc, names in steps:
             values[target] = getattr(calculate, ufunc)(*[values[n] for n in names])
         for array, name in stores:

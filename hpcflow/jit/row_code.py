@@ -1,46 +1,55 @@
-"""Machine code of copies of rows, by LLVM alone: see `loops.RowCopies`."""
+"""Machine code of copies and updates of rows, by LLVM alone: see `loops.RowCopies` and
+`loops.RowUpdates`.
+
+No other part of the machine than such a loop can know which rows come next, so it fetches them
+some rows ahead.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import importlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from hpcflow.jit import program_code
 from hpcflow.jit.direct_code import code_from
-from hpcflow.jit.entries import Array, Code, Kind
+from hpcflow.jit.entries import Array, Body, Code, Integer, Kind
 
 _LINE = 64  # bytes
-_WORDS = 8  # of a line
 _AHEAD = 8  # rows
+_HASH, _HASH_SHIFT, _HASH_BITS = 40503, 7, 16
 
 
-def code_of(row_dtype: str, name: str) -> Code:
+def code_of_copies(row_dtype: str, name: str) -> Code:
     """The code of a `loops.RowCopies`; for `name` see `direct_code.code_from`."""
-
-    def body_in(module: Any) -> _Body:
-        body = _Body(module, row_dtype)
-        body.write()
-        return body
-
-    return code_from(name, body_in)
+    return code_from(name, lambda module: _written(_Copies(module, row_dtype)))
 
 
-class _Body:
-    """See `entries.Body`."""
+def code_of_updates(ufunc: str, dtype: str, row_dtype: str, name: str) -> Code:
+    """The code of a `loops.RowUpdates`; for `name` see `direct_code.code_from`."""
+    return code_from(name, lambda module: _written(_Updates(module, ufunc, dtype, row_dtype)))
 
-    def __init__(self, module: Any, row_dtype: str) -> None:
+
+def _written(body: _Rows) -> Body:
+    body.write()
+    return body
+
+
+class _Rows:
+    """A loop over rows by their numbers; see `entries.Body`. Addresses are words in it."""
+
+    def __init__(self, module: Any, kinds: list[Kind], row_dtype: str, arguments: int) -> None:
         ir = self.ir = importlib.import_module("llvmlite.ir")
-        self.kinds: list[Kind] = [Array("uint64", 2, True), Array("uint64", 2, False),
-                                  Array(row_dtype, 1, False)]
+        self.kinds = kinds
         self.is_signed = not row_dtype.startswith("u")
         self.word, self.byte = ir.IntType(64), ir.IntType(8).as_pointer()
-        self.row_number = ir.IntType(8 * self.kinds[2].item)  # type: ignore[union-attr]
-        # The addresses of the target, of the source and of the row numbers, how many of these
-        # there are, and the words of a row.
+        self.row_bytes = Array(row_dtype, 1, False).item
+        self.row_number = ir.IntType(8 * self.row_bytes)
         self.function = ir.Function(
-            module, ir.FunctionType(ir.VoidType(), [self.word] * 5), "loop")
+            module, ir.FunctionType(ir.VoidType(), [self.word] * arguments), "loop")
         self.function.linkage = "internal"
+        self.builder = ir.IRBuilder(self.function.append_basic_block())
 
     def array(self, builder: Any, index: int, address: Any, dims: Sequence) -> Any:
         """The address and the dims."""
@@ -52,39 +61,21 @@ class _Body:
 
     def call(self, builder: Any, values: Sequence) -> Any:
         """See `entries.Body`."""
-        (target, dims), (source, _), (rows, (count,)) = values
-        builder.call(self.function, [target, source, rows, count, dims[1]])
+        builder.call(self.function, self.arguments(values))
         return self.ir.IntType(1)(0), None
 
+    def arguments(self, values: Sequence) -> list:
+        """What the function is given, of the arguments of the loop."""
+        raise NotImplementedError
+
     def write(self) -> None:
-        """Write the loop over the rows."""
-        builder, word = self.ir.IRBuilder(self.function.append_basic_block()), self.word
-        target, source, rows, count, words = self.function.args
-        row_bytes = builder.mul(words, word(8))
-        whole_bytes = builder.and_(row_bytes, word(-_LINE))
-        last, after = builder.sub(count, word(1)), builder.mul(row_bytes, word(_AHEAD))
-        with self._steps(builder, word(0), count, 1) as i:
-            ahead = builder.add(i, word(_AHEAD))
-            ahead = builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
-            to = builder.add(target, builder.mul(i, row_bytes))
-            start, coming = [
-                builder.add(source, builder.mul(self._number(builder, rows, k), row_bytes))
-                for k in (i, ahead)]
-            line = self.ir.VectorType(word, _WORDS)
-            for first, end, kind in ((word(0), whole_bytes, line), (whole_bytes, row_bytes, word)):
-                with self._steps(builder, first, end, _LINE if kind is line else 8) as k:
-                    # No other part of the machine can know which rows come next; the lines that
-                    # are written it would fetch only when their turn has come, too.
-                    self._prefetch(builder, builder.add(coming, k))
-                    self._prefetch(builder, builder.add(builder.add(to, after), k))
-                    value = builder.load(self._place(builder, start, k, kind), align=8)
-                    builder.store(value, self._place(builder, to, k, kind), align=8)
-        builder.ret_void()
+        """Write the loop."""
+        raise NotImplementedError
 
     @contextlib.contextmanager
-    def _steps(self, builder: Any, first: Any, end: Any, step: int) -> Iterator[Any]:
+    def steps(self, first: Any, end: Any, step: int) -> Iterator[Any]:
         """A loop from `first` to before `end`, whose body is what is written meanwhile."""
-        before = builder.block
+        builder, before = self.builder, self.builder.block
         again, after = [self.function.append_basic_block() for _ in range(2)]
         builder.cbranch(builder.icmp_signed("<", first, end), again, after)
         builder.position_at_end(again)
@@ -96,21 +87,133 @@ class _Body:
         builder.cbranch(builder.icmp_signed("<", following, end), again, after)
         builder.position_at_end(after)
 
-    def _number(self, builder: Any, rows: Any, index: Any) -> Any:
-        """``rows[index]`` as a word."""
-        size = self.row_number.width // 8
-        number = builder.load(self._place(
-            builder, rows, builder.mul(index, self.word(size)), self.row_number))
+    def along(self, row_bytes: Any, number: Any, item: int,
+              visit: Callable[[Any, Any], None]) -> None:
+        """``visit(offset, type)`` of a row of elements of the type `number`, of `item` bytes: of
+        vectors as large as a line of cache, and of the elements that are left."""
+        line = self.ir.VectorType(number, _LINE // item)
+        whole = self.builder.and_(row_bytes, self.word(-_LINE))
+        for first, end, step, kind in ((self.word(0), whole, _LINE, line),
+                                       (whole, row_bytes, item, number)):
+            with self.steps(first, end, step) as offset:
+                visit(offset, kind)
+
+    def ahead(self, index: Any, count: Any) -> Any:
+        """The place some rows after a place, at most the last of `count`."""
+        builder = self.builder
+        last, ahead = (builder.sub(count, self.word(1)), builder.add(index, self.word(_AHEAD)))
+        return builder.select(builder.icmp_signed("<", ahead, last), ahead, last)
+
+    def number(self, rows: Any, index: Any) -> Any:
+        """The row number at a place, as a word."""
+        builder = self.builder
+        number = builder.load(self.place(
+            rows, builder.mul(index, self.word(self.row_bytes)), self.row_number))
         if self.row_number == self.word:
             return number
         return (builder.sext if self.is_signed else builder.zext)(number, self.word)
 
-    def _place(self, builder: Any, start: Any, offset: Any, kind: Any) -> Any:
-        return builder.inttoptr(builder.add(start, offset), kind.as_pointer())
+    def place(self, start: Any, offset: Any, kind: Any) -> Any:
+        """A pointer to what is `offset` bytes after `start`."""
+        return self.builder.inttoptr(self.builder.add(start, offset), kind.as_pointer())
 
-    def _prefetch(self, builder: Any, address: Any) -> None:
+    def prefetch(self, start: Any, offset: Any) -> None:
+        """Bring the line of memory into cache."""
         small = self.ir.IntType(32)
         kind = self.ir.FunctionType(self.ir.VoidType(), [self.byte, small, small, small])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [self.byte], kind)
+        function = self.builder.module.declare_intrinsic("llvm.prefetch", [self.byte], kind)
         reading, everywhere, data = small(0), small(3), small(1)
-        builder.call(function, [builder.inttoptr(address, self.byte), reading, everywhere, data])
+        place = self.place(start, offset, self.byte.pointee)
+        self.builder.call(function, [place, reading, everywhere, data])
+
+
+class _Copies(_Rows):
+    """Of the addresses of the target, the source and the row numbers, how many of these there are,
+    and the words of a row."""
+
+    def __init__(self, module: Any, row_dtype: str) -> None:
+        kinds: list[Kind] = [Array("uint64", 2, True), Array("uint64", 2, False),
+                             Array(row_dtype, 1, False)]
+        super().__init__(module, kinds, row_dtype, 5)
+
+    def arguments(self, values: Sequence) -> list:
+        """See `_Rows`."""
+        (target, dims), (source, _), (rows, (count,)) = values
+        return [target, source, rows, count, dims[1]]
+
+    def write(self) -> None:
+        """Write the loop."""
+        builder, word = self.builder, self.word
+        target, source, rows, count, words = self.function.args
+        row_bytes = builder.mul(words, word(8))
+        further = builder.mul(row_bytes, word(_AHEAD))
+        with self.steps(word(0), count, 1) as i:
+            to = builder.add(target, builder.mul(i, row_bytes))
+            start, coming = [builder.add(source, builder.mul(self.number(rows, k), row_bytes))
+                             for k in (i, self.ahead(i, count))]
+            later = builder.add(to, further)
+
+            def copy(offset: Any, kind: Any) -> None:
+                self.prefetch(coming, offset)
+                self.prefetch(later, offset)
+                value = builder.load(self.place(start, offset, kind), align=8)
+                builder.store(value, self.place(to, offset, kind), align=8)
+
+            self.along(row_bytes, word, 8, copy)
+        builder.ret_void()
+
+
+class _Updates(_Rows):
+    """Of the addresses of the target, the row numbers and the updates, how many rows these are, the
+    elements of one, the part and the number of parts."""
+
+    def __init__(self, module: Any, ufunc: str, dtype: str, row_dtype: str) -> None:
+        kinds: list[Kind] = [Array(dtype, 2, True), Array(row_dtype, 1, False),
+                             Array(dtype, 2, False), Integer("int64"), Integer("int64")]
+        super().__init__(module, kinds, row_dtype, 7)
+        self.ufunc = ufunc
+        self.dtype = dtype
+        self.item = Array(dtype, 2, True).item
+
+    def arguments(self, values: Sequence) -> list:
+        """See `_Rows`."""
+        (target, _), (rows, (count,)), (updates, dims), part, parts = values
+        return [target, rows, updates, count, dims[1], part, parts]
+
+    def write(self) -> None:
+        """Write the loop."""
+        builder, word = self.builder, self.word
+        target, rows, updates, count, width, part, parts = self.function.args
+        row_bytes = builder.mul(width, word(self.item))
+        with self.steps(word(0), count, 1) as i:
+            coming = self.number(rows, self.ahead(i, count))
+            with builder.if_then(self._is_ours(coming, part, parts)):
+                start = builder.add(target, builder.mul(coming, row_bytes))
+                with self.steps(word(0), row_bytes, _LINE) as offset:
+                    self.prefetch(start, offset)
+            row = self.number(rows, i)
+            with builder.if_then(self._is_ours(row, part, parts)):
+                self._update(builder.add(target, builder.mul(row, row_bytes)),
+                             builder.add(updates, builder.mul(i, row_bytes)), row_bytes)
+        builder.ret_void()
+
+    def _is_ours(self, row: Any, part: Any, parts: Any) -> Any:
+        """Whether a row falls to the part. The product spreads rows over the parts even if their
+        numbers have a common factor; what follows is a remainder without a division."""
+        builder, word = self.builder, self.word
+        mixed = builder.lshr(builder.mul(row, word(_HASH)), word(_HASH_SHIFT))
+        mixed = builder.and_(mixed, word((1 << _HASH_BITS) - 1))
+        chosen = builder.lshr(builder.mul(mixed, parts), word(_HASH_BITS))
+        return builder.icmp_signed("==", chosen, part)
+
+    def _update(self, target: Any, updates: Any, row_bytes: Any) -> None:
+        builder = self.builder
+
+        def combine(offset: Any, kind: Any) -> None:
+            place = self.place(target, offset, kind)
+            values = [builder.load(p, align=self.item)
+                      for p in (place, self.place(updates, offset, kind))]
+            calculate = program_code.calculation(self.dtype)(builder, kind)
+            builder.store(getattr(calculate, self.ufunc)(*values), place, align=self.item)
+
+        self.along(row_bytes, program_code.number_type(self.dtype), self.item, combine)

@@ -263,3 +263,26 @@ def test_copies_of_rows(row_dtype, width):
         assert np.array_equal(target[:count], source[rows])
         assert not target[count:].any()
     assert code.is_spread
+
+
+@pytest.mark.parametrize("row_dtype", ["int32", "int64"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
+@pytest.mark.parametrize("ufunc", ["add", "subtract", "multiply", "divide", "maximum", "minimum"])
+def test_updates_of_rows(ufunc, dtype, row_dtype):
+    """All parts together do what NumPy does one row after the other, NaNs included."""
+    if not jit.supports(ufunc, dtype):
+        pytest.skip("integers have no quotients")
+    rng = np.random.default_rng(1)
+    code = jit.RowUpdates(ufunc, dtype, row_dtype).code(f"updates{ufunc}{dtype}{row_dtype}")
+    call = objects.functions_of(code).call
+    for width, count, parts in ((1, 0, 1), (1, 300, 2), (16, 5, 3), (17, 200, 2), (70, 90, 4)):
+        target = (rng.integers(1, 99, size=(40, width)) / 7).astype(dtype)
+        updates = (rng.integers(1, 99, size=(count, width)) / 64).astype(dtype)
+        if dtype.startswith("float"):
+            target[0], updates[: count // 50] = np.nan, np.nan
+        rows, expected = rng.integers(40, size=count).astype(row_dtype), target.copy()
+        with np.errstate(all="ignore"):
+            getattr(np, ufunc).at(expected, rows, updates)
+        for part in range(parts):
+            call(target, rows, updates, part, parts)
+        assert np.array_equal(target, expected, equal_nan=dtype.startswith("float"))
