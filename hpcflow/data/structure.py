@@ -101,6 +101,12 @@ class DatasetLeaf(Leaf):
         """Data sets of these elements."""
         return self
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DatasetLeaf) and self.structure.like(other.structure)
+
+    def __hash__(self) -> int:
+        return hash(DatasetLeaf)
+
     def to_tensor(self, value: Any) -> Tensor:
         """The variant."""
         return value._variant_tensor
@@ -192,6 +198,13 @@ class Structure:
                 tensor.set_shape(TensorShape(leaf.graph_dims))
             values.append(leaf.from_tensor(tensor))
         return nest.pack_as(self.tree, values)
+
+    def like(self, other: Structure) -> bool:
+        """Whether both have the same containers with the same types, shapes and classes."""
+        if self.types != other.types or self.classes != other.classes:
+            return False
+        return all(a.shape._dims == b.shape._dims
+                   for a, b in zip(self.leaves, other.leaves, strict=True))
 
     def map_shapes(self, change: Any) -> Structure:
         """The same with other shapes: `change` makes one of the shape before."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -96,25 +97,35 @@ def _check_python_kind(values: Any, array: np.ndarray, dtype: DType) -> None:
     kind = array.dtype.kind
     if array.size == 0:
         return
-    wrong = (
-        ((dtype.is_integer or dtype.is_quantized) and kind not in "iub")
-        or (dtype.is_bool and kind != "b")
-        or (dtype.is_floating and kind == "c")
-    )
-    if wrong:
-        item = _first(values)
+    if _is_wrong(kind, dtype):
+        item = _first(values, lambda v: _is_wrong(np.asarray(v).dtype.kind, dtype))
         raise TypeError(f"Expected {dtype.name}, got {item!r} of type '{type(item).__name__}' "
                         "instead.")
     if dtype.is_integer and kind in "iu":
         info = np.iinfo(dtype.np)
         if array.min() < info.min or array.max() > info.max:
-            raise ValueError(f"{_first(values)!r} does not fit in {dtype.name}")
+            item = _first(values, lambda v: not info.min <= np.min(v) <= np.max(v) <= info.max)
+            raise ValueError(f"{item!r} does not fit in {dtype.name}")
 
 
-def _first(values: Any) -> Any:
-    while isinstance(values, (list, tuple)) and len(values):
-        values = values[0]
-    return values
+def _is_wrong(kind: str, dtype: DType) -> bool:
+    return (((dtype.is_integer or dtype.is_quantized) and kind not in "iub")
+            or (dtype.is_bool and kind != "b") or (dtype.is_floating and kind == "c"))
+
+
+def _first(values: Any, wanted: Callable[[Any], bool] = lambda value: True) -> Any:
+    """The first entry of nested lists for which ``wanted(entry)`` holds."""
+    if not isinstance(values, (list, tuple)):
+        return values
+    return next((v for v in _entries(values) if wanted(v)), values)
+
+
+def _entries(values: Any) -> Iterator[Any]:
+    if isinstance(values, (list, tuple)):
+        for value in values:
+            yield from _entries(value)
+    else:
+        yield values
 
 
 def _holds_text(values: Any) -> bool:

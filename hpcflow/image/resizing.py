@@ -104,7 +104,10 @@ def resize_images(images: Any, size: Any, method: int = ResizeMethod.BILINEAR,
         raise ValueError("'images' contains no shape.")
     if len(dims) not in (3, 4):
         raise ValueError(f"'images' must have either 3 or 4 dimensions but has shape {show(dims)}")
-    wanted = convert_to_tensor(size, dtypes.int32, name="size")
+    try:
+        wanted = convert_to_tensor(size, dtypes.int32, name="size")
+    except (TypeError, ValueError) as e:
+        raise ValueError(f"'size' must be a 1-D int32 Tensor: {e}") from None
     if wanted._dims is not None and wanted._dims not in ((2,), (None,)):
         raise ValueError("'size' must be a 1-D Tensor of 2 elements: new_height, new_width")
     if preserve_aspect_ratio:

@@ -32,8 +32,8 @@ class CheckpointSaverListener:
     def before_save(self, session: Any, global_step_value: int) -> None:
         """Called before a checkpoint is written."""
 
-    def after_save(self, session: Any, global_step_value: int) -> None:
-        """Called when it is complete."""
+    def after_save(self, session: Any, global_step_value: int) -> bool | None:
+        """Called when it is complete; training ends after this step if it returns True."""
 
     def end(self, session: Any, global_step_value: int) -> None:
         """Called at the end."""
@@ -86,7 +86,8 @@ class CheckpointSaverHook(SessionRunHook):
             step = int(run_context.session.run(self._global_step))
             if self._timer.should_trigger_for_step(step):
                 self._timer.update_last_triggered_step(step)
-                self._save(run_context.session, step)
+                if self._save(run_context.session, step):
+                    run_context.request_stop()
 
     def end(self, session: Any) -> None:
         """Save, unless the last step is saved already."""
@@ -105,7 +106,8 @@ class CheckpointSaverHook(SessionRunHook):
             graph_def=graph.as_graph_def(add_shapes=True),
             saver_def=self._get_saver().as_saver_def()))
 
-    def _save(self, session: Any, step: int) -> None:
+    def _save(self, session: Any, step: int) -> bool:
+        """Write a checkpoint; returns whether a listener wants training to end."""
         from tensorboard.compat.proto.event_pb2 import SessionLog
 
         _log.info("Saving checkpoints for %d into %s.", step, self._path)
@@ -114,8 +116,7 @@ class CheckpointSaverHook(SessionRunHook):
         self._get_saver().save(session, self._path, global_step=step)
         self._writer.add_session_log(
             SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._path), step)
-        for listener in self._listeners:
-            listener.after_save(session, step)
+        return any([listener.after_save(session, step) is True for listener in self._listeners])
 
     def _get_saver(self) -> Any:
         if self._saver is None:

@@ -26,8 +26,8 @@ def strip_default_attrs(meta: Any) -> None:
 
 
 def clear_extraneous_savers(meta: Any) -> None:
-    """Remove the operations of all savers in the collection of savers, and the collection, except
-    for the one that the MetaGraph names."""
+    """Remove the savers of the collection of savers, and their operations, except for the one that
+    the MetaGraph names."""
     from tensorboard.compat.proto.saver_pb2 import SaverDef
 
     collection = meta.collection_def[GraphKeys.SAVERS].bytes_list.value
@@ -37,7 +37,11 @@ def clear_extraneous_savers(meta: Any) -> None:
     copies = [type(n).FromString(n.SerializeToString()) for n in kept]
     del meta.graph_def.node[:]
     meta.graph_def.node.extend(copies)
-    del meta.collection_def[GraphKeys.SAVERS]
+    named = [v for v in collection if _scope(SaverDef.FromString(v)) == own]
+    del collection[:]
+    collection.extend(named)
+    if not named:
+        del meta.collection_def[GraphKeys.SAVERS]
 
 
 def _nodes(graph_def: Any) -> Iterator[Any]:

@@ -52,3 +52,14 @@ def test_names_of_an_import_as_bytes():
         assert b.get_attr("_mark") == 3
     with pytest.raises(ValueError, match="not a valid one"):
         graph.as_graph_element("a:b:0")
+
+
+@pytest.mark.parametrize(("values", "dtype", "text"), [
+    ([6, 4.5], hf.int32, "Expected int32, got 4.5 of type 'float'"),
+    ([[1, 2], [3, 4j]], hf.float32, "Expected float32, got 4j of type 'complex'"),
+    ([True, 0], hf.bool, "Expected bool, got 0 of type 'int'"),
+    ([1, 300], hf.uint8, "300 does not fit in uint8"),
+    ([[1], [-1]], hf.uint32, "-1 does not fit in uint32")])
+def test_errors_name_the_value_that_is_wrong(values, dtype, text):
+    with pytest.raises((TypeError, ValueError), match=text):
+        make_tensor_proto(values, dtype)

@@ -190,3 +190,13 @@ def test_functions_of_one_name_inside_each_other(session):
 
     deep = Dataset.from_tensors(np.arange(8).reshape(2, 2, 2)).flat_map(flat)
     assert elements(session, deep) == list(range(8))
+
+
+def test_windows_after_windows(graph):
+    """Data sets of data sets are concatenated if these are alike."""
+    windows = Dataset.range(4).window(2).concatenate(Dataset.range(10, 13).window(3))
+    following = windows.flat_map(lambda d: d.batch(3)).make_one_shot_iterator().get_next()
+    with hf.Session() as session:
+        assert [session.run(following).tolist() for _ in range(3)] == [[0, 1], [2, 3], [10, 11, 12]]
+    with pytest.raises(TypeError, match="different"):
+        windows.concatenate(Dataset.from_tensor_slices([1.0]).window(1))

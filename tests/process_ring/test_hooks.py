@@ -190,3 +190,13 @@ def test_waiting_for_a_step(step):
     for _ in range(2):
         hook.before_run(context)
         assert looks == [step] * 3
+
+
+def test_a_listener_ends_training(step, tmp_path):
+    class Enough(hf.train.CheckpointSaverListener):
+        def after_save(self, session, global_step_value):
+            return global_step_value >= 3
+
+    hook = hf.train.CheckpointSaverHook(str(tmp_path), save_steps=2, saver=hf.train.Saver(),
+                                        listeners=[Enough(), hf.train.CheckpointSaverListener()])
+    assert run_steps(hf.assign_add(step, 1), [hook]) == 3

@@ -331,3 +331,11 @@ def test_what_is_known_of_the_shapes_of_cropped_and_padded_images(graph):
         got = session.run(hf.image.crop_to_bounding_box(image, 1, n, n, 4),
                           {image: np.arange(72.0).reshape(3, 8, 3), n: 2})
     np.testing.assert_array_equal(got, np.arange(72.0).reshape(3, 8, 3)[1:3, 2:6])
+
+
+@pytest.mark.parametrize(("size", "text"), [([6, 4.5], "got 4.5 of type 'float'"),
+                                            ([6, None], "1-D int32")])
+def test_a_wrong_size_is_named(graph, size, text):
+    with pytest.raises(ValueError, match=f"'size' must be a 1-D int32 Tensor: .*{text}"
+                       if text.startswith("got") else text):
+        hf.image.resize_images(hf.zeros([5, 5, 3]), size)

@@ -177,6 +177,8 @@ def test_default_attributes_can_be_left_out(graph):
     meta = saver.export_meta_graph(clear_extraneous_savers=True)
     scopes = {n.name.split("/")[0] for n in meta.graph_def.node if "/" in n.name}
     assert {"other", "save"} <= scopes and "third" not in scopes
+    (own,) = meta.collection_def[hf.GraphKeys.SAVERS].bytes_list.value
+    assert own == meta.saver_def.SerializeToString()
 
 
 def test_savers_beside_imported_ones(graph, tmp_path):
