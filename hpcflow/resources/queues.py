@@ -199,10 +199,14 @@ class Queue(SharedHandle):
     def close(self, cancel_pending: bool = False, done: Done = lambda _: None) -> Attempt:
         """Take no further elements; with `cancel_pending` not even those that wait for room.
 
-        ``done(())`` when no enqueue waits any more: those that wait come first.
+        ``done(())`` when no enqueue waits any more: those that wait come first. A queue that is
+        closed already is a ``CancelledError``, unless it is to cancel what waits.
         """
         attempt = Attempt(lambda: FINISHED, done)
         with self._lock:
+            if self.closed and not cancel_pending:
+                error = CancelledError(None, None, f"{self.kind} '{self.name}' is already closed.")
+                attempt = Attempt(lambda: error, done)
             self.closed = True
             self._cancelled = self._cancelled or cancel_pending
             self._enqueues.append(attempt)
@@ -308,6 +312,7 @@ class RandomShuffleQueue(Queue):
     def __init__(self, name: str, types: list, shapes: list, capacity: int,
                  min_after_dequeue: int, generator: np.random.Generator,
                  seeds: tuple[int, ...] = ()) -> None:
+        _check_kept(min_after_dequeue, capacity)
         self.min_after_dequeue = min_after_dequeue
         self.seeds = seeds
         self._generator = generator
@@ -333,6 +338,15 @@ class RandomShuffleQueue(Queue):
     def _available(self) -> int:
         kept = 0 if self.closed else self.min_after_dequeue
         return len(self._elements) - kept
+
+
+def _check_kept(kept: int, capacity: int) -> None:
+    """Raise ``InvalidArgumentError`` unless something may be taken besides what stays behind."""
+    if kept < 0:
+        raise InvalidArgumentError(None, None, f"min_after_dequeue {kept} must be >= 0")
+    if 0 <= capacity <= kept:
+        raise InvalidArgumentError(
+            None, None, f"min_after_dequeue {kept} must be < capacity {capacity}")
 
 
 class PaddingFIFOQueue(Queue):

@@ -111,6 +111,29 @@ def test_zero_elements():
             session.run(q.dequeue_many(hf.placeholder_with_default(-1, [])))
 
 
+def test_a_queue_is_closed_once():
+    q = hf.FIFOQueue(5, hf.int32, [[]])
+    close, cancel = q.close(), q.close(cancel_pending_enqueues=True)
+    with hf.Session() as session:
+        session.run(close)
+        with pytest.raises(hf.errors.CancelledError, match="is already closed"):
+            session.run(close)
+        for _ in range(2):  # what waits may be cancelled later
+            session.run(cancel)
+        with pytest.raises(hf.errors.CancelledError, match="is already closed"):
+            session.run(close)
+
+
+@pytest.mark.parametrize(("capacity", "kept", "message"), [
+    (10, 10, "min_after_dequeue 10 must be < capacity 10"),
+    (0, 0, "min_after_dequeue 0 must be < capacity 0"),
+    (10, -1, "min_after_dequeue -1 must be >= 0"),
+])
+def test_a_shuffling_queue_that_would_keep_everything(capacity, kept, message):
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError, match=message):
+        session.run(hf.RandomShuffleQueue(capacity, kept, hf.int32).size())
+
+
 def test_closed_queue():
     q = hf.FIFOQueue(5, hf.int32, [[]])
     x = hf.placeholder(hf.int32, [])
