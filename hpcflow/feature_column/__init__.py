@@ -1,0 +1,33 @@
+"""Columns: what models read of a dict of features, and the layers that read them.
+
+Columns are descriptions; ``input_layer`` and ``linear_model`` build what they describe.
+"""
+
+from hpcflow.feature_column.categorical import (
+    categorical_column_with_hash_bucket,
+    categorical_column_with_identity,
+    categorical_column_with_vocabulary_file,
+    categorical_column_with_vocabulary_list,
+    crossed_column,
+    weighted_categorical_column,
+)
+from hpcflow.feature_column.dense import (
+    bucketized_column,
+    embedding_column,
+    indicator_column,
+    numeric_column,
+    shared_embedding_columns,
+)
+from hpcflow.feature_column.reading import (
+    input_layer,
+    linear_model,
+    make_parse_example_spec,
+)
+
+__all__ = [
+    "bucketized_column", "categorical_column_with_hash_bucket",
+    "categorical_column_with_identity", "categorical_column_with_vocabulary_file",
+    "categorical_column_with_vocabulary_list", "crossed_column", "embedding_column",
+    "indicator_column", "input_layer", "linear_model", "make_parse_example_spec",
+    "numeric_column", "shared_embedding_columns", "weighted_categorical_column",
+]  # fmt: skip
