@@ -37,11 +37,13 @@ def register_tensor_conversion_function(base_type: Any, conversion_func: Callabl
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None,
-                      preferred_dtype: Any = None, as_ref: bool = False) -> Tensor:
+                      preferred_dtype: Any = None, as_ref: bool = False,
+                      dtype_hint: Any = None) -> Tensor:
     """Return `value` (tensor, variable, array, number, string, or nested lists) as a Tensor.
 
-    `dtype` must be met (``TypeError`` otherwise); `preferred_dtype` is tried first; `as_ref` keeps
-    the reference to a variable. Raises ``ValueError`` when the value cannot be converted.
+    `dtype` must be met (``TypeError`` otherwise); `preferred_dtype`, or `dtype_hint`, is tried
+    first; `as_ref` keeps the reference to a variable. Raises ``ValueError`` when the value cannot
+    be converted.
     """
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
@@ -50,6 +52,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, name: str | None = None,
             raise ValueError(f"Tensor conversion requested dtype {dtype.name} for Tensor with "
                              f"dtype {value._dtype.name}: {value!r}")
         return value
+    preferred_dtype = dtype_hint if preferred_dtype is None else preferred_dtype
     if preferred_dtype is not None and dtype is None:
         try:
             return convert_to_tensor(value, preferred_dtype, name, as_ref=as_ref)

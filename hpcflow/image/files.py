@@ -72,7 +72,7 @@ def decode_gif(contents: Any, name: str | None = None) -> Tensor:
 
 
 def decode_image(contents: Any, channels: int | None = None, name: str | None = None,
-                 dtype: Any = dtypes.uint8) -> Tensor:
+                 dtype: Any = dtypes.uint8, expand_animations: bool = True) -> Tensor:
     """Return the image of a JPEG, PNG or GIF file: of rank 3, or of rank 4 for GIF.
 
     Args:
@@ -80,6 +80,8 @@ def decode_image(contents: Any, channels: int | None = None, name: str | None = 
         channels: 0 (default): as in the file; 1: grey (not of GIF); 3: RGB; 4: RGBA, of PNG only.
         name: name of the operation.
         dtype: element type; others than uint8 as by ``convert_image_dtype``.
+        expand_animations: whether all images of a GIF are wanted; without, the first one is, and
+            the rank is known to be 3.
 
     Raises:
         ValueError: for other `channels`.
@@ -88,6 +90,7 @@ def decode_image(contents: Any, channels: int | None = None, name: str | None = 
     if channels not in (None, 0, 1, 3, 4):
         raise ValueError(f"channels must be in (None, 0, 1, 3, 4) but is {channels}")
     decoded = raw_ops.DecodeImage(contents=contents, channels=channels or 0,
+                                  expand_animations=expand_animations,
                                   name=name or "decode_image")
     return convert_image_dtype(decoded, dtype)
 

@@ -220,6 +220,7 @@ def sigmoid_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
         return raw_ops.Sub(raw_ops.Softplus(logits), raw_ops.Mul(logits, labels), name=scope)
 
 
+@also_called(labels="targets")
 def weighted_cross_entropy_with_logits(targets: Any, logits: Any, pos_weight: Any,
                                        name: str | None = None) -> Tensor:
     """Return the sigmoid cross entropy with the positive term weighted by `pos_weight`.

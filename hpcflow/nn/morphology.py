@@ -11,10 +11,12 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.other_names import also_called
 
 __all__ = ["dilation2d", "erosion2d"]
 
 
+@also_called(filters="filter", dilations="rates")
 def dilation2d(input: Any, filter: Any, strides: Sequence[int], rates: Sequence[int],
                padding: str, name: str | None = None) -> Tensor:
     """Return the largest sum of input and filter in each window (max-plus correlation).

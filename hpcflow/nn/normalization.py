@@ -179,6 +179,7 @@ def batch_normalization(x: Any, mean: Any, variance: Any, offset: Any, scale: An
         return raw_ops.Add(scaled, cast(shift, x.dtype.base_dtype), name="add")
 
 
+@also_called(input="t", mean="m", variance="v")
 def batch_norm_with_global_normalization(t: Any, m: Any, v: Any, beta: Any, gamma: Any,
                                          variance_epsilon: float,
                                          scale_after_normalization: bool,

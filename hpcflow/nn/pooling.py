@@ -157,6 +157,7 @@ def _fractional(op_type: str, value: Any, pooling_ratio: Sequence[float],
     return y, rows, columns
 
 
+@also_called(dilations="dilation_rate")
 def pool(input: Any, window_shape: Sequence[int], pooling_type: str, padding: str,
          dilation_rate: Sequence[int] | None = None, strides: Sequence[int] | None = None,
          name: str | None = None, data_format: str | None = None) -> Tensor:

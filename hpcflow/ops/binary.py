@@ -192,7 +192,7 @@ def multiply(x: Any, y: Any, name: str | None = None) -> Tensor:
     return raw_ops.Mul(x=x, y=y, name=name)
 
 
-def scalar_mul(scalar: Any, x: Any) -> Any:
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     """Multiply a scalar with a tensor or :class:`IndexedSlices`, which stays sparse.
 
     Raises ``ValueError`` if `scalar` is not a scalar.
@@ -201,7 +201,7 @@ def scalar_mul(scalar: Any, x: Any) -> Any:
     scalar = convert_to_tensor(scalar, like.dtype.base_dtype, name="scalar")
     if scalar._dims != ():
         raise ValueError(f"scalar_mul: the scalar has shape {scalar.shape}")
-    product = raw_ops.Mul(scalar, like)
+    product = raw_ops.Mul(scalar, like, name=name)
     if isinstance(x, IndexedSlices):
         return IndexedSlices(product, x.indices, x.dense_shape)
     return product

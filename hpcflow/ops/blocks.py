@@ -19,6 +19,7 @@ from hpcflow.graph.shape_inference import (
     with_rank_at_least,
 )
 from hpcflow.ops.type_sets import INDEX
+from hpcflow.other_names import also_called
 
 __all__ = [
     "batch_to_space",
@@ -202,11 +203,13 @@ def batch_to_space_nd(input: Any, block_shape: Any, crops: Any, name: str | None
     return raw_ops.BatchToSpaceND(input=input, block_shape=block_shape, crops=crops, name=name)
 
 
+@also_called(block_shape="block_size")
 def space_to_batch(input: Any, paddings: Any, block_size: int, name: str | None = None) -> Tensor:
     """As :func:`space_to_batch_nd` for ``[batch, height, width, depth]`` and square blocks."""
     return raw_ops.SpaceToBatch(input=input, paddings=paddings, block_size=block_size, name=name)
 
 
+@also_called(block_shape="block_size")
 def batch_to_space(input: Any, crops: Any, block_size: int, name: str | None = None) -> Tensor:
     """As :func:`batch_to_space_nd` for ``[batch, height, width, depth]`` and square blocks."""
     return raw_ops.BatchToSpace(input=input, crops=crops, block_size=block_size, name=name)

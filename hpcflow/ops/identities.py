@@ -17,6 +17,7 @@ from hpcflow.graph.shape_inference import (
 )
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.type_sets import ANY_FLOAT
+from hpcflow.other_names import also_called
 
 __all__ = ["check_numerics", "identity", "no_op", "stop_gradient", "verify_tensor_all_finite"]
 
@@ -104,6 +105,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Tensor
     return raw_ops.CheckNumerics(tensor=tensor, message=message, name=name)
 
 
+@also_called(x="t", message="msg")
 def verify_tensor_all_finite(t: Any, msg: str, name: str | None = None) -> Tensor:
     """Return `t`; when run, raise ``InvalidArgumentError`` with `msg` if it is not all finite."""
     with name_scope(name, "VerifyFinite", [t]):

@@ -13,6 +13,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import merge_dim, show, with_rank
 from hpcflow.ops.type_sets import ORDERED
 from hpcflow.ops.window_shapes import PADDING, agreeing, in_space, slid
+from hpcflow.other_names import also_called
 
 __all__ = ["extract_image_patches"]
 
@@ -99,6 +100,7 @@ def _patches_grad(op: Operation, grad: Any) -> Tensor:
     return raw_ops.Reshape(raw_ops.Transpose(inside, np.array([1, 0, 2], np.int32)), shape)
 
 
+@also_called(sizes="ksizes")
 def extract_image_patches(images: Any, ksizes: Sequence[int], strides: Sequence[int],
                           rates: Sequence[int], padding: str, name: str | None = None) -> Tensor:
     """Return the windows of NHWC images, each flattened into the last dimension.

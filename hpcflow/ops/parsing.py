@@ -16,6 +16,7 @@ from hpcflow.graph.shape_inference import (
     unknown,
     with_rank,
 )
+from hpcflow.other_names import also_called
 
 __all__ = ["decode_csv", "decode_json_example", "decode_raw", "parse_tensor"]
 
@@ -140,6 +141,7 @@ not_differentiable("DecodeRaw", "DecodeCSV", "DecodeJSONExample", "ParseTensor",
                    "ParseSingleSequenceExample")
 
 
+@also_called(input_bytes="bytes")
 def decode_raw(bytes: Any, out_type: Any, little_endian: bool | None = None,
                name: str | None = None) -> Tensor:
     """Return the numbers whose memory the strings `bytes` hold, in a last dimension of their own.

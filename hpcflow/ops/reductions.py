@@ -375,7 +375,7 @@ def _squared_size(x: Tensor) -> Tensor:
     return raw_ops.Square(x)
 
 
-@also_called(keepdims="keep_dims")
+@also_called(keepdims="keep_dims", input="input_tensor")
 def count_nonzero(input_tensor: Any, axis: Any = None, keep_dims: bool = False,
                   dtype: Any = dtypes.int64, name: str | None = None,
                   reduction_indices: Any = None) -> Tensor:
@@ -412,14 +412,16 @@ argmax = _make_arg("ArgMax", "argmax", "largest element")
 argmin = _make_arg("ArgMin", "argmin", "smallest element")
 
 
-def arg_max(input: Any, dimension: Any, name: str | None = None) -> Tensor:
+def arg_max(input: Any, dimension: Any, name: str | None = None,
+            output_type: Any = dtypes.int64) -> Tensor:
     """Return the index of the largest element along `dimension`; see :func:`argmax`."""
-    return raw_ops.ArgMax(input, dimension, name=name)
+    return raw_ops.ArgMax(input, dimension, output_type=output_type, name=name)
 
 
-def arg_min(input: Any, dimension: Any, name: str | None = None) -> Tensor:
+def arg_min(input: Any, dimension: Any, name: str | None = None,
+            output_type: Any = dtypes.int64) -> Tensor:
     """Return the index of the smallest element along `dimension`; see :func:`argmin`."""
-    return raw_ops.ArgMin(input, dimension, name=name)
+    return raw_ops.ArgMin(input, dimension, output_type=output_type, name=name)
 
 
 @also_called(keepdims="keep_dims")

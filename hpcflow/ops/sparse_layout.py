@@ -22,6 +22,7 @@ from hpcflow.graph.shape_inference import (
 from hpcflow.graph.sparse_tensor import SparseTensor, to_sparse
 from hpcflow.ops.sparse_shapes import int64, new_sparse, only_one, sparse_parts
 from hpcflow.ops.type_sets import INDEX
+from hpcflow.other_names import also_called
 from hpcflow.shapes import TensorShape
 
 __all__ = [
@@ -287,6 +288,7 @@ def _concat_grad(op: Operation, _: Any, grad: Any, __: Any) -> list:
     return [None] * count + found + [None] * count
 
 
+@also_called(expand_nonconcat_dims="expand_nonconcat_dim")
 def sparse_concat(axis: Any, sp_inputs: Any = None, name: str | None = None,
                   expand_nonconcat_dim: bool = False,
                   concat_dim: Any = None) -> SparseTensor:

@@ -17,6 +17,7 @@ from hpcflow.graph.shape_inference import constant_value, merge_dim, merge_dims,
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
 from hpcflow.ops.sparse_shapes import column, dense_dims, new_sparse, sparse_parts
 from hpcflow.ops.type_sets import INDEX, ORDERED, SUMMED
+from hpcflow.other_names import also_called
 
 __all__ = [
     "sparse_add",
@@ -88,6 +89,7 @@ def _add_grad_grad(op: Operation, a_grad: Any, b_grad: Any) -> tuple:
     return back, None, None, None
 
 
+@also_called(threshold="thresh")
 def sparse_add(a: Any, b: Any, thresh: Any = 0) -> Any:
     """Return a + b: of two sparse tensors a sparse one, of a sparse and a dense one a dense one.
 
@@ -374,6 +376,7 @@ def _of_parts(reduce: Callable, sp_input: Any, axis: Any, keep_dims: bool,
                   _axes(sparse, axis, reduction_axes), keep_dims=keep_dims)
 
 
+@also_called(keepdims="keep_dims")
 def sparse_reduce_sum(sp_input: Any, axis: Any = None, keep_dims: bool = False,
                       reduction_axes: Any = None) -> Tensor:
     """Return the dense sum over `axis` (a number or several, negative from the end; None: all).
@@ -387,6 +390,7 @@ def sparse_reduce_sum(sp_input: Any, axis: Any = None, keep_dims: bool = False,
     return _of_parts(raw_ops.SparseReduceSum, sp_input, axis, keep_dims, reduction_axes)
 
 
+@also_called(keepdims="keep_dims")
 def sparse_reduce_max(sp_input: Any, axis: Any = None, keep_dims: bool = False,
                       reduction_axes: Any = None) -> Tensor:
     """Return the dense maximum over `axis` of the elements that exist, 0 where there are none.
@@ -396,6 +400,7 @@ def sparse_reduce_max(sp_input: Any, axis: Any = None, keep_dims: bool = False,
     return _of_parts(raw_ops.SparseReduceMax, sp_input, axis, keep_dims, reduction_axes)
 
 
+@also_called(keepdims="keep_dims")
 def sparse_reduce_max_sparse(sp_input: Any, axis: Any = None, keep_dims: bool = False,
                              reduction_axes: Any = None) -> SparseTensor:
     """Return the maximum over `axis` as a sparse tensor; see :func:`sparse_reduce_max`."""
@@ -403,6 +408,7 @@ def sparse_reduce_max_sparse(sp_input: Any, axis: Any = None, keep_dims: bool = 
                                    reduction_axes))
 
 
+@also_called(keepdims="keep_dims")
 def sparse_reduce_sum_sparse(sp_input: Any, axis: Any = None, keep_dims: bool = False,
                              reduction_axes: Any = None) -> SparseTensor:
     """Return the sum over `axis` as a sparse tensor; see :func:`sparse_reduce_sum`."""

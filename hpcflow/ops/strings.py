@@ -207,6 +207,7 @@ def as_string(input: Any, precision: int | None = None, scientific: bool | None 
                             width=width, fill=fill, name=name)
 
 
+@also_called(input="string_tensor")
 def string_to_number(string_tensor: Any, out_type: Any = None, name: str | None = None) -> Tensor:
     """Return the number that each string spells, of `out_type` (float32 by default).
 
@@ -247,6 +248,7 @@ def string_to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int
     return raw_ops.StringToHashBucketStrong(input, num_buckets=num_buckets, key=key, name=name)
 
 
+@also_called(input="string_tensor")
 def string_to_hash_bucket(string_tensor: Any, num_buckets: int, name: str | None = None) -> Tensor:
     """Return a hash of each string modulo `num_buckets`, int64 (the buckets of 1.x programs).
 

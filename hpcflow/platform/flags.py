@@ -6,6 +6,8 @@ import argparse
 import sys
 from typing import Any
 
+from hpcflow.other_names import also_called
+
 __all__ = ["DEFINE_bool", "DEFINE_boolean", "DEFINE_enum", "DEFINE_float", "DEFINE_integer",
            "DEFINE_string", "FLAGS"]
 
@@ -74,16 +76,22 @@ def _boolean(text: str) -> bool:
     raise argparse.ArgumentTypeError(f"expected true or false, got {text!r}")
 
 
+_by_later_names = also_called(name="flag_name", default="default_value", help="docstring")
+
+
+@_by_later_names
 def DEFINE_string(flag_name: str, default_value: str | None, docstring: str) -> None:
     """Define a flag that is a string."""
     FLAGS._define(flag_name, default_value, docstring, type=str)
 
 
+@_by_later_names
 def DEFINE_integer(flag_name: str, default_value: int | None, docstring: str) -> None:
     """Define a flag that is an integer."""
     FLAGS._define(flag_name, default_value, docstring, type=int)
 
 
+@_by_later_names
 def DEFINE_float(flag_name: str, default_value: float | None, docstring: str) -> None:
     """Define a flag that is a number."""
     FLAGS._define(flag_name, default_value, docstring, type=float)
@@ -95,6 +103,7 @@ def DEFINE_enum(name: str, default: str | None, enum_values: list[str],
     FLAGS._define(name, default, help, choices=enum_values)
 
 
+@_by_later_names
 def DEFINE_boolean(flag_name: str, default_value: bool | None, docstring: str) -> None:
     """Define a flag that is true or false: ``--name``, ``--name=false`` or ``--noname``."""
     FLAGS._define(flag_name, default_value, docstring, type=_boolean, nargs="?", const=True)

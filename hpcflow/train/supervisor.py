@@ -297,11 +297,16 @@ class Supervisor:
 
     # ------------------------------------------------------------ stopping
 
-    def stop(self, threads: list | None = None, close_summary_writer: bool = True) -> None:
-        """Stop and join the threads; raise what one of them, or the program, reported."""
+    def stop(self, threads: list | None = None, close_summary_writer: bool = True,
+             ignore_live_threads: bool = False) -> None:
+        """Stop and join the threads; raise what one of them, or the program, reported.
+
+        With `ignore_live_threads` those that do not stop in time are left alone.
+        """
         self._coord.request_stop()
         try:
-            self._coord.join(threads, stop_grace_period_secs=self._stop_grace_secs)
+            self._coord.join(threads, stop_grace_period_secs=self._stop_grace_secs,
+                             ignore_live_threads=ignore_live_threads)
         finally:
             if close_summary_writer and self._summary_writer is not None:
                 self._log("STOP")

@@ -152,6 +152,9 @@ def test_gif(session):
     y = session.run(image.decode_gif(data))
     np.testing.assert_array_equal(y, [np.asarray(f.convert("RGB")) for f in frames])
     assert session.run(image.decode_image(data)).shape == (3, 6, 7, 3)
+    first = image.decode_image(data, channels=3, expand_animations=False)
+    assert first.shape.as_list() == [None, None, 3]
+    np.testing.assert_array_equal(session.run(first), y[0])
     with pytest.raises(hf.errors.InvalidArgumentError, match="3 frames"):
         session.run(image.decode_png(data))
 

@@ -458,3 +458,56 @@ def test_the_sample_of_a_softmax_loss_has_a_seed(graph):
     with hf.Session() as session:
         a, b = session.run([first, second])
     np.testing.assert_array_equal(a, b)
+
+
+S = ([[0, 1], [1, 0]], [3.0, 4.0], [2, 2])
+IMAGES = np.arange(32, dtype=np.float32).reshape(1, 4, 4, 2)
+
+
+@pytest.mark.parametrize(("later", "first"), [
+    (lambda: hf.count_nonzero(input=X), lambda: hf.count_nonzero(X)),
+    (lambda: hf.decode_raw(input_bytes="abcd", out_type=hf.int16),
+     lambda: hf.decode_raw("abcd", hf.int16)),
+    (lambda: hf.extract_image_patches(IMAGES, sizes=[1, 2, 2, 1], strides=[1, 1, 1, 1],
+                                      rates=[1, 1, 1, 1], padding="VALID"),
+     lambda: hf.extract_image_patches(IMAGES, [1, 2, 2, 1], [1, 1, 1, 1], [1, 1, 1, 1], "VALID")),
+    (lambda: hf.sparse_reduce_sum(hf.SparseTensor(*S), 0, keepdims=True),
+     lambda: hf.sparse_reduce_sum(hf.SparseTensor(*S), 0, True)),
+    (lambda: hf.sparse_reduce_max(hf.SparseTensor(*S), 0, keepdims=True),
+     lambda: hf.sparse_reduce_max(hf.SparseTensor(*S), 0, True)),
+    (lambda: hf.sparse_add(hf.SparseTensor(*S), hf.SparseTensor(*S), threshold=7.0).values,
+     lambda: hf.sparse_add(hf.SparseTensor(*S), hf.SparseTensor(*S), 7.0).values),
+    (lambda: hf.string_to_number(input="1.5"), lambda: hf.string_to_number("1.5")),
+    (lambda: hf.string_to_hash_bucket(input="a", num_buckets=9),
+     lambda: hf.string_to_hash_bucket("a", 9)),
+    (lambda: hf.nn.weighted_cross_entropy_with_logits(labels=X / 12, logits=X, pos_weight=2.0),
+     lambda: hf.nn.weighted_cross_entropy_with_logits(X / 12, X, 2.0)),
+    (lambda: hf.space_to_batch(IMAGES, [[0, 0], [0, 0]], block_shape=2),
+     lambda: hf.space_to_batch(IMAGES, [[0, 0], [0, 0]], 2)),
+    (lambda: hf.batch_to_space(IMAGES.reshape(4, 2, 2, 2), [[0, 0], [0, 0]], block_shape=2),
+     lambda: hf.batch_to_space(IMAGES.reshape(4, 2, 2, 2), [[0, 0], [0, 0]], 2)),
+    (lambda: hf.nn.pool(IMAGES, [2, 2], "MAX", "VALID", dilations=[2, 1]),
+     lambda: hf.nn.pool(IMAGES, [2, 2], "MAX", "VALID", [2, 1])),
+    (lambda: hf.verify_tensor_all_finite(x=X, message="no"), lambda: hf.constant(X)),
+    (lambda: hf.nn.dilation2d(IMAGES, filters=hf.ones([2, 2, 2]), strides=[1, 1, 1, 1],
+                              dilations=[1, 1, 1, 1], padding="VALID"),
+     lambda: hf.nn.dilation2d(IMAGES, hf.ones([2, 2, 2]), [1, 1, 1, 1], [1, 1, 1, 1], "VALID")),
+    (lambda: hf.nn.batch_norm_with_global_normalization(
+        input=IMAGES, mean=[1.0, 2], variance=[2.0, 3], beta=[0.0, 1], gamma=[1.0, 2],
+        variance_epsilon=1e-3, scale_after_normalization=True),
+     lambda: hf.nn.batch_norm_with_global_normalization(
+        IMAGES, [1.0, 2], [2.0, 3], [0.0, 1], [1.0, 2], 1e-3, True)),
+    (lambda: hf.convert_to_tensor([1, 2], dtype_hint=hf.float64),
+     lambda: hf.constant([1.0, 2.0], hf.float64)),
+    (lambda: hf.convert_to_tensor([1.5], dtype_hint=hf.int32), lambda: hf.constant([1.5])),
+    (lambda: hf.arg_max(X, 1, output_type=hf.int32), lambda: hf.constant([3, 3, 3])),
+    (lambda: hf.arg_min(X, 0, output_type=hf.int32), lambda: hf.constant([0, 0, 0, 0])),
+])
+def test_later_names_mean_the_same(graph, later, first):
+    one, two = later(), first()
+    assert one.dtype == two.dtype and one.shape.as_list() == two.shape.as_list()
+    np.testing.assert_array_equal(*run([one, two]))
+
+
+def test_a_product_with_a_scalar_has_a_name(graph):
+    assert hf.scalar_mul(2.0, hf.constant(X), name="twice").op.name == "twice"

@@ -15,7 +15,7 @@ def test_flags_and_app(tmp_path):
     script.write_text("""
 import hpcflow as hf
 hf.flags.DEFINE_string("name", "nobody", "a name")
-hf.flags.DEFINE_integer("count", 3, "a count")
+hf.flags.DEFINE_integer(name="count", default=3, help="a count")
 hf.flags.DEFINE_boolean("loud", True, "a switch")
 FLAGS = hf.flags.FLAGS
 
