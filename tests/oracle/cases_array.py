@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from case import Shape
-from table import ALL, FLOATS, NUMBERS, Table, family, ints, scalar
+from case import Shape, Type
+from table import ALL, COMPLEXES, FLOATS, NUMBERS, PAIRS, SHAPES, Table, family, ints, scalar
 
 # begin, end, strides, and the masks that say how to read them.
 STRIDED = (
@@ -311,3 +311,105 @@ def one_hot(table: Table) -> None:
         1.0, "float32"), "off_value": scalar(0.0, "float32")}, label="rank")
     table.bad("OneHot", {"indices": ints(0), "depth": scalar(2), "on_value": scalar(
         1.0, "float32"), "off_value": scalar(0.0, "float32")}, {"axis": 3}, label="axis")
+
+
+@family
+def rolls_and_selections(table: Table) -> None:
+    for dtype in ALL:
+        for a, b in PAIRS[:8]:
+            table.add("SelectV2", {"condition": table.normal("bool", a), "t": table.normal(
+                dtype, b), "e": table.normal(dtype, ())}, gradient=1)
+        x = table.normal(dtype, (3, 4))
+        for kind in ("int32", "int64"):
+            for shift, axis in ((scalar(1, kind), scalar(0)), (ints(1, -5, dtype=kind), ints(0, 1)),
+                                (ints(1, 2, dtype=kind), ints(1, 1)), (scalar(0, kind), scalar(
+                                    -1))):
+                table.add("Roll", {"input": x, "shift": shift, "axis": axis}, gradient=1)
+        table.add("Snapshot", {"input": x}, gradient=1)
+        table.add("IdentityN", {"input": [x, table.normal("int32", (2,))]}, gradient=1)
+        for dims in ((3, 4), (-1, 4), None):
+            table.add("EnsureShape", {"input": x}, {"shape": Shape(dims)}, gradient=1)
+        for form in ("constant", "unknown"):
+            table.add("ParallelDynamicStitch", {
+                "indices": [ints(0, 3), np.array([[1], [2]], "int32")],
+                "data": [table.normal(dtype, (2, 2)), table.normal(dtype, (2, 1, 2))]}, {},
+                (form,), gradient=1)
+    x = table.normal("float32", (3, 4))
+    table.bad("EnsureShape", {"input": x}, {"shape": Shape((3, 5))})
+    table.bad("Roll", {"input": x, "shift": scalar(1), "axis": scalar(2)}, label="axis")
+    table.bad("Roll", {"input": scalar(1, "float32"), "shift": scalar(1), "axis": scalar(0)})
+    table.bad("SelectV2", {"condition": table.normal("bool", (2,)), "t": x, "e": x})
+
+
+@family
+def clipped(table: Table) -> None:
+    for dtype in ("int32", "int64", *FLOATS):
+        for shape in SHAPES:
+            x = table.normal(dtype, shape, 3)
+            table.add("ClipByValue", {"t": x, "clip_value_min": scalar(-1, dtype),
+                                      "clip_value_max": scalar(2, dtype)}, gradient=1)
+        x = table.normal(dtype, (2, 3), 3)
+        table.add("ClipByValue", {"t": x, "clip_value_min": np.full((2, 3), -1, dtype),
+                                  "clip_value_max": scalar(2, dtype)}, gradient=1)
+    table.bad("ClipByValue", {"t": x, "clip_value_min": np.zeros(2, dtype),
+                              "clip_value_max": scalar(2, dtype)})
+
+
+@family
+def orders_of_dimensions(table: Table) -> None:
+    for dtype in ALL:
+        x = table.normal(dtype, (2, 3, 4))
+        for perm in (ints(0, 2, 1), ints(2, 1, 0), ints(1, 2, 0, dtype="int64")):
+            table.add("ConjugateTranspose", {"x": x, "perm": perm}, gradient=1)
+    table.bad("ConjugateTranspose", {"x": x, "perm": ints(0, 1, 1)})
+    for kind in ("int32", "int64"):
+        for source, target in (("NHWC", "NCHW"), ("NCHW", "NHWC"), ("NHWC", "HWNC"),
+                               ("NDHWC", "NCDHW")):
+            formats = {"src_format": source, "dst_format": target}
+            rank = len(source)
+            for x in (scalar(1, kind), np.arange(-rank, rank, dtype=kind).reshape(2, rank)):
+                table.add("DataFormatDimMap", {"x": x}, formats)
+            for dims in ((rank,), (rank, 2), (rank - 2,), (rank - 2, 2)):
+                table.add("DataFormatVecPermute", {"x": table.integers(9, dims, kind)}, formats)
+    table.bad("DataFormatVecPermute", {"x": ints(1, 2, 3)})
+    for dtype in table.dtypes("NthElement"):
+        for dims, n in (((5,), 0), ((3, 6), 4), ((2, 2, 3), 2), ((0, 3), 1)):
+            for backwards in (False, True):
+                table.add("NthElement", {"input": table.normal(dtype, dims), "n": scalar(n)},
+                          {"reverse": backwards}, gradient=1)
+    for n in (3, -1):
+        table.bad("NthElement", {"input": table.normal("float32", (2, 3)), "n": scalar(n)})
+
+
+@family
+def distinct_rows(table: Table) -> None:
+    for dtype in ALL:
+        for dims, axis in (((9,), ()), ((9,), (0,)), ((6, 2), (0,)), ((2, 6), (1,)),
+                           ((3, 2, 2), (-2,)), ((0,), ())):
+            x = table.normal(dtype, dims)
+            x = np.round(x) + 0 if x.dtype.kind in "fc" else x
+            for op in ("UniqueV2", "UniqueWithCountsV2"):
+                for kind in ("int32", "int64"):
+                    table.add(op, {"x": x, "axis": np.array(axis, "int64")},
+                              {"out_idx": Type(kind)})
+    x = table.normal("float32", (2, 3))
+    for axis in ((), (2,), (0, 1)):
+        table.bad("UniqueV2", {"x": x, "axis": np.array(axis, "int64")})
+
+
+@family
+def rows_in_place(table: Table) -> None:
+    for op in ("InplaceUpdate", "InplaceAdd", "InplaceSub"):
+        for dtype in NUMBERS:
+            table.add(op, {"x": table.normal(dtype, (4, 3)), "i": ints(2, 0),
+                           "v": table.normal(dtype, (2, 3))})
+            table.add(op, {"x": table.normal(dtype, (4,)), "i": ints(-1),
+                           "v": table.normal(dtype, (1,))})
+    for dtype in ("uint16", "float16", "complex64"):
+        table.bad("ToBool", {"input": table.normal(dtype, ())}, label=dtype)
+    for dtype in ALL:
+        table.add("DeepCopy", {"x": table.normal(dtype, (2, 3))})
+        if dtype not in ("uint16", "float16", *COMPLEXES):
+            table.add("ToBool", {"input": table.normal(dtype, ())})
+        table.add("ToBool", {"input": table.normal(dtype, (0,))})
+        table.add("ToBool", {"input": table.normal(dtype, (3,))})

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 from case import Type
-from table import ALL, COMPLEXES, FLOATS, NUMBERS, PAIRS, SHAPES, Table, family, scalar
+from table import (
+    ALL,
+    COMPLEXES,
+    FLOATS,
+    INTEGERS,
+    NUMBERS,
+    PAIRS,
+    REALS,
+    SHAPES,
+    Table,
+    family,
+    scalar,
+)
 
 UNARY = {
     "Abs": "normal", "Neg": "normal", "Sign": "normal", "Square": "normal", "Reciprocal": "nonzero",
@@ -199,3 +211,78 @@ def selection(table: Table) -> None:
                 table.add("AddN", {"inputs": [table.normal(dtype, shape) for _ in range(count)]},
                           gradient=1)
     table.bad("AddN", {"inputs": [table.normal("float32", (2,)), table.normal("float32", (3,))]})
+
+HYPERBOLICS = {"Sinh": "normal", "Cosh": "normal", "Asinh": "normal", "Acosh": "positive",
+         "Atanh": "unit"}  # fmt: skip
+
+NO_NAN = ("DivNoNan", "MulNoNan", "Xdivy", "Xlogy", "Xlog1py")
+
+BITS = ("BitwiseAnd", "BitwiseOr", "BitwiseXor", "LeftShift", "RightShift")
+
+
+@family
+def hyperbolics_and_units(table: Table) -> None:
+    for op, domain in HYPERBOLICS.items():
+        for dtype in table.dtypes(op):
+            for shape in SHAPES:
+                x = getattr(table, domain)(dtype, shape)
+                x = (x + 1).astype(dtype) if op == "Acosh" else x
+                table.add(op, {"x": x}, gradient=1, tolerance=128)
+            if dtype not in COMPLEXES:
+                table.add(op, {"x": table.special(dtype)}, label="special values", tolerance=128)
+    for op in NO_NAN:
+        for dtype in table.dtypes(op):
+            for a, b in PAIRS:
+                x, y = table.normal(dtype, a), table.positive(dtype, b)
+                table.add(op, {"x": x, "y": y}, gradient=1, tolerance=64)
+            x = np.array([0, 0, 1, -1, 2], dtype)
+            y = np.array([0, 2, 0, 3, 0] if op in ("DivNoNan", "MulNoNan") else [0, 2, 1, 3, 1],
+                         dtype)
+            table.add(op, {"x": x, "y": y}, label="zeros", tolerance=64)
+        table.bad(op, {"x": table.normal("float32", (2,)), "y": table.positive("float32", (3,))})
+    for dtype in table.dtypes("Atan2"):
+        for a, b in PAIRS:
+            table.add("Atan2", {"y": table.nonzero(dtype, a), "x": table.nonzero(dtype, b)},
+                      gradient=1, tolerance=64)
+    for dtype in table.dtypes("Selu"):
+        for shape in SHAPES:
+            table.add("Selu", {"features": table.normal(dtype, shape)}, gradient=1, tolerance=64)
+            for alpha in (0.2, 0.0, 1.5):
+                table.add("LeakyRelu", {"features": table.normal(dtype, shape)}, {"alpha": alpha},
+                          gradient=1)
+        values = [table.normal(dtype, (2, 3)) for _ in range(2)]
+        table.add("SeluGrad", {"gradients": values[0], "outputs": values[1]}, gradient=1,
+                  tolerance=64)
+        table.add("LeakyReluGrad", {"gradients": values[0], "features": values[1]}, gradient=1)
+
+
+@family
+def bits(table: Table) -> None:
+    for dtype in INTEGERS:
+        info = np.iinfo(dtype)
+        for a, b in PAIRS:
+            x, y = (table.rng.integers(info.min, info.max, s, endpoint=True).astype(dtype)
+                    for s in (a, b))
+            shifts = table.integers(info.bits, b, dtype)
+            for op in BITS:
+                table.add(op, {"x": x, "y": shifts if "Shift" in op else y})
+        table.add("Invert", {"x": table.special(dtype)})
+
+
+@family
+def neighbours(table: Table) -> None:
+    for dtype in table.dtypes("ApproximateEqual", REALS):
+        for shape in SHAPES:
+            x = table.normal(dtype, shape)
+            y = (x + table.normal(dtype, shape, 1e-5)).astype(dtype)
+            table.add("ApproximateEqual", {"x": x, "y": y})
+            table.add("ApproximateEqual", {"x": x, "y": table.normal(dtype, shape)},
+                      {"tolerance": 1.5})
+    for dtype in ("float32", "float64"):
+        x = table.special(dtype)
+        table.add("NextAfter", {"x1": x, "x2": x[::-1].copy()})
+        table.add("NextAfter", {"x1": table.normal(dtype, (2, 1)), "x2": table.normal(
+            dtype, (3,))}, gradient=1)
+    for dtype in table.dtypes("PopulationCount"):
+        table.add("PopulationCount", {"x": table.special(dtype)})
+        table.add("PopulationCount", {"x": table.normal(dtype, ())})

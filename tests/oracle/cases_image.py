@@ -189,3 +189,44 @@ def random_windows(table: Table) -> None:
             ("covered", ints(9, 9, 3), one, {"min_object_covered": -1.0})):
         table.bad("SampleDistortedBoundingBox", {"image_size": size, "bounding_boxes": found},
                   {**seeds, **attrs}, label=label)
+
+
+@family
+def pixels_by_their_centres(table: Table) -> None:
+    for op in ("ResizeBilinear", "ResizeBicubic", "ResizeNearestNeighbor"):
+        for dtype in ("uint8", "float32"):
+            for size in (ints(3, 4), ints(11, 7), ints(1, 1), ints(5, 6)):
+                table.add(op, {"images": table.normal(dtype, (2, 5, 6, 3)), "size": size},
+                          {"half_pixel_centers": True}, gradient=1, tolerance=64)
+
+
+@family
+def selected_boxes(table: Table) -> None:
+    corners = np.sort(table.rng.uniform(size=(12, 2, 2)), axis=1).reshape(12, 4).astype("float32")
+    corners[3] = corners[7]
+    scores = table.distinct("float32", (12,))
+    limits = [{"max_output_size": scalar(n), "iou_threshold": scalar(iou, "float32"),
+               "score_threshold": scalar(least, "float32")}
+              for n in (3, 20) for iou in (0.1, 0.5) for least in (-9.0, 0.1)]
+    for limit in limits:
+        inputs = {"boxes": corners, "scores": scores, **limit}
+        table.add("NonMaxSuppressionV3", inputs)
+        table.add("NonMaxSuppressionV2", {k: v for k, v in inputs.items()
+                                          if k != "score_threshold"})
+        for pads in (False, True):
+            padded = {"pad_to_max_output_size": pads}
+            table.add("NonMaxSuppressionV4", inputs, padded)
+            for sigma in (0.0, 0.5):
+                table.add("NonMaxSuppressionV5", {
+                    **inputs, "soft_nms_sigma": scalar(sigma, "float32")}, padded, tolerance=16)
+    table.bad("NonMaxSuppressionV3", {**inputs, "boxes": corners[:, :3]})
+    for classes in (1, 3):
+        for per_class, total in ((2, 4), (5, 3), (9, 30)):
+            for attrs in ({}, {"pad_per_class": True}, {"clip_boxes": False}):
+                boxes = np.stack([np.roll(corners, i, 0) for i in range(2 * classes)], 1)
+                table.add("CombinedNonMaxSuppression", {
+                    "boxes": boxes.reshape(12, 2, classes, 4).swapaxes(0, 1),
+                    "scores": table.distinct("float32", (2, 12, 3)),
+                    "max_output_size_per_class": scalar(per_class),
+                    "max_total_size": scalar(total), "iou_threshold": scalar(0.3, "float32"),
+                    "score_threshold": scalar(0.0, "float32")}, attrs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from case import Type, Variable
-from table import ALL, NUMBERS, REALS, Table, family, ints, scalar
+from table import ALL, COMPLEXES, NUMBERS, REALS, Table, family, ints, scalar
 
 
 @family
@@ -172,3 +172,63 @@ def sparse_segments(table: Table) -> None:
         for indices, ids in (((0, 6), (0, 1)), ((0, 1), (0, 2)), ((0, 1), (0,))):
             table.bad(op, {"grad": g, "indices": ints(*indices), "segment_ids": ints(*ids),
                            "output_dim0": scalar(6)}, label=f"{indices} {ids}")
+
+SCATTERS = ("TensorScatterUpdate", "TensorScatterAdd", "TensorScatterSub", "TensorScatterMin",
+            "TensorScatterMax")  # fmt: skip
+
+
+@family
+def scattered(table: Table) -> None:
+    for op in SCATTERS:
+        for dtype in NUMBERS:
+            if dtype in COMPLEXES and op.endswith(("Min", "Max")):
+                continue
+            for kind in ("int32", "int64"):
+                for rows in ([[0], [2]], [[3], [1]]):
+                    table.add(op, {"tensor": table.normal(dtype, (4, 3)),
+                                   "indices": np.array(rows, kind),
+                                   "updates": table.normal(dtype, (2, 3))}, gradient=1)
+                table.add(op, {"tensor": table.normal(dtype, (4, 3)),
+                               "indices": np.array([[0, 1], [3, 2]], kind),
+                               "updates": table.normal(dtype, (2,))}, gradient=1)
+                table.add(op, {"tensor": table.normal(dtype, (4,)),
+                               "indices": np.zeros((0, 1), kind),
+                               "updates": table.normal(dtype, (0,))}, gradient=1)
+                if op == "TensorScatterAdd":
+                    table.add("ScatterNdNonAliasingAdd", {
+                        "input": table.normal(dtype, (4, 3)), "indices": np.array([[2], [2]], kind),
+                        "updates": table.normal(dtype, (2, 3))}, gradient=1)
+        x = table.normal("float32", (4, 3))
+        for rows, dims, label in (([[4]], (1, 3), "range"), ([[-1]], (1, 3), "negative"),
+                                  ([[0]], (1, 2), "updates")):
+            table.bad(op, {"tensor": x, "indices": np.array(rows, "int32"),
+                           "updates": table.normal("float32", dims)}, label=label)
+
+
+@family
+def segments_in_any_order(table: Table) -> None:
+    for op in ("UnsortedSegmentMin", "UnsortedSegmentProd"):
+        for dtype in table.dtypes(op):
+            for kind in ("int32", "int64"):
+                for dims, ids in (((5,), (1, 0, 1, 3, 1)), ((4, 2), (2, -1, 2, 0)),
+                                  ((2, 2, 3), ((0, 1), (1, 0))), ((0, 2), ())):
+                    table.add(op, {"data": table.normal(dtype, dims), "segment_ids": np.array(
+                        ids, kind), "num_segments": scalar(4)}, gradient=1, tolerance=16)
+        zeros = np.array([2, 0, 3, 0, 0, 5], "float64")
+        table.add(op, {"data": zeros, "segment_ids": ints(0, 0, 0, 1, 1, 2), "num_segments": scalar(
+            3)}, label="zeros", gradient=1)
+        table.bad(op, {"data": table.normal("float32", (2,)), "segment_ids": ints(0, 4),
+                       "num_segments": scalar(4)})
+    for dims, ids in (((5,), (1, 0, 1, 3, 1)), ((4, 2), (2, 0, 2, 0))):
+        table.add("UnsortedSegmentJoin", {
+            "inputs": table.normal("string", dims), "segment_ids": ints(*ids),
+            "num_segments": scalar(4)}, {"separator": "-"})
+    for kind in ("Sum", "Mean", "SqrtN"):
+        for dtype in ("float32", "float64"):
+            for index in ("int32", "int64"):
+                inputs = {"grad": table.normal(dtype, (4, 2)), "indices": ints(
+                    0, 3, 0, 5, 2, dtype=index), "segment_ids": ints(0, 0, 1, 1, 3)}
+                table.add(f"SparseSegment{kind}Grad", {**inputs, "output_dim0": scalar(6)},
+                          tolerance=8)
+                table.add(f"SparseSegment{kind}GradV2", {**inputs, "dense_output_dim0": scalar(6)},
+                          tolerance=8)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from case import Type
-from table import Table, family, ints, scalar
+from table import FLOATS, Table, family, ints, scalar
 
 # Errors grow with the condition of the matrices.
 LOOSE = 4096.0
@@ -177,3 +177,45 @@ def logarithms(table: Table) -> None:
         for shape in ((3, 3), (2, 4, 4), (1, 1)):
             table.add("MatrixLogarithm", {"input": _well(table, dtype, shape)}, tolerance=LOOSE)
     table.bad("MatrixLogarithm", {"input": table.normal("complex64", (2, 3))})
+
+
+@family
+def diagonals(table: Table) -> None:
+    """The main diagonal: others are refused when a graph is imported."""
+    k = scalar(0)
+    for dtype in ("int32", "int64", *FLOATS, "complex64", "bool"):
+        pad = scalar(0, dtype)
+        for rows, columns in ((3, 4), (3, 3), (4, 2)):
+            x = table.normal(dtype, (2, rows, columns))
+            diagonal = table.normal(dtype, (2, min(rows, columns)))
+            sizes = {"num_rows": scalar(rows), "num_cols": scalar(columns), "padding_value": pad}
+            for version, attrs in (("V2", {}), ("V3", {"align": "LEFT_RIGHT"}), ("V3", {})):
+                table.add("MatrixDiagPart" + version, {"input": x, "k": k, "padding_value": pad},
+                          attrs, gradient=1)
+                table.add("MatrixSetDiag" + version, {"input": x, "diagonal": diagonal, "k": k},
+                          attrs, gradient=1)
+                table.add("MatrixDiag" + version, {"diagonal": diagonal, "k": k, **sizes}, attrs,
+                          gradient=1)
+
+
+@family
+def bands_of_diagonals(table: Table) -> None:
+    """Single diagonals beside the main one, and several, aligned in all ways."""
+    pad = scalar(3, "float32")
+    for align in ("LEFT_RIGHT", "RIGHT_LEFT", "LEFT_LEFT", "RIGHT_RIGHT"):
+        for k, longest in ((scalar(1), 3), (scalar(-2), 1), (ints(-1, 2), 3), (ints(0, 1), 3),
+                           (ints(-2, -1), 2)):
+            x = table.normal("float32", (2, 3, 4))
+            band = () if k.ndim == 0 else (int(k[1] - k[0]) + 1,)
+            diagonal = table.normal("float32", (2, *band, longest))
+            table.add("MatrixDiagPartV3", {"input": x, "k": k, "padding_value": pad},
+                      {"align": align}, gradient=1)
+            table.add("MatrixSetDiagV3", {"input": x, "diagonal": diagonal, "k": k},
+                      {"align": align}, gradient=1)
+            for rows, columns in ((-1, -1), (3, 4)):
+                table.add("MatrixDiagV3", {
+                    "diagonal": diagonal, "k": k, "num_rows": scalar(rows),
+                    "num_cols": scalar(columns), "padding_value": pad}, {"align": align},
+                    gradient=1)
+    table.bad("MatrixDiagPartV3", {"input": x, "k": scalar(4), "padding_value": pad})
+    table.bad("MatrixSetDiagV3", {"input": x, "diagonal": diagonal, "k": scalar(1)})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from case import Type
+from case import FORMS, Shape, Type
 from table import FLOATS, REALS, Table, family, ints, scalar
 
 REDUCTIONS = (((), ()), ((5,), (0,)), ((2, 3), (1,)), ((2, 3), (0, 1)), ((2, 3), (-2,)),
@@ -133,3 +133,139 @@ def triangles(table: Table) -> None:
                 table.add("Qr", {"input": table.normal(dtype, shape)}, {"full_matrices": full},
                           tolerance=1e4, gradient=int(not full))
     table.bad("Qr", {"input": table.normal("float32", (3,))})
+
+
+@family
+def batch_products(table: Table) -> None:
+    shapes = (((2, 3), (3, 4)), ((5, 2, 3), (5, 3, 4)), ((2, 1, 2, 3), (5, 3, 2)),
+              ((0, 2, 3), (3, 1)), ((2, 0), (0, 3)))
+    for dtype in table.dtypes("BatchMatMulV2"):
+        for a, b in shapes:
+            x, y = table.normal(dtype, a), table.normal(dtype, b)
+            table.add("BatchMatMulV2", {"x": x, "y": y}, gradient=1, tolerance=64)
+            table.add("BatchMatMulV2", {"x": x.swapaxes(-1, -2).conj(), "y": y.swapaxes(
+                -1, -2).conj()}, {"adj_x": True, "adj_y": True}, gradient=1, tolerance=64)
+            if dtype in ("float32", "float64", "int32"):
+                table.add("BatchMatMulV3", {"x": x, "y": y}, {"Tout": Type(dtype)}, tolerance=64,
+                          gradient=1)
+    x = table.normal("float32", (2, 3))
+    table.bad("BatchMatMulV2", {"x": x, "y": x}, label="inner")
+    table.bad("BatchMatMulV2", {"x": table.normal("float32", (2, 2, 3)),
+                                "y": table.normal("float32", (3, 3, 2))}, label="batches")
+    for dtype in ("float32", "float64", "complex64"):
+        for equation, dims in (("ij,jk->ik", ((2, 3), (3, 4))), ("bij,bjk->bki", (
+                (2, 3, 1), (2, 1, 4))), ("ii->i", ((3, 3),)), ("ij->", ((2, 3),)),
+                ("i,j->ij", ((2,), (3,))), ("...ij,jk->...ik", ((4, 2, 3), (3, 2))),
+                ("...ij,...jk->...ik", ((4, 1, 2, 3), (5, 3, 2))), ("i...->...", ((2, 3, 4),)),
+                ("b...i,i...->b...", ((2, 3, 4), (4, 1))), ("iji->j", ((2, 3, 2),)),
+                ("ij,ij->j", ((2, 3), (2, 3)))):
+            # The ranks of inputs with an ellipsis must be known when a graph is imported.
+            table.add("Einsum", {"inputs": [table.normal(dtype, d) for d in dims]},
+                      {"equation": equation}, ("constant",) if "..." in equation else FORMS,
+                      gradient=1, tolerance=64)
+    table.bad("Einsum", {"inputs": [x, x]}, {"equation": "ij,jk->ik"})
+
+
+@family
+def counted(table: Table) -> None:
+    for dtype in table.dtypes("Bincount"):
+        values = table.integers(5, (20,))
+        for weights in (np.zeros(0, dtype), table.positive(dtype, (20,))):
+            for size in (0, 3, 9):
+                table.add("Bincount", {"arr": values, "size": scalar(size), "weights": weights})
+                for kind in ("int32", "int64"):
+                    table.add("DenseBincount", {
+                        "input": values.astype(kind), "size": scalar(size, kind), "weights": weights
+                    }, {"binary_output": weights.size == 0 and size == 9})
+        rows = table.integers(4, (3, 5))
+        table.add("DenseBincount", {"input": rows, "size": scalar(4), "weights": table.positive(
+            dtype, (3, 5))})
+    table.bad("Bincount", {"arr": ints(1, -1), "size": scalar(3), "weights": np.zeros(
+        0, "float32")}, label="negative")
+    table.bad("Bincount", {"arr": ints(1), "size": scalar(-3), "weights": np.zeros(0, "float32")})
+    table.bad("DenseBincount", {"input": ints(1, -1), "size": scalar(3), "weights": np.zeros(
+        0, "float32")}, label="negative")
+    for dtype in table.dtypes("HistogramFixedWidth"):
+        for shape in ((), (0,), (40,), (3, 5)):
+            for kind in ("int32", "int64"):
+                table.add("HistogramFixedWidth", {
+                    "values": table.normal(dtype, shape, 3),
+                    "value_range": np.array([-3, 5], dtype), "nbins": scalar(7)},
+                    {"dtype": Type(kind)})
+    x = table.normal("float32", (4,))
+    table.bad("HistogramFixedWidth", {"values": x, "value_range": np.array([2, 2], "float32"),
+                                      "nbins": scalar(7)})
+    table.bad("HistogramFixedWidth", {"values": x, "value_range": np.array([2, 3], "float32"),
+                                      "nbins": scalar(0)})
+
+
+@family
+def searched(table: Table) -> None:
+    for dtype in ("int32", "int64", "float32", "float64"):
+        rows = np.sort(table.normal(dtype, (2, 6)), 1)
+        values = table.normal(dtype, (2, 5))
+        values[:, :2] = rows[:, 1:3]
+        for op in ("LowerBound", "UpperBound"):
+            for kind in ("int32", "int64"):
+                table.add(op, {"sorted_inputs": rows, "values": values}, {"out_type": Type(kind)})
+                table.add(op, {"sorted_inputs": rows[:, :0], "values": values},
+                          {"out_type": Type(kind)})
+        for shape in ((), (0,), (3, 4)):
+            table.add("Bucketize", {"input": table.normal(dtype, shape, 3)},
+                      {"boundaries": [-2.0, 0.0, 1.0]})
+    table.bad("Bucketize", {"input": values}, {"boundaries": [1.0, 0.0]}, label="order")
+    table.bad("LowerBound", {"sorted_inputs": rows, "values": values[:1]}, label="rows")
+    for kind in ("int32", "int64"):
+        for k in (1, 2, 9):
+            table.add("InTopKV2", {"predictions": table.normal("float32", (6, 5)).round(),
+                                   "targets": table.integers(5, (6,), kind),
+                                   "k": scalar(k, kind)})
+    table.bad("InTopKV2", {"predictions": table.normal("float32", (2, 3)), "targets": ints(0),
+                           "k": scalar(1)})
+
+
+@family
+def running_logarithms(table: Table) -> None:
+    for dtype in FLOATS:
+        for dims, axis in (((5,), 0), ((3, 4), 1), ((2, 3, 2), -2)):
+            for exclusive in (False, True):
+                for reverse in (False, True):
+                    table.add("CumulativeLogsumexp", {
+                        "x": table.normal(dtype, dims), "axis": scalar(axis)}, {
+                        "exclusive": exclusive, "reverse": reverse},
+                        gradient=0 if exclusive else 1, tolerance=64)
+    table.bad("CumulativeLogsumexp", {"x": table.normal("float32", (2, 3)), "axis": scalar(2)})
+
+
+@family
+def composed_types(table: Table) -> None:
+    for dtype in ("float32", "float64"):
+        x = table.normal(dtype, (3, 4, 2))
+        for axes in (ints(0), ints(0, 2), ints(-1)):
+            for keep in (False, True):
+                table.add("EuclideanNorm", {"input": x, "reduction_indices": axes},
+                          {"keep_dims": keep}, gradient=1, tolerance=16)
+        for kind in ("Sum", "Mean", "SqrtN"):
+            table.add(f"SparseSegment{kind}WithNumSegments", {
+                "data": x, "indices": ints(0, 2, 1, 2), "segment_ids": ints(0, 0, 2, 3),
+                "num_segments": scalar(6)}, gradient=1, tolerance=16)
+        table.add("GuaranteeConst", {"input": x})
+    table.add("Empty", {"shape": ints(2, 3)}, {"dtype": Type("float32"), "init": True})
+    table.add("Angle", {"input": table.normal("complex64", (2, 3))}, {"Tout": Type("float32")},
+              tolerance=16)
+    for indices in (ints(5, 0, 11), scalar(7)):
+        table.add("UnravelIndex", {"indices": indices, "dims": ints(3, 4)}, None,
+                  ("constant", "static"))
+
+
+@family
+def sums_and_fingerprints(table: Table) -> None:
+    for dtype in ("float32", "int32"):
+        values = [table.normal(dtype, (2, 3)) for _ in range(3)]
+        table.add("AccumulateNV2", {"inputs": values}, {"shape": Shape((2, 3))}, gradient=1)
+    for dtype in ("uint8", "int64", "float32", "string"):
+        for dims in ((3,), (2, 4)):
+            if dtype != "string" or len(dims) == 1:
+                table.add("Fingerprint", {"data": table.normal(dtype, dims),
+                                          "method": np.array(b"farmhash64", object)})
+    table.bad("Fingerprint", {"data": ints(1, 2), "method": np.array(b"other", object)})

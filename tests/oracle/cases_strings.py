@@ -130,3 +130,83 @@ def hash_buckets(table: Table) -> None:
                                                                  "key": [3, 4]})
     table.bad("StringToHashBucketStrong", {"input": text}, {"num_buckets": 50, "key": [3]})
     table.bad("StringToHashBucketFast", {"input": text}, {"num_buckets": 0})
+
+
+@family
+def letters_and_patterns(table: Table) -> None:
+    words = np.array([[b"Hello 12", b"", b" \tx y\n"], [b"aab", "\u00c4\u00e4Z".encode(), b"12-3"]],
+                     object)
+    for x in (words, words[0, 0], words[:0]):
+        table.add("StringLower", {"input": x})
+        table.add("StringUpper", {"input": x})
+        table.add("StringStrip", {"input": x})
+        for unit in ("BYTE", "UTF8_CHAR"):
+            table.add("StringLength", {"input": x}, {"unit": unit})
+        for encoding in ("utf-8",):
+            table.add("StringLower", {"input": x}, {"encoding": encoding})
+            table.add("StringUpper", {"input": x}, {"encoding": encoding})
+        for pattern in ("a+b", "[0-9]+.*", "", ".*"):
+            table.add("RegexFullMatch", {"input": x, "pattern": pattern.encode()})
+            table.add("StaticRegexFullMatch", {"input": x}, {"pattern": pattern})
+        for pattern, rewrite in (("([a-z])", r"<\1>"), ("[0-9]", "#"), ("l+", "")):
+            for everywhere in (True, False):
+                table.add("RegexReplace", {"input": x, "pattern": pattern.encode(),
+                                           "rewrite": rewrite.encode()},
+                          {"replace_global": everywhere})
+                table.add("StaticRegexReplace", {"input": x}, {
+                    "pattern": pattern, "rewrite": rewrite, "replace_global": everywhere})
+    table.bad("RegexFullMatch", {"input": words, "pattern": b"(a"}, label="pattern")
+    table.bad("RegexReplace", {"input": words, "pattern": b"(a", "rewrite": b""}, label="pattern")
+
+
+@family
+def splits_and_formats(table: Table) -> None:
+    words = strings([b"a b  c ", b"", b"  x\ty\n z", b"a,b,,c", b",", b"\xff \xfe"])
+    for separator in (b"", b",", b"  ", b"b,"):
+        for most in (-1, 0, 1, 2):
+            table.add("StringSplitV2", {"input": words, "sep": np.array(separator, object)},
+                      {"maxsplit": most})
+    table.bad("StringSplitV2", {"input": words[0], "sep": np.array(b"", object)})
+    for template, values in (
+            ("x", []), ("%s", [scalar(3)]), ("<%s|%s>", [table.normal("int32", (9,)), scalar(
+                2.5, "float32")]), ("%s", [np.array([[1.5, 1e-9], [1e20, -0.0]])]),
+            ("%s %s", [strings([b"a", b"b"]), np.array(b"c", object)]),
+            ("%s", [np.array([True, False])]), ("%s", [table.normal("int32", (2, 8, 2))])):
+        for most in (3, 1, -1):
+            table.add("StringFormat", {"inputs": values}, {"template": template,
+                                                           "summarize": most})
+    for widths in ([1], [2], [1, 3], [4]):
+        for pads in (-1, 0, 1):
+            for short in (False, True):
+                for kind in ("int32", "int64"):
+                    table.add("StringNGrams", {
+                        "data": strings([b"a", b"b", b"c", b"d", b"e"]),
+                        "data_splits": ints(0, 3, 3, 5, dtype=kind)}, {
+                        "separator": "|", "ngram_widths": widths, "left_pad": "<",
+                        "right_pad": ">", "pad_width": pads, "preserve_short_sequences": short})
+
+
+@family
+def unicode(table: Table) -> None:
+    good = strings([["Gr\u00fc\u00dfe".encode(), b""], ["\u20ac\U0001f600".encode(), b"a\tb\x7f"]])
+    bad = strings([b"a\xffb", b"\xc3", b"\xe2\x82x"])
+    for x in (good, bad, good[0, 0]):
+        for errors in ("replace", "ignore", "strict"):
+            for controls in (False, True):
+                attrs = {"input_encoding": "UTF-8", "errors": errors, "replacement_char": 63,
+                         "replace_control_characters": controls}
+                add = table.bad if errors == "strict" and x is bad else table.add
+                add("UnicodeDecode", {"input": x}, {**attrs, "Tsplits": Type("int32")})
+                add("UnicodeDecodeWithOffsets", {"input": x}, attrs)
+                if errors == "strict" and controls and x is good:
+                    add = table.bad
+                for target in ("UTF-8", "UTF-16-BE", "UTF-32-BE"):
+                    add("UnicodeTranscode", {"input": x}, {**attrs, "output_encoding": target})
+    for points in ((72, 0x20AC, 0x1F600), (65, 0xD800, 66), (0x110000,)):
+        for errors in ("replace", "ignore"):
+            for target in ("UTF-8", "UTF-16-BE", "UTF-32-BE"):
+                table.add("UnicodeEncode", {
+                    "input_values": ints(*points), "input_splits": ints(0, 1, len(points))},
+                    {"errors": errors, "output_encoding": target})
+    table.bad("UnicodeEncode", {"input_values": ints(0xD800), "input_splits": ints(0, 1)},
+              {"errors": "strict", "output_encoding": "UTF-8"})

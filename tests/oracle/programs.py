@@ -17,10 +17,12 @@ import naming
 import numpy as np
 import scenarios
 import scenarios_data  # noqa: F401 - those of data sets
+import scenarios_flow  # noqa: F401 - those of control flow
 import scenarios_layers  # noqa: F401 - those of layers
-import scenarios_more  # noqa: F401 - more of them
 import scenarios_namespaces  # noqa: F401 - and more
 import scenarios_quantized  # noqa: F401 - adds its own
+import scenarios_summaries  # noqa: F401 - those of summaries
+import scenarios_tables  # noqa: F401 - those of tables
 from arrays import load, save
 from compare import error_in_eps
 
