@@ -1,4 +1,4 @@
-"""Op types of graphs by later writers: their gradients by finite differences, and what they say.
+"""Op types for parts of variables, arrays and ragged rows: their gradients, and what they say.
 
 Their values are compared with the reference runtime in ``tests/oracle``.
 """
@@ -208,3 +208,11 @@ def test_nth_element_of_too_few():
     for n, message in ((-1, "non-negative"), (3, "last dimension > n")):
         with pytest.raises(ValueError, match=message):
             raw.NthElement(input=x, n=n)
+
+
+def test_gradient_of_the_gradient_of_rounded_numbers():
+    # Some are outside of the range.
+    gradcheck.check_gradient(
+        lambda grad, x: raw.QuantizeAndDequantizeV4Grad(
+            gradients=grad, input=x, input_min=np.float64(-0.5), input_max=np.float64(0.7))[0],
+        rng.normal(size=(4, 3)), rng.normal(size=(4, 3)), second=False)

@@ -1,4 +1,4 @@
-"""What newer programs and newer GraphDefs ask of the import."""
+"""What an import does with devices, scopes, names and defaults."""
 
 import pytest
 from google.protobuf import text_format

@@ -1,4 +1,4 @@
-"""Functions of the modules that 1.x got later, under the names of these modules."""
+"""Functions of modules (strings, random, linalg ...), under the names of these modules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forms that later 1.x programs use: arguments, nested feeds, functions for values."""
+"""Forms that 1.x programs use: arguments, nested feeds, functions for values."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Arguments that later 1.x releases gave to functions: keepdims, axis, output_type and others."""
+"""Arguments of functions in all 1.x releases: keepdims, axis, output_type and others."""
 
 from __future__ import annotations
 
