@@ -89,7 +89,22 @@ def enabled() -> bool:
 def approximates() -> bool:
     """True if loops may be used whose last bits differ from NumPy's: not in the deterministic mode,
     since it depends on time from which run on they are there."""
-    return enabled() and not config.flags.deterministic
+    return enabled() and not keeps_bits()
+
+
+def keep_bits() -> None:
+    """From now on let no result depend on what has been compiled so far, as in the deterministic
+    mode: for a program that asks for equal bits on any number of ranks."""
+    global _keeps_bits
+    _keeps_bits = True
+
+
+def keeps_bits() -> bool:
+    """True in the deterministic mode, and after `keep_bits`."""
+    return _keeps_bits or config.flags.deterministic
+
+
+_keeps_bits = False
 
 
 @functools.lru_cache(maxsize=1)

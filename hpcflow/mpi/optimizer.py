@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from hpcflow import jit
 from hpcflow.comm.reduction import MEAN, cover, join
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.convert import convert_to_tensor
@@ -61,6 +62,8 @@ class DistributedOptimizer(Optimizer):
             raise ValueError(f"bucket_bytes={bucket_bytes}, slices={slices}: expected no negative "
                              "number")
         cluster.size()  # fails early where MPI cannot start
+        if slices:
+            jit.keep_bits()
         super().__init__(False, name)
         self._optimizer = optimizer
         self._reduction = reduction

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar
 
-from hpcflow import config, kernels
+from hpcflow import jit, kernels
 from hpcflow.compiler.executable import Executable
 from hpcflow.errors import AbortedError, OpError
 from hpcflow.graph.graph import Graph, default_session, get_default_graph
@@ -332,7 +332,7 @@ class LocalEngine:
         start = time.perf_counter()
         step = self._compile(elements, feeds, remembered, incremental, traced)
         seconds = time.perf_counter() - start
-        if not (incremental or traced or config.flags.deterministic) and (
+        if not (incremental or traced or jit.keeps_bits()) and (
                 self.options.optimize and compiled_form() and ByShapes.serves(feeds)):
             step.run = ByShapes(
                 step.run, feeds, seconds,
