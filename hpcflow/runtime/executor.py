@@ -209,10 +209,14 @@ class Step(Propagation):
         self._wake_once()
 
     def _wake_once(self) -> None:
-        """See to it that somebody looks into the inbox: once for all that comes until then."""
+        """See to it that somebody looks into the inbox: once for all that comes until then.
+
+        Whoever runs the step looks after that anyway. To ask for another look would keep the step,
+        and its values, for as long as nobody drives the event loop.
+        """
         if self.wake is None:
             self.advance()
-        elif not self._woken:
+        elif not self._woken and not self._lock.locked():
             self._woken = True
             self.wake(self)
 

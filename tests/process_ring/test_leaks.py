@@ -13,10 +13,12 @@ from async_ops import gate, gates
 
 import hpcflow as hf
 from hpcflow.resources.handles import Handle
+from hpcflow.runtime import compiled
 from hpcflow.runtime.compiled import LocalRun
 from hpcflow.runtime.executor import Step
 from hpcflow.runtime.iterations import Frame, Iteration
 from hpcflow.runtime.lane import Lane
+from hpcflow.runtime.loop import EventLoop
 from hpcflow.runtime.master import Execution
 from hpcflow.runtime.spread import SpreadLoops
 
@@ -216,3 +218,14 @@ def test_concurrent_steps_use_their_lanes_again(servers):
             assert not found["runs"]
             most = max(most, found["Lane"] - others["Lane"])
         assert most <= 6 * 3 * 2  # at most one a step and task, for each compiled form
+
+
+def test_steps_that_never_wait_keep_nothing(monkeypatch):
+    """Queue operations complete at once, and nobody drives the event loop for them."""
+    loop = EventLoop()
+    monkeypatch.setattr(compiled, "event_loop", lambda: loop)
+    with hf.Graph().as_default(), hf.Session() as session:
+        queue = hf.FIFOQueue(8, [hf.float32], [[]])
+        for step in [queue.enqueue(1.0), queue.dequeue()] * 10:
+            session.run(step)
+        assert not loop._ready
