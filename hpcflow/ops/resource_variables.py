@@ -41,6 +41,9 @@ def _read_shape(op: Operation) -> list[Dims]:
 
 
 def _assign_shape(op: Operation) -> list[Dims]:
+    dtype, given = _handle_data(op)[0], op.inputs[1].dtype.base_dtype
+    if dtype is not None and dtype is not given:
+        raise ValueError(f"the variable holds {dtype.name}, but {given.name} is to be written")
     merge_dims(_handle_data(op)[1], op.input_dims(1))
     return []
 

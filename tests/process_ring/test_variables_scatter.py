@@ -178,3 +178,12 @@ def test_resource_variables():
         np.testing.assert_array_equal(session.run(read), np.ones((3, 2)))
         with pytest.raises(ValueError, match=r"\[3,2\].*\[2,2\]"):
             ops.AssignVariableOp(handle, np.ones((2, 2), np.float32))
+
+
+@pytest.mark.parametrize("op_type", ["AssignVariableOp", "AssignAddVariableOp",
+                                     "AssignSubVariableOp"])
+def test_a_value_of_another_type_than_the_handle(op_type):
+    with hf.Graph().as_default():
+        handle = hf.raw_ops.VarHandleOp(dtype=hf.float32, shape=[2])
+        with pytest.raises(ValueError, match="holds float32, but int32 is to be written"):
+            getattr(hf.raw_ops, op_type)(resource=handle, value=hf.constant([1, 2]))
