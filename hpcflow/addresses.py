@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import ctypes
-import math
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -37,13 +36,3 @@ def _choose() -> Callable[[np.ndarray], int]:
 
 #: The address of the first element of an array of NumPy, which must live as long as it is used.
 address_of = _choose()
-
-LINE = 64  # bytes of a line of cache: rows that begin at one are read and written faster
-
-
-def aligned(shape: tuple[int, ...], dtype: Any) -> np.ndarray:
-    """A new array, in C order, that begins at a line of cache."""
-    size = math.prod(shape) * np.dtype(dtype).itemsize
-    raw = np.empty(size + LINE, np.uint8)
-    start = -address_of(raw) % LINE
-    return raw[start : start + size].view(dtype).reshape(shape)

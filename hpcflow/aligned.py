@@ -28,11 +28,11 @@ class _Memory(np.ndarray):
     """
 
 
-def empty(dims: Sequence[int], dtype: Any) -> np.ndarray:
-    """``numpy.empty(dims, dtype)``, at a cache line if it is large."""
+def empty(dims: Sequence[int], dtype: Any, least: int = _LEAST) -> np.ndarray:
+    """``numpy.empty(dims, dtype)``, at a cache line if it has at least so many bytes."""
     dtype = np.dtype(dtype)
     size = math.prod(dims) * dtype.itemsize
-    if size < _LEAST or dtype.hasobject:
+    if size < least or dtype.hasobject:
         return np.empty(dims, dtype)
     memory = _Memory(size + LINE, np.uint8)
     return np.ndarray(dims, dtype, memory, -address_of(memory) % LINE)

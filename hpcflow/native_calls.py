@@ -17,7 +17,7 @@ import numpy as np
 
 from hpcflow import blas, jit, panel_products, spread
 
-UNARY, BINARY, CHOICE, PRODUCT, PRODUCT_DOUBLE, PANELS = range(6)
+UNARY, BINARY, CHOICE, PRODUCT, PRODUCT_DOUBLE, PANELS, ADDED_PRODUCT = range(7)
 _LOOPS = {("float32", 1): "f->f", ("float64", 1): "d->d",
           ("float32", 2): "ff->f", ("float64", 2): "dd->d"}
 
@@ -34,12 +34,14 @@ class Operand(NamedTuple):
 
 class Call(NamedTuple):
     """``made = f(first, second)`` over rows of `columns` elements; a choice is ``made = f(second)``
-    in the rows where `first`, a byte for each, is `inner`.
+    in the rows where `first`, a byte for each, is `inner`. An added product is ``made += first^T
+    second``, in a matrix for each part of the rows.
 
     Attributes:
         kind: one of the above.
         function, data: addresses; of a product by panels (see ``panel_products``), how many
-            registers wide these are, and how many terms make a chain.
+            registers wide these are, and how many terms make a chain; of an added product, the
+            registers of a tile and the rows of a part.
         inner: of a product, the columns of `first`.
         start, even: of panels, what the first chain is added to, and what the halves of the last
             terms are rounded up to a multiple of.
@@ -159,6 +161,12 @@ _SOURCE = f"""def loop(calls, slots, scratch, count, start, stop):
                        first, calls[c, 8] // calls[c, 9], second, made,
                        calls[c, 16] // calls[c, 17], addend, calls[c, 21] // calls[c, 17])
                 continue
+            if kind == {ADDED_PRODUCT}:
+                made = (slots[calls[c, 14], t]
+                        + start // data * calls[c, 4] * columns * calls[c, 17])
+                add(calls[c, 4], columns, rows, function, first, calls[c, 8] // calls[c, 9],
+                    second + start * calls[c, 12], calls[c, 12] // calls[c, 13], made, columns)
+                continue
             if kind >= {PRODUCT}:
                 flip = calls[c, 12] < calls[c, 13]
                 ahead = max(calls[c, 12], calls[c, 13]) // calls[c, 17]
@@ -200,7 +208,8 @@ class _Runner(jit.Loop):
         single, double = (_multiplication(name, found.has_wide_integers)
                           for name in ("FloatType", "DoubleType"))
         return jit.typed_text(_SOURCE, _signature, apply=application(), byte=_byte(),
-                              single=single, double=double, panels=panel_products.compiled())
+                              single=single, double=double, panels=panel_products.compiled(),
+                              add=panel_products.compiled_addition())
 
 
 def runner() -> jit.Compiled | None:

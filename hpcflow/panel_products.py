@@ -17,11 +17,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import vector_math
-from hpcflow.addresses import aligned
+from hpcflow import aligned, vector_math
 
 DTYPE = np.dtype(np.float32)
-_ARGUMENTS = 12
+_ARGUMENTS = 14
 #: What the first chain of terms is added to; sums that are zeros tell the two apart.
 ZERO, NEGATIVE_ZERO = range(2)
 
@@ -63,7 +62,7 @@ def pack(matrix: np.ndarray, vectors: int) -> np.ndarray:
     inner, columns = matrix.shape
     width = vectors * form.lanes
     count, left = divmod(columns, width)
-    made = aligned((count + bool(left), inner, width), matrix.dtype)
+    made = aligned.empty((count + bool(left), inner, width), matrix.dtype, least=0)
     whole = matrix[:, : count * width].reshape(inner, count, width)
     made[:count] = whole.transpose(1, 0, 2)
     if left:
@@ -110,7 +109,7 @@ def compiled() -> Callable:
                 for number in range(tiles):
                     top, bottom = rows * number // tiles, rows * (number + 1) // tiles
                     multiply(bottom - top, vectors, terms, first + (top * ahead + term) * item,
-                             ahead, panels + (column * inner + term * width) * item,
+                             ahead, 1, panels + (column * inner + term * width) * item, width,
                              made + (top * ahead_made + column) * item, ahead_made,
                              columns - column, zero,
                              before and before + (top * ahead_before + column) * item, ahead_before)
@@ -119,16 +118,47 @@ def compiled() -> Callable:
     return product
 
 
+def compiled_addition() -> Callable:
+    """For compiled loops: ``add(rows, columns, terms, vectors, first, ahead_first, second,
+    ahead_second, made, ahead_made)``, which adds the product of the transposed first factor and the
+    second to what is at `made`.
+
+    Args of it:
+        rows, columns, terms: of the product; the terms are the rows of the factors.
+        vectors: registers of a tile, of which the columns are a multiple.
+        first, second, made: addresses.
+        ahead_first, ahead_second, ahead_made: elements from row to row.
+    """
+    form, item = tile() or Tile(1, 1, ()), DTYPE.itemsize
+    lanes, most = form.lanes, form.rows
+    multiply = _multiply(form)
+
+    @vector_math.compiler()
+    def add(rows: Any, columns: Any, terms: Any, vectors: Any, first: Any, ahead_first: Any,
+            second: Any, ahead_second: Any, made: Any, ahead_made: Any) -> None:
+        tiles = (rows + most - 1) // most
+        for column in range(0, columns, vectors * lanes):
+            for number in range(tiles):
+                top, bottom = rows * number // tiles, rows * (number + 1) // tiles
+                into = made + (top * ahead_made + column) * item
+                multiply(bottom - top, vectors, terms, first + top * item, 1, ahead_first,
+                         second + column * item, ahead_second, into, ahead_made,
+                         columns - column, ZERO, into, ahead_made)
+
+    return add
+
+
 def _multiply(form: Tile) -> Callable:
-    """For compiled loops: ``multiply(rows, vectors, terms, first, ahead, panel, made, ahead_made,
-    columns, start, addend, ahead_addend)`` of whole numbers, which makes some columns of some rows
-    of a product.
+    """For compiled loops: ``multiply(rows, vectors, terms, first, ahead, step, panel, width, made,
+    ahead_made, columns, start, addend, ahead_addend)`` of whole numbers, which makes some columns
+    of some rows of a product.
 
     Args of it:
         rows, vectors: of the tile.
         terms: how many each element adds up.
         first, panel, made, addend: addresses; the last of what is added to the sums, or 0.
         ahead, ahead_made, ahead_addend: elements from row to row.
+        step, width: elements from term to term of a row of the first factor, and of the panel.
         columns: how many of the tile are wanted.
         start: what the sums are added to, one of the constants above.
     """
@@ -140,8 +170,8 @@ def _multiply(form: Tile) -> Callable:
         return context.get_dummy_value()
 
     def typed(context: Any, rows: Any, vectors: Any, terms: Any, first: Any, ahead: Any,
-              panel: Any, made: Any, ahead_made: Any, columns: Any, start: Any,
-              addend: Any, ahead_addend: Any) -> Any:
+              step: Any, panel: Any, width: Any, made: Any, ahead_made: Any, columns: Any,
+              start: Any, addend: Any, ahead_addend: Any) -> Any:
         return signature, emit
 
     return numba.extending.intrinsic(typed)
@@ -193,8 +223,9 @@ class _Tiles:
     def _write_tile(self, builder: Any, rows: int, vectors: int, given: Any) -> None:
         """A tile of so many rows and registers. Where the matrix has fewer columns, it goes to a
         place of its own, and what is wanted from there."""
-        terms, first, ahead, panel, made, ahead_made, columns, start, addend, ahead_addend = given
-        sums = self._sums(builder, rows, vectors, terms, first, ahead, panel)
+        terms, *factors = given[:6]
+        made, ahead_made, columns, start, addend, ahead_addend = given[6:]
+        sums = self._sums(builder, rows, vectors, terms, *factors)
         is_negative = builder.icmp_signed("==", start, self.word(NEGATIVE_ZERO))
         zero = builder.select(is_negative, self._constant(-0.0), self._constant(0.0))
         sums = [[builder.fadd(zero, x) for x in row] for row in sums]
@@ -270,23 +301,24 @@ class _Tiles:
             counter.add_incoming(following, block)
 
     def _sums(self, builder: Any, rows: int, vectors: int, terms: Any, first: Any, ahead: Any,
-              panel: Any) -> list[list[Any]]:
+              step: Any, panel: Any, width: Any) -> list[list[Any]]:
         """The sums of the terms, by row and register; one loop over the terms."""
         before, loop, end = builder.block, *[builder.append_basic_block() for _ in range(2)]
         starts = [self._place(builder, first, builder.mul(ahead, self.word(r)), 0, self.real)
                   for r in range(rows)]
-        matrix = self._place(builder, panel, self.word(0), 0)
+        matrix = self._place(builder, panel, self.word(0), 0, self.real)
         builder.branch(loop)
         builder.position_at_end(loop)
         term = builder.phi(self.word)
         sums = [[builder.phi(self.vector) for _ in range(vectors)] for _ in range(rows)]
-        row = builder.mul(term, self.word(vectors))
-        right = [builder.load(builder.gep(matrix, [builder.add(row, self.word(v))]),
-                              align=self.lanes * self.item) for v in range(vectors)]
+        row, column = builder.mul(term, width), builder.mul(term, step)
+        right = [builder.load(builder.bitcast(
+            builder.gep(matrix, [builder.add(row, self.word(v * self.lanes))]),
+            self.vector.as_pointer()), align=self.item) for v in range(vectors)]
         fma = self._fma()
         following = [[None] * vectors for _ in range(rows)]
         for r in range(rows):
-            left = self._splat(builder, builder.load(builder.gep(starts[r], [term])), self.vector)
+            left = self._splat(builder, builder.load(builder.gep(starts[r], [column])), self.vector)
             for v in range(vectors):
                 following[r][v] = builder.call(fma, [left, right[v], sums[r][v]])
         count = builder.add(term, self.word(1), flags=("nuw", "nsw"))

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import blas, native_calls, panel_products, threads
+from hpcflow import blas, config, native_calls, panel_products, threads
 from hpcflow.compiler.native_memory import (
     FIXED,
     GIVEN,
@@ -33,6 +33,8 @@ FEWEST_ROWS = (8, 16)
 _UNITS = 4  # a thread has a multiple of this part of them
 _DTYPES = ("float32", "float64")
 _OPERATIONS = 5e10  # in a second, about
+# Bytes of sums of products, and rows of a part, for which products are added up in the loop.
+_MOST_ADDED, _FEWEST_TERMS = 1 << 18, 16
 _MOST_PLANS = 16  # counts of iterations, of which the places of values are remembered
 
 
@@ -78,6 +80,7 @@ class Layout:
         fixed: the names from outside whose values the calls read.
         rows: of all values in rows.
         factors: the slots of matrices that BLAS multiplies all rows by.
+        added: the sums over time whose products the calls add up.
         parts: the rows that each thread computes, of `count` threads, at least about `fewest`.
         seconds: what the products of an iteration take, about.
     """
@@ -96,6 +99,7 @@ class Layout:
         self._slots_of_panels: dict[Packed, int] = {}
         self._sole: dict[str, Call] = {}  # products that only one step reads
         self.factors: set[int] = set()
+        self.added: set[str] = set()
         self.rows = self._find_rows()
         self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // fewest)),
                                     fewest // _UNITS)
@@ -103,6 +107,7 @@ class Layout:
         for step in loop.steps:
             self._take(step)
         self._check_variables()
+        self._keep_less()
         self._check_products(fewest)
         self.seconds = sum(2.0 * self.rows * call.inner * call.columns
                            for call in self.made) / _OPERATIONS
@@ -265,8 +270,48 @@ class Layout:
                 raise Unfit
             total = self._add_rows(SUM, (name, term), value.shape, value.dtype)
             self.call(np.add, [total, value], total)
-        if plan.row_terms:
+        if self._add_products_up(name, plan, operands):
+            self.added.add(name)
+        if plan.row_terms or name in self.added:
             self.fixed.append(name)
+
+    def _add_products_up(self, name: str, plan: Any, operands: list[str]) -> bool:
+        """Add the products of a sum up as their factors are made, which are in cache then, if their
+        sums stay in cache, too. The order of the terms follows from the parts of the rows."""
+        form, part = panel_products.tile(), self.parts[0][1]
+        calls: list[Call] = []
+        if form is None or config.flags.deterministic or not plan.products:
+            return False
+        size = panel_products.DTYPE.itemsize
+        factors = [[self.value(operands[i]) for i in (plan.terms[k].left, plan.terms[k].right)]
+                   for k in plan.products]
+        for left, right in factors:
+            widths = [w for w in form.widths if right.shape[-1] % (w * form.lanes) == 0]
+            if not widths or any(
+                    v.dtype != panel_products.DTYPE or len(v.shape) != 2 or v.shape[0] != self.rows
+                    or v.strides[1] != size or v.strides[0] < v.shape[1] * size
+                    for v in (left, right)):
+                return False
+            inner, columns, slot = left.shape[1], right.shape[1], len(self.slots) + len(calls)
+            calls.append(Call(native_calls.ADDED_PRODUCT, widths[0], part, columns, inner,
+                              left.over(self.rows, inner), right.over(self.rows, columns),
+                              Operand(slot, columns * size, size)))
+        if part < _FEWEST_TERMS or sum(
+                call.inner * call.made.row for call in calls) > _MOST_ADDED:
+            return False
+        self.slots += [Slot(SUM, (name, k), (len(self.parts), call.inner, call.columns),
+                            panel_products.DTYPE) for k, call in zip(plan.products, calls)]
+        self.made += calls
+        return True
+
+    def _keep_less(self) -> None:
+        """What is only kept for products that are added up at once need not be."""
+        loop = self.loop
+        for name in loop.summed - loop.summed_by(
+                [s for s in loop.steps if s.kind == "sum" and s.arguments[0] not in self.added]):
+            slot = self.slots[self.values[name].slot]
+            if slot.kind == KEPT:
+                slot.kind = TWO if name in loop.following.values() else SCRATCH
 
     def _split(self, step: Any) -> None:
         """The parts are views, but for those that are kept."""

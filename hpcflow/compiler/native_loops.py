@@ -9,7 +9,8 @@ written in its place, one array for all of them.
 
 The lines of the loop stay, and run whenever something is not as it should be: no function yet,
 shapes that do not fit, an element that cannot be read. So each error is raised by the line it
-belongs to. The bits are the same either way.
+belongs to. The bits are the same either way, but for sums of products that are made as the loop
+goes on (``Layout._add_products_up``).
 """
 
 from __future__ import annotations
@@ -266,7 +267,7 @@ class _Run:
                 for index, value in zip(self.indices[s.arguments[1]][start:stop],
                                         memory.each(s.arguments[2])):
                     write(int(index), value)
-            elif s.kind == "sum":
+            elif s.kind == "sum" and s.arguments[0] not in layout.added:
                 sums = self.value(s.arguments[0])
                 sums.add_rows(*[memory.each(s.arguments[1 + k]) for k in sums.plan.of_products])
         found = memory.following()

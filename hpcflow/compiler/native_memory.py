@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.addresses import LINE, address_of, aligned
+from hpcflow import aligned
+from hpcflow.addresses import address_of
+from hpcflow.aligned import LINE
 from hpcflow.panel_products import pack
 
 if TYPE_CHECKING:
@@ -65,7 +67,7 @@ class Arena:
                 self.offsets[number] = size
                 size += -(-slot.nbytes() * (2 if slot.kind == TWO else 1) // LINE) * LINE
         self.nbytes = size
-        whole = aligned((size,), np.uint8)
+        whole = aligned.empty((size,), np.uint8, least=0)
         self.address = address_of(whole)
         for number, start in self.offsets.items():
             slot = slots[number]
@@ -153,8 +155,9 @@ class Memory:
         address = self._address(matrix)
         if address % LINE == 0 or self.count < _FEWEST_USES or matrix.nbytes > _MOST_COPIED:
             return address
-        copy = aligned(matrix.shape[:: 1 if matrix.flags.c_contiguous else -1], matrix.dtype)
-        copy[...] = matrix if matrix.flags.c_contiguous else matrix.T
+        in_order = matrix if matrix.flags.c_contiguous else matrix.T
+        copy = aligned.empty(in_order.shape, matrix.dtype, least=0)
+        copy[...] = in_order
         return self._address(copy)
 
     def _sum(self, slot: Slot, fixed: dict[str, Any]) -> int:
@@ -168,7 +171,7 @@ class Memory:
         return [address_of(v) for v in values]
 
     def _keep(self, slot: Slot) -> int:
-        array = aligned((self.count + 1, *slot.shape), slot.dtype)
+        array = aligned.empty((self.count + 1, *slot.shape), slot.dtype, least=0)
         address = address_of(array)
         self.arrays[slot.source] = (
             array[::-1] if slot.source in self.layout.loop.summed else array)

@@ -23,8 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import blas, config
-from hpcflow.addresses import aligned
+from hpcflow import aligned, blas, config
 from hpcflow.compiler.ir import Node
 from hpcflow.compiler.products_ahead import Ahead
 from hpcflow.compiler.running_sums import Plan, Sums, Term
@@ -339,7 +338,7 @@ class _Columns:
 
 def _turned(factor: Any) -> Any:
     """A transposed matrix whose memory is in the order of the matrix as it was before."""
-    made = aligned(factor.shape[::-1], factor.dtype)
+    made = aligned.empty(factor.shape[::-1], factor.dtype, least=0)
     made[...] = factor.T
     return made.T
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import blas, threads
+from hpcflow import aligned, blas, threads
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.compiler.ir import Node
 
@@ -196,15 +196,17 @@ class Sums:
             self._close()
 
     def rows_of(self, k: int, shape: tuple, dtype: Any) -> Any:
-        """The sum over time of what term `k` adds, of this shape; whoever adds to it."""
+        """The sum over time of what term `k` adds, of this shape, for whoever adds to it; of a
+        product several matrices, which are added up in the end."""
         found = self.rows.get(k)
         if found is None or found.shape != shape:
             self._add_up(k)
-            found = self.rows[k] = np.zeros(shape, dtype)
+            found = self.rows[k] = aligned.empty(shape, dtype)
+            found.fill(0)
         return found
 
     def _add_up(self, k: int) -> Any:
-        """The sum of the rows of term `k` until now."""
+        """The sum of the rows (or matrices) of term `k` until now."""
         rows, found = self.rows.pop(k, None), self.row_sums.get(k)
         if rows is not None:
             part = np.add.reduce(rows, 0)
@@ -283,7 +285,8 @@ class Sums:
         if self.sum is not None:
             for k, part in zip(self.plan.products, self.sum.parts):
                 found[k] = np.add(initial[k], part, out=part)
-        for k in self.plan.row_terms:  # there may be no products beside them
+        for k in range(len(found)):
             part = self._add_up(k)
-            found[k] = initial[k] if part is None else initial[k] + part
+            if part is not None:
+                found[k] = found[k] + part
         return found[0] if len(found) == 1 else tuple(found)

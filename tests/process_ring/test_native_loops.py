@@ -56,6 +56,7 @@ def calls(request, monkeypatch, runner):
     for name in ("_LARGE", "_FEWEST_COLUMNS"):
         monkeypatch.setattr(over_time, name, 1)
     monkeypatch.setattr(native_loops, "_LEAST_SECONDS", 0.0)
+    monkeypatch.setattr(native_layout, "_MOST_ADDED", 0)  # the bits are those of the lines then
     monkeypatch.setattr(config.flags, "compile", True)
     yield found
     pool.close()
@@ -222,6 +223,79 @@ def test_sums_over_time_have_all_threads_once_the_loop_is_done(graph, calls, mon
     with hf.Session() as session:
         both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
     assert together == [(UNITS, TIME * 40)] * 2
+
+
+class TestAddedProducts:
+    """Products whose sum over time is made as their factors are."""
+
+    @pytest.fixture
+    def added(self, form, calls, monkeypatch):
+        """The sums that layouts made so far add up like this."""
+        found, make = [], native_loops.Layout
+
+        def made(*arguments):
+            layout = make(*arguments)
+            found.append(len(layout.added))
+            return layout
+
+        monkeypatch.setattr(native_layout, "_MOST_ADDED", 1 << 18)
+        monkeypatch.setattr(native_loops, "Layout", made)
+        return found
+
+    @pytest.mark.parametrize("rows", [48, 56, 75])
+    @pytest.mark.parametrize("chunk", [3, 100])
+    def test_sums(self, graph, calls, added, form, monkeypatch, rows, chunk):
+        """Of two products and a bias, in chunks of iterations or at once."""
+        monkeypatch.setattr(native_loops, "_CHUNK_STEPS", chunk)
+        units = 2 * form.lanes * form.widths[-1]
+        x = hf.placeholder(hf.float32, [TIME, rows, 24])
+        weights = [hf.constant(data(1, 24, units) / 5), hf.constant(data(2, units, units) / 9)]
+        elements = hf.TensorArray(hf.float32, TIME).unstack(x)
+
+        def body(t, h):
+            new = hf.matmul(h, weights[1]) + hf.matmul(elements.read(t), weights[0])
+            return t + 1, hf.tanh(new)
+
+        _, h = hf.while_loop(lambda t, h: t < TIME, body, [0, hf.zeros([rows, units])])
+        fetches = hf.gradients(hf.reduce_sum(h * h), weights)
+        feeds, found = {x: data(3, TIME, rows, 24)}, []
+        with hf.Session() as session:
+            for calls.allowed in (False, True, True):
+                found.append(session.run(fetches, feeds))
+        assert sum(added) == 1
+        for line, first, second in zip(*found, strict=True):
+            np.testing.assert_allclose(first, line, rtol=1e-4, atol=2e-6 * abs(line).max())
+            np.testing.assert_array_equal(first, second)
+
+    def test_exact_sums(self, runner, form):
+        """Of any number of rows and terms, beside matrices of other parts."""
+        columns = 3 * form.lanes * form.widths[-1]
+        for inner, step, rows in ((1, 4, 4), (13, 8, 21), (40, 16, 64)):
+            a, b = whole_numbers(1, 2, rows, inner), whole_numbers(2, 2, rows, columns)
+            parts = -(-rows // step)
+            made = np.ones((parts + 1, inner, columns), np.float32)
+            call = Call(native_calls.ADDED_PRODUCT, form.widths[-1], step, columns, inner,
+                        Operand(0, 4 * inner, 4), Operand(1, 4 * columns, 4),
+                        Operand(2, 4 * columns, 4))
+            slots = np.array([[x.ctypes.data for x in pair]
+                              for pair in ((a[0], a[1]), (b[0], b[1]), (made, made))])
+            scratch = np.empty((1, native_calls.SCRATCH), np.int64)
+            for start in range(0, rows, step):
+                runner.function(np.array([call.words()]), slots, scratch, 2, start,
+                                min(start + step, rows))
+            for k, start in enumerate(range(0, rows, step)):
+                expected = sum(x[start : start + step].T @ y[start : start + step]
+                               for x, y in zip(a, b))
+                np.testing.assert_array_equal(made[k], 1 + expected)
+            assert (made[parts:] == 1).all()
+
+    def test_the_deterministic_mode_has_the_bits_of_the_lines(self, graph, calls, added,
+                                                              monkeypatch):
+        monkeypatch.setattr(config.flags, "deterministic", True)
+        x = hf.placeholder(hf.float32, [TIME, 64, UNITS])
+        with hf.Session() as session:
+            both(calls, session, recurrent(x, simple), {x: data(2, TIME, 64, UNITS)})
+        assert not sum(added)
 
 
 def test_a_loop_of_other_lengths_has_places_of_its_own(graph, calls):
