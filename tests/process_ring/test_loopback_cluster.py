@@ -235,3 +235,4 @@ def test_a_local_server_serves_the_local_host():
         x = hf.constant(2.0) * 3.0
         with hf.Session(server.target) as session:
             assert session.run(x) == 6.0
+    server._server.close()

@@ -108,3 +108,4 @@ def test_a_server_gives_sessions_without_options_its_own(graph):
     with hf.Session(server.target) as session:
         with pytest.raises(hf.errors.DeadlineExceededError):
             session.run(value)
+    server._server.close()
