@@ -3,6 +3,12 @@
 from hpcflow.optimizers.adadelta import AdadeltaOptimizer
 from hpcflow.optimizers.adagrad import AdagradDAOptimizer, AdagradOptimizer
 from hpcflow.optimizers.adam import AdamOptimizer
+from hpcflow.optimizers.cosine_decay import (
+    cosine_decay,
+    cosine_decay_restarts,
+    linear_cosine_decay,
+    noisy_linear_cosine_decay,
+)
 from hpcflow.optimizers.ftrl import FtrlOptimizer
 from hpcflow.optimizers.global_step import (
     assert_global_step,
@@ -39,13 +45,17 @@ __all__ = [
     "ProximalGradientDescentOptimizer",
     "RMSPropOptimizer",
     "assert_global_step",
+    "cosine_decay",
+    "cosine_decay_restarts",
     "create_global_step",
     "exponential_decay",
     "get_global_step",
     "get_or_create_global_step",
     "global_step",
     "inverse_time_decay",
+    "linear_cosine_decay",
     "natural_exp_decay",
+    "noisy_linear_cosine_decay",
     "piecewise_constant",
     "polynomial_decay",
 ]

@@ -29,7 +29,7 @@ def exponential_decay(learning_rate: Any, global_step: Any, decay_steps: Any, de
     Raises ``ValueError`` without a global step.
     """
     values = [learning_rate, global_step, decay_steps, decay_rate]
-    with name_scope(name, "ExponentialDecay", _graph_values(values)) as scope:
+    with name_scope(name, "ExponentialDecay", graph_values(values)) as scope:
         rate = convert_to_tensor(learning_rate, name="learning_rate")
         progress = _progress(global_step, decay_steps, rate.dtype, staircase)
         factor = raw_ops.Pow(cast(decay_rate, rate.dtype), progress)
@@ -43,7 +43,7 @@ def natural_exp_decay(learning_rate: Any, global_step: Any, decay_steps: Any, de
     Arguments as of :func:`exponential_decay`.
     """
     values = [learning_rate, global_step, decay_steps, decay_rate]
-    with name_scope(name, "NaturalExpDecay", _graph_values(values)) as scope:
+    with name_scope(name, "NaturalExpDecay", graph_values(values)) as scope:
         rate = convert_to_tensor(learning_rate, name="learning_rate")
         progress = _progress(global_step, decay_steps, rate.dtype, staircase)
         factor = raw_ops.Exp(raw_ops.Mul(raw_ops.Neg(cast(decay_rate, rate.dtype)), progress))
@@ -57,7 +57,7 @@ def inverse_time_decay(learning_rate: Any, global_step: Any, decay_steps: Any, d
     Arguments as of :func:`exponential_decay`.
     """
     values = [learning_rate, global_step, decay_steps, decay_rate]
-    with name_scope(name, "InverseTimeDecay", _graph_values(values)) as scope:
+    with name_scope(name, "InverseTimeDecay", graph_values(values)) as scope:
         rate = convert_to_tensor(learning_rate, name="learning_rate")
         progress = _progress(global_step, decay_steps, rate.dtype, staircase)
         one = cast(1.0, rate.dtype)
@@ -77,11 +77,11 @@ def polynomial_decay(learning_rate: Any, global_step: Any, decay_steps: Any,
     Raises ``ValueError`` without a global step.
     """
     values = [learning_rate, global_step, decay_steps, end_learning_rate, power]
-    with name_scope(name, "PolynomialDecay", _graph_values(values)) as scope:
+    with name_scope(name, "PolynomialDecay", graph_values(values)) as scope:
         rate = convert_to_tensor(learning_rate, name="learning_rate")
         dtype = rate.dtype
         one, end = cast(1.0, dtype), cast(end_learning_rate, dtype)
-        step, steps = _checked_step(global_step, dtype), cast(decay_steps, dtype)
+        step, steps = checked_step(global_step, dtype), cast(decay_steps, dtype)
         if cycle:
             times = raw_ops.Maximum(raw_ops.Ceil(raw_ops.RealDiv(step, steps)), one)
             steps = raw_ops.Mul(steps, times)
@@ -104,7 +104,7 @@ def piecewise_constant(x: Any, boundaries: Sequence[Any], values: Sequence[Any],
     if len(boundaries) != len(values) - 1:
         raise ValueError(f"there must be one value more than boundaries: {len(values)} values, "
                          f"{len(boundaries)} boundaries")
-    with name_scope(name, "PiecewiseConstant", _graph_values([x, *boundaries, *values])):
+    with name_scope(name, "PiecewiseConstant", graph_values([x, *boundaries, *values])):
         x = convert_to_tensor(x)
         limits = [_limit(b, x) for b in boundaries]
         choices = [convert_to_tensor(v) for v in values]
@@ -132,15 +132,17 @@ def _limit(boundary: Any, x: Tensor) -> Tensor:
 
 def _progress(global_step: Any, decay_steps: Any, dtype: DType, staircase: bool) -> Tensor:
     """``global_step / decay_steps``, rounded down for a staircase."""
-    progress = raw_ops.RealDiv(_checked_step(global_step, dtype), cast(decay_steps, dtype))
+    progress = raw_ops.RealDiv(checked_step(global_step, dtype), cast(decay_steps, dtype))
     return raw_ops.Floor(progress) if staircase else progress
 
 
-def _checked_step(global_step: Any, dtype: DType) -> Tensor:
+def checked_step(global_step: Any, dtype: DType) -> Tensor:
+    """`global_step` as a `dtype`. Raises ``ValueError`` without one."""
     if global_step is None:
         raise ValueError("global_step is required for a learning rate that changes with it")
     return cast(global_step, dtype)
 
 
-def _graph_values(values: list) -> list:
+def graph_values(values: list) -> list:
+    """Those of `values` that belong to a graph."""
     return [v for v in values if hasattr(v, "graph")]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 from hpcflow.other_names import also_called
 
 __all__ = ["DEFINE_bool", "DEFINE_boolean", "DEFINE_enum", "DEFINE_float", "DEFINE_integer",
-           "DEFINE_string", "FLAGS"]
+           "DEFINE_string", "FLAGS", "mark_flag_as_required", "mark_flags_as_required"]
 
 
 class _Flags:
@@ -20,6 +21,7 @@ class _Flags:
         self.__dict__["_values"] = {}
         self.__dict__["_parsed"] = False
         self.__dict__["_booleans"] = set()
+        self.__dict__["_required"] = []
 
     def _define(self, name: str, default: Any, text: str, **options: Any) -> None:
         self._values[name] = default
@@ -36,6 +38,9 @@ class _Flags:
         self._values.update(vars(found))
         self._values.update(set_by_program)
         self.__dict__["_parsed"] = True
+        for name in self._required:
+            if self._values[name] is None:
+                self._parser.error(f"Flag --{name} must have a value other than None.")
         return rest
 
     def _with_values(self, arguments: list[str]) -> list[str]:
@@ -113,3 +118,20 @@ def DEFINE_boolean(flag_name: str, default_value: bool | None, docstring: str) -
 
 
 DEFINE_bool = DEFINE_boolean
+
+
+def mark_flag_as_required(flag_name: str) -> None:
+    """Let the program end with a message where a flag has no value once flags are parsed.
+
+    A default other than None counts as a value. Raises ``AttributeError`` for an unknown flag.
+    """
+    if flag_name not in FLAGS._values:
+        raise AttributeError(f"Unknown command line flag '{flag_name}'")
+    FLAGS._required.append(flag_name)
+    FLAGS.__dict__["_parsed"] = False
+
+
+def mark_flags_as_required(flag_names: Iterable[str]) -> None:
+    """:func:`mark_flag_as_required` for each of `flag_names`."""
+    for flag_name in flag_names:
+        mark_flag_as_required(flag_name)

@@ -35,6 +35,30 @@ if __name__ == "__main__":
     assert run("--loud=false") == "nobody 3 False []"
 
 
+def test_required_flags(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("""
+import hpcflow as hf
+hf.flags.DEFINE_string("data", None, "a folder")
+hf.flags.DEFINE_integer("steps", None, "how many")
+hf.flags.DEFINE_integer("size", 4, "how large")
+hf.flags.mark_flag_as_required("data")
+hf.app.flags.mark_flags_as_required(["steps", "size"])
+FLAGS = hf.flags.FLAGS
+hf.app.run(lambda argv: print(FLAGS.data, FLAGS.steps, FLAGS.size))
+""")
+
+    def run(*arguments):
+        return subprocess.run([sys.executable, script, *arguments], capture_output=True, text=True)
+
+    assert run("--data=d", "--steps=0").stdout.strip() == "d 0 4"
+    missing = run("--data=d")
+    assert missing.returncode != 0 and not missing.stdout
+    assert "Flag --steps must have a value other than None" in missing.stderr
+    with pytest.raises(AttributeError, match="'absent'"):
+        hf.flags.mark_flag_as_required("absent")
+
+
 def test_files(tmp_path):
     directory = str(tmp_path / "a" / "b")
     hf.gfile.MakeDirs(directory)
