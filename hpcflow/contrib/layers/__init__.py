@@ -25,6 +25,7 @@ from hpcflow.contrib.layers.fully_connected import (
 from hpcflow.contrib.layers.fully_connected import (
     relu_layer as relu,
 )
+from hpcflow.contrib.layers.group_normalization import group_norm, instance_norm
 from hpcflow.contrib.layers.initializers import (
     variance_scaling_initializer,
     xavier_initializer,

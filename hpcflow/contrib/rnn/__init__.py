@@ -3,6 +3,12 @@
 from hpcflow.contrib.rnn.basic_cells import BasicRNNCell, GRUCell
 from hpcflow.contrib.rnn.block_cells import GRUBlockCell, LSTMBlockCell
 from hpcflow.contrib.rnn.cell import RNNCell
+from hpcflow.contrib.rnn.convolutional_cells import (
+    Conv1DLSTMCell,
+    Conv2DLSTMCell,
+    Conv3DLSTMCell,
+    ConvLSTMCell,
+)
 from hpcflow.contrib.rnn.fused import (
     FusedRNNCell,
     FusedRNNCellAdaptor,
@@ -10,6 +16,12 @@ from hpcflow.contrib.rnn.fused import (
     TimeReversedFusedRNN,
 )
 from hpcflow.contrib.rnn.lstm import BasicLSTMCell, LSTMCell, LSTMStateTuple
+from hpcflow.contrib.rnn.more_cells import LayerNormBasicLSTMCell, NASCell, UGRNNCell
+from hpcflow.contrib.rnn.stacked import (
+    stack_bidirectional_dynamic_rnn,
+    stack_bidirectional_rnn,
+    transpose_batch_time,
+)
 from hpcflow.contrib.rnn.static import (
     static_bidirectional_rnn,
     static_rnn,
@@ -19,6 +31,7 @@ from hpcflow.contrib.rnn.wrappers import (
     DeviceWrapper,
     DropoutWrapper,
     EmbeddingWrapper,
+    HighwayWrapper,
     InputProjectionWrapper,
     MultiRNNCell,
     OutputProjectionWrapper,

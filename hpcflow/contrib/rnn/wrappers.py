@@ -16,7 +16,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.activations import dropout
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.rnn_steps import check_cell
-from hpcflow.ops.initializers import RandomUniform
+from hpcflow.ops.initializers import Constant, RandomUniform
 from hpcflow.ops.random_ops import random_uniform
 from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
 from hpcflow.shapes import as_shape
@@ -142,6 +142,51 @@ class ResidualWrapper(_Wrapper):
         added = [raw_ops.Add(x, y) for x, y in zip(nest.flatten(inputs), nest.flatten(output),
                                                    strict=True)]
         return nest.pack_as(output, added), state
+
+
+class HighwayWrapper(_Wrapper):
+    """A cell whose output is mixed with its input, gates deciding (arXiv:1505.00387).
+
+    output = carry inputs + transform output of the cell; carry = sigmoid(W inputs + b).
+    The variables are in the variable scope that the step is made in.
+
+    Args:
+        cell: the cell; its output has the shape of its inputs.
+        couple_carry_transform_gates: transform = 1 - carry; else it has weights of its own.
+        carry_bias_init: b at the beginning; that of the other gate begins at its negative.
+    """
+
+    def __init__(self, cell: RNNCell, couple_carry_transform_gates: bool = True,
+                 carry_bias_init: float = 1.0) -> None:
+        super().__init__(cell)
+        self._coupled = couple_carry_transform_gates
+        self._carry_bias_init = carry_bias_init
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step."""
+        output, state = self._cell(inputs, state, scope)
+        nest.check_same(inputs, output, "inputs and outputs")
+        mixed = [self._mixed(convert_to_tensor(x), y) for x, y in zip(
+            nest.flatten(inputs), nest.flatten(output), strict=True)]
+        return nest.pack_as(output, mixed), state
+
+    def _mixed(self, x: Tensor, y: Tensor) -> Tensor:
+        x.shape.assert_is_compatible_with(y.shape)
+        carry = _gate(x, "carry", self._carry_bias_init)
+        if self._coupled:
+            transform = raw_ops.Sub(raw_ops.OnesLike(carry), carry)
+        else:
+            transform = _gate(x, "transform", -self._carry_bias_init)
+        return raw_ops.Add(raw_ops.Mul(x, carry), raw_ops.Mul(y, transform))
+
+
+def _gate(x: Tensor, name: str, bias: float) -> Tensor:
+    """sigmoid(W x + b), both variables named after the gate."""
+    size, dtype = x.shape.as_list()[-1], x.dtype.base_dtype
+    weights = get_variable(f"{name}_w", [size, size], dtype)
+    biases = get_variable(f"{name}_b", [size], dtype, Constant(bias, dtype))
+    return raw_ops.Sigmoid(raw_ops.BiasAdd(raw_ops.MatMul(x, convert_to_tensor(weights)),
+                                           convert_to_tensor(biases)))
 
 
 class DeviceWrapper(_Wrapper):

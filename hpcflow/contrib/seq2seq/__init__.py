@@ -27,12 +27,18 @@ from hpcflow.contrib.seq2seq.helpers import (
     SampleEmbeddingHelper,
     TrainingHelper,
 )
+from hpcflow.contrib.seq2seq.inference import InferenceHelper, hardmax
 from hpcflow.contrib.seq2seq.losses import sequence_loss
+from hpcflow.contrib.seq2seq.scheduled import (
+    ScheduledEmbeddingTrainingHelper,
+    ScheduledOutputTrainingHelper,
+)
 
 __all__ = [
     "AttentionWrapper", "AttentionWrapperState", "BahdanauAttention", "BasicDecoder",
     "BasicDecoderOutput", "BeamSearchDecoder", "BeamSearchDecoderOutput",
     "BeamSearchDecoderState", "CustomHelper", "Decoder", "FinalBeamSearchDecoderOutput",
-    "GreedyEmbeddingHelper", "Helper", "LuongAttention", "SampleEmbeddingHelper",
-    "TrainingHelper", "dynamic_decode", "gather_tree", "sequence_loss", "tile_batch",
+    "GreedyEmbeddingHelper", "Helper", "InferenceHelper", "LuongAttention",
+    "SampleEmbeddingHelper", "ScheduledEmbeddingTrainingHelper", "ScheduledOutputTrainingHelper",
+    "TrainingHelper", "dynamic_decode", "gather_tree", "hardmax", "sequence_loss", "tile_batch",
 ]  # fmt: skip

@@ -49,6 +49,8 @@ from hpcflow.contrib.layers import (
     embed_sequence,
     flatten,
     fully_connected,
+    group_norm,
+    instance_norm,
     l1_l2_regularizer,
     l1_regularizer,
     l2_regularizer,
