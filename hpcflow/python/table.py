@@ -177,6 +177,8 @@ _PYTHON = {
     "summary.summary_iterator": Entry((_TRAIN,)),
     "summary.writer.writer": Entry(("hpcflow.summary",)),
     "summary.writer.writer_cache": Entry(("hpcflow.summary",)),
+    "tools.freeze_graph": Entry(("hpcflow.tools.freeze_graph",)),
+    "tools.inspect_checkpoint": Entry(("hpcflow.tools.inspect_checkpoint",)),
     "user_ops.user_ops": Entry(("hpcflow.user_ops",)),
     "util.compat": Entry(("hpcflow.platform.compat",)),
     "util.nest": Entry(("hpcflow.framework.nest",)),

@@ -1,0 +1,3 @@
+"""``hpcflow.contrib.tensorboard``: settings of TensorBoard's ``plugins``."""
+
+from hpcflow.contrib.tensorboard import plugins

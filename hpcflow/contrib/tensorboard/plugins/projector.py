@@ -1,0 +1,39 @@
+"""What TensorBoard's embedding projector shows of a log directory."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from typing import Any
+
+from hpcflow.platform.file_io import write_string_to_file
+
+CONFIG_FILE = "projector_config.pbtxt"
+_MESSAGES = ("EmbeddingInfo", "ProjectorConfig", "SpriteMetadata")
+
+
+def visualize_embeddings(summary_writer: Any, config: Any) -> None:
+    """Write a ``ProjectorConfig`` to the log directory of a writer, where TensorBoard finds it.
+
+    The embeddings are variables of the checkpoints in that directory, by name; their
+    ``metadata_path`` and ``sprite.image_path`` are relative to it.
+
+    Raises ``ValueError`` for a writer without a log directory.
+    """
+    logdir = summary_writer.get_logdir()
+    if not logdir:
+        raise ValueError("Summary writer must have a logdir")
+    from google.protobuf import text_format
+
+    write_string_to_file(os.path.join(logdir, CONFIG_FILE), text_format.MessageToString(config))
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _MESSAGES:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    messages = importlib.import_module("tensorboard.plugins.projector.projector_config_pb2")
+    return getattr(messages, name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MESSAGES})

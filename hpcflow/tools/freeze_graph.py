@@ -1,0 +1,140 @@
+"""A graph and a checkpoint as one GraphDef: ``python -m hpcflow.tools.freeze_graph``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
+from hpcflow import graph_util
+from hpcflow.graph.graph import Graph
+from hpcflow.graph.importer import import_graph_def
+from hpcflow.platform.file_io import read_file_to_string, write_string_to_file
+from hpcflow.runtime.session import Session
+from hpcflow.saved_model import loader, tag_constants
+from hpcflow.train.checkpoint_reader import NewCheckpointReader
+from hpcflow.train.saveable import is_variable
+from hpcflow.train.saver import Saver, import_meta_graph
+
+
+def freeze_graph(input_graph: str | None, input_saver: str | None, input_binary: bool,
+                 input_checkpoint: str | None, output_node_names: str,
+                 restore_op_name: str | None, filename_tensor_name: str | None,
+                 output_graph: str | None, clear_devices: bool, initializer_nodes: str | None,
+                 variable_names_whitelist: str = "", variable_names_blacklist: str = "",
+                 input_meta_graph: str | None = None, input_saved_model_dir: str | None = None,
+                 saved_model_tags: str = tag_constants.SERVING,
+                 checkpoint_version: int = 2) -> Any:
+    """Return the part of a graph that computes some nodes, its variables being constants.
+
+    Args:
+        input_graph: file with a GraphDef; or one of `input_meta_graph`, a file with a MetaGraphDef,
+            and `input_saved_model_dir`, a SavedModel with its own variables.
+        input_saver: file with a SaverDef whose operations in the graph restore the variables.
+        input_binary: these files are binary protobufs, not text.
+        input_checkpoint: the checkpoint, a path as ``Saver.save`` returns it.
+        output_node_names: names of the nodes to keep, separated by commas.
+        restore_op_name: accepted; not used, as in 1.x.
+        filename_tensor_name: accepted; not used, as in 1.x.
+        output_graph: file to write the result to, a binary GraphDef; not written if empty.
+        clear_devices: leave out the devices of the nodes.
+        initializer_nodes: names of operations to run after restoring, separated by commas.
+        variable_names_whitelist: the only variables to convert, separated by commas.
+        variable_names_blacklist: variables not to convert, separated by commas.
+        saved_model_tags: tags of the MetaGraph in the SavedModel, separated by commas.
+        checkpoint_version: accepted; checkpoints say their version.
+
+    Raises ``ValueError`` without a graph, a checkpoint or names, ``NotFoundError`` for files that
+    are missing.
+    """
+    del restore_op_name, filename_tensor_name, checkpoint_version
+    outputs = _names(output_node_names)
+    if not outputs:
+        raise ValueError("output_node_names must name the nodes to keep")
+    if not (input_graph or input_meta_graph or input_saved_model_dir):
+        raise ValueError("one of input_graph, input_meta_graph and input_saved_model_dir is needed")
+    if not (input_checkpoint or input_saved_model_dir):
+        raise ValueError("input_checkpoint is needed for the values of the variables")
+    with Graph().as_default() as graph, Session(graph=graph) as session:
+        if input_saved_model_dir:
+            loader.load(session, _names(saved_model_tags), input_saved_model_dir)
+        elif input_meta_graph:
+            saver = import_meta_graph(input_meta_graph, clear_devices)
+            _restore(session, saver, str(input_checkpoint))
+        else:
+            graph_def = _message("graph", "GraphDef", str(input_graph), input_binary)
+            import_graph_def(_without_devices(graph_def) if clear_devices else graph_def, name="")
+            saver = Saver(saver_def=_message("saver", "SaverDef", input_saver, input_binary)
+                          ) if input_saver else None
+            _restore(session, saver, str(input_checkpoint))
+        if initializer_nodes:
+            session.run(_names(initializer_nodes))
+        frozen = graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), outputs, _names(variable_names_whitelist) or None,
+            _names(variable_names_blacklist))
+    if clear_devices:
+        _without_devices(frozen)
+    if output_graph:
+        write_string_to_file(output_graph, frozen.SerializeToString())
+    return frozen
+
+
+def _names(text: str | None) -> list[str]:
+    return [name.strip() for name in (text or "").split(",") if name.strip()]
+
+
+def _message(module: str, kind: str, path: str, binary: bool) -> Any:
+    """A protobuf message of a file."""
+    from google.protobuf import text_format
+
+    message = getattr(importlib.import_module(f"tensorboard.compat.proto.{module}_pb2"), kind)()
+    if binary:
+        message.ParseFromString(read_file_to_string(path, binary_mode=True))
+    else:
+        text_format.Merge(read_file_to_string(path), message)
+    return message
+
+
+def _without_devices(graph_def: Any) -> Any:
+    for node in graph_def.node:
+        node.device = ""
+    return graph_def
+
+
+def _restore(session: Session, saver: Saver | None, checkpoint: str) -> None:
+    """Restore the variables, without a saver those that the checkpoint has under their names."""
+    if saver is None:
+        graph, found = session.graph, {}
+        names = {op.name: op for op in graph.get_operations() if op.outputs}
+        for name in NewCheckpointReader(checkpoint).get_variable_to_shape_map():
+            if name in names and is_variable(names[name].outputs[0]):
+                found[name] = names[name].outputs[0]
+        if not found:
+            return
+        saver = Saver(found)
+    saver.restore(session, checkpoint)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command line: the arguments of :func:`freeze_graph` as flags."""
+    parser = argparse.ArgumentParser(prog="python -m hpcflow.tools.freeze_graph",
+                                     description=__doc__)
+    for flag in ("input_graph", "input_saver", "input_checkpoint", "output_graph",
+                 "output_node_names", "initializer_nodes", "variable_names_whitelist",
+                 "variable_names_blacklist", "input_meta_graph", "input_saved_model_dir"):
+        parser.add_argument(f"--{flag}", default="")
+    parser.add_argument("--saved_model_tags", default=tag_constants.SERVING)
+    for flag in ("input_binary", "clear_devices"):
+        parser.add_argument(f"--{flag}", nargs="?", const=True, default=flag == "clear_devices",
+                            type=lambda text: text.lower() in ("true", "t", "1", "yes"))
+    arguments = vars(parser.parse_args(argv))
+    if not arguments["output_graph"]:
+        parser.error("--output_graph is needed")
+    frozen = freeze_graph(restore_op_name=None, filename_tensor_name=None, **arguments)
+    print(f"{len(frozen.node)} ops in the final graph.")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

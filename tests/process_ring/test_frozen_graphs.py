@@ -1,0 +1,126 @@
+"""Tools on checkpoints: freezing a graph with one, printing one, and what the projector shows."""
+
+from __future__ import annotations
+
+import pytest
+
+import hpcflow as hf
+from hpcflow.contrib.tensorboard.plugins import projector
+from hpcflow.python.tools import freeze_graph, inspect_checkpoint
+from hpcflow.tools import freeze_graph as command
+
+
+@pytest.fixture
+def trained(tmp_path, session):
+    """The folder of a graph, as text and as binary, with a checkpoint and its MetaGraph."""
+    x = hf.placeholder(hf.float32, [2], name="x")
+    with hf.device("/cpu:0"):
+        v = hf.Variable([1.0, 2.0], name="v")
+    w = hf.get_variable("w", initializer=10.0, use_resource=True)
+    hf.identity((x + v) * w, name="z")
+    other = hf.Variable(5, name="other")
+    session.run(hf.global_variables_initializer())
+    session.run([v.assign([3.0, 4.0]), other.assign(6)])
+    path = hf.train.Saver().save(session, str(tmp_path / "model"))
+    graph_def = hf.get_default_graph().as_graph_def()
+    hf.train.write_graph(graph_def, str(tmp_path), "graph.pbtxt")
+    hf.train.write_graph(graph_def, str(tmp_path), "graph.pb", as_text=False)
+    return tmp_path, path
+
+
+def result_of(graph_def):
+    assert not any(n.op in ("Variable", "VariableV2", "VarHandleOp") for n in graph_def.node)
+    with hf.Graph().as_default(), hf.Session() as session:
+        z, = hf.import_graph_def(graph_def, return_elements=["z:0"], name="")
+        return session.run(z, {"x:0": [1.0, 2.0]}).tolist()
+
+
+@pytest.mark.parametrize("binary", [False, True])
+@pytest.mark.parametrize("clear", [False, True])
+def test_a_graph_with_a_checkpoint(trained, binary, clear):
+    folder, path = trained
+    output = str(folder / "frozen.pb")
+    found = freeze_graph.freeze_graph(
+        str(folder / ("graph.pb" if binary else "graph.pbtxt")), "", binary, path, "z",
+        "save/restore_all", "save/Const:0", output, clear, "")
+    assert result_of(found) == [40.0, 60.0]
+    assert any(n.device for n in found.node) != clear
+    assert "other" not in [n.name for n in found.node]
+    written = hf.GraphDef()
+    written.ParseFromString((folder / "frozen.pb").read_bytes())
+    assert written == found
+
+
+def test_a_meta_graph_with_its_saver(trained):
+    _, path = trained
+    found = freeze_graph.freeze_graph(None, None, True, path, "z", None, None, None, True, "",
+                                      input_meta_graph=path + ".meta")
+    assert result_of(found) == [40.0, 60.0]
+
+
+def test_operations_after_restoring(trained):
+    folder, path = trained
+    found = freeze_graph.freeze_graph(str(folder / "graph.pb"), None, True, path, "z", None, None,
+                                      None, True, "v/Assign")
+    assert result_of(found) == [40.0 / 2, 40.0]
+
+
+def test_only_some_variables(trained):
+    folder, path = trained
+    found = freeze_graph.freeze_graph(str(folder / "graph.pb"), None, True, path, "z,other", None,
+                                      None, None, True, "", variable_names_blacklist="other")
+    kinds = {n.name: n.op for n in found.node}
+    assert kinds["v"] == "Const" and kinds["other"] in ("Variable", "VariableV2")
+
+
+def test_the_command(trained, capsys):
+    folder, path = trained
+    assert command.main([f"--input_graph={folder}/graph.pbtxt", f"--input_checkpoint={path}",
+                         f"--output_graph={folder}/out.pb", "--output_node_names=z"]) == 0
+    written = hf.GraphDef()
+    written.ParseFromString((folder / "out.pb").read_bytes())
+    assert result_of(written) == [40.0, 60.0]
+    assert f"{len(written.node)} ops in the final graph" in capsys.readouterr().out
+
+
+def test_what_cannot_be_frozen(tmp_path):
+    missing = str(tmp_path / "absent")
+    with pytest.raises(ValueError, match="output_node_names"):
+        freeze_graph.freeze_graph(missing, "", True, missing, "", "", "", "", True, "")
+    with pytest.raises(ValueError, match="input_checkpoint"):
+        freeze_graph.freeze_graph(missing, "", True, "", "z", "", "", "", True, "")
+    with pytest.raises(hf.errors.NotFoundError):
+        freeze_graph.freeze_graph(missing, "", True, missing, "z", "", "", "", True, "")
+
+
+def test_printed_checkpoints(trained, capsys):
+    _, path = trained
+
+    def printed(*arguments):
+        inspect_checkpoint.print_tensors_in_checkpoint_file(path, *arguments)
+        return capsys.readouterr().out
+
+    assert printed("v", False) == "tensor_name:  v\n[3. 4.]\n"
+    assert printed("", False).splitlines() == ["other (DT_INT32) []", "v (DT_FLOAT) [2]",
+                                               "w (DT_FLOAT) []"]
+    assert printed(None, False, True).split() == ["tensor_name:", "other", "tensor_name:", "v",
+                                                  "tensor_name:", "w"]
+    assert printed(None, True).splitlines()[:4] == ["tensor_name:  other", "6",
+                                                    "tensor_name:  v", "[3. 4.]"]
+    with pytest.raises(hf.errors.NotFoundError, match="absent"):
+        printed("absent", False)
+
+
+def test_embeddings_to_show(tmp_path):
+    from google.protobuf import text_format
+
+    config = projector.ProjectorConfig()
+    embedding = config.embeddings.add()
+    embedding.tensor_name, embedding.metadata_path = "words", "names.tsv"
+    embedding.sprite.single_image_dim.extend([8, 8])
+    writer = hf.summary.FileWriter(str(tmp_path))
+    hf.contrib.tensorboard.plugins.projector.visualize_embeddings(writer, config)
+    writer.close()
+    text = (tmp_path / "projector_config.pbtxt").read_text()
+    assert text_format.Parse(text, projector.ProjectorConfig()) == config
+    assert 'tensor_name: "words"' in text
