@@ -29,7 +29,7 @@ def test_predicted_and_measured_steps(machine, servers, workers):
 @pytest.mark.parametrize("title", prediction.POINTS)
 def test_predicted_and_measured_points(machine, title):
     """Synchronous and null steps, with the same allowance."""
-    point = replace(prediction.POINTS[title][0], steps=10)
+    point = replace(prediction.POINTS[title][0], steps=60)  # loops are compiled by the first
     measured = min(prediction.real_steps(point))
     predicted = prediction.predicted_point(point, *machine)
     assert 0.1 < predicted / measured < 10, (predicted, measured)
