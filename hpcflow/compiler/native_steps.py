@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from hpcflow.compiler.native_layout import Unfit
+from hpcflow.compiler.native_values import Unfit
 from hpcflow.compiler.over_time import is_call
 from hpcflow.compiler.products_ahead import Ahead
 from hpcflow.compiler.running_sums import Plan, Sums

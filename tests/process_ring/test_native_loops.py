@@ -6,9 +6,9 @@ import pytest
 import hpcflow as hf
 from hpcflow import blas, config, errors, float_errors, jit, native_calls, panel_products, threads
 from hpcflow.compiler import (
-    native_layout,
     native_loops,
     native_memory,
+    native_multiplications,
     over_time,
     running_sums,
 )
@@ -56,7 +56,8 @@ def calls(request, monkeypatch, runner):
     for name in ("_LARGE", "_FEWEST_COLUMNS"):
         monkeypatch.setattr(over_time, name, 1)
     monkeypatch.setattr(native_loops, "_LEAST_SECONDS", 0.0)
-    monkeypatch.setattr(native_layout, "_MOST_ADDED", 0)  # the bits are those of the lines then
+    # The bits are those of the lines then.
+    monkeypatch.setattr(native_multiplications, "_MOST_ADDED", 0)
     monkeypatch.setattr(config.flags, "compile", True)
     yield found
     pool.close()
@@ -238,15 +239,12 @@ class TestAddedProducts:
             found.append(len(layout.added))
             return layout
 
-        monkeypatch.setattr(native_layout, "_MOST_ADDED", 1 << 18)
+        monkeypatch.setattr(native_multiplications, "_MOST_ADDED", 1 << 18)
         monkeypatch.setattr(native_loops, "Layout", made)
         return found
 
-    @pytest.mark.parametrize("rows", [48, 56, 75])
-    @pytest.mark.parametrize("chunk", [3, 100])
-    def test_sums(self, graph, calls, added, form, monkeypatch, rows, chunk):
-        """Of two products and a bias, in chunks of iterations or at once."""
-        monkeypatch.setattr(native_loops, "_CHUNK_STEPS", chunk)
+    def gradients(self, form, rows):
+        """A placeholder, and what depends on it: of matrices that panels divide."""
         units = 2 * form.lanes * form.widths[-1]
         x = hf.placeholder(hf.float32, [TIME, rows, 24])
         weights = [hf.constant(data(1, 24, units) / 5), hf.constant(data(2, units, units) / 9)]
@@ -257,7 +255,14 @@ class TestAddedProducts:
             return t + 1, hf.tanh(new)
 
         _, h = hf.while_loop(lambda t, h: t < TIME, body, [0, hf.zeros([rows, units])])
-        fetches = hf.gradients(hf.reduce_sum(h * h), weights)
+        return x, hf.gradients(hf.reduce_sum(h * h), weights)
+
+    @pytest.mark.parametrize("rows", [48, 56, 75])
+    @pytest.mark.parametrize("chunk", [3, 100])
+    def test_sums(self, graph, calls, added, form, monkeypatch, rows, chunk):
+        """Of two products and a bias, in chunks of iterations or at once."""
+        monkeypatch.setattr(native_loops, "_CHUNK_STEPS", chunk)
+        x, fetches = self.gradients(form, rows)
         feeds, found = {x: data(3, TIME, rows, 24)}, []
         with hf.Session() as session:
             for calls.allowed in (False, True, True):
@@ -289,13 +294,16 @@ class TestAddedProducts:
                 np.testing.assert_array_equal(made[k], 1 + expected)
             assert (made[parts:] == 1).all()
 
-    def test_the_deterministic_mode_has_the_bits_of_the_lines(self, graph, calls, added,
-                                                              monkeypatch):
-        monkeypatch.setattr(config.flags, "deterministic", True)
-        x = hf.placeholder(hf.float32, [TIME, 64, UNITS])
+    @pytest.mark.parametrize("owner, flag", [(config.flags, "deterministic"),
+                                             (jit, "_keeps_bits")])
+    def test_programs_that_keep_bits_have_those_of_the_lines(self, graph, calls, added, form,
+                                                             monkeypatch, owner, flag):
+        """In the deterministic mode, and where bits are the same on any number of ranks."""
+        monkeypatch.setattr(owner, flag, True)
+        x, fetches = self.gradients(form, 48)
         with hf.Session() as session:
-            both(calls, session, recurrent(x, simple), {x: data(2, TIME, 64, UNITS)})
-        assert not sum(added)
+            both(calls, session, fetches, {x: data(3, TIME, 48, 24)})
+        assert added and not sum(added)
 
 
 def test_a_loop_of_other_lengths_has_places_of_its_own(graph, calls):
@@ -496,7 +504,7 @@ def test_panels_have_the_bits_of_the_lines_or_blas_does_it(graph, calls, monkeyp
 
     monkeypatch.setattr(native_memory.Memory, "__init__", noted)
     if not is_found:
-        monkeypatch.setattr(native_layout, "panels_for", lambda *_: None)
+        monkeypatch.setattr(native_multiplications, "panels_for", lambda *_: None)
     x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
     with hf.Session() as session:
         both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
