@@ -1,6 +1,6 @@
 """``hpcflow.contrib.rnn``: cells, their wrappers, and networks unrolled in the graph."""
 
-from hpcflow.contrib.rnn.basic_cells import BasicRNNCell, GRUCell
+from hpcflow.contrib.rnn.basic_cells import BasicRNNCell, GRUCell, UGRNNCell
 from hpcflow.contrib.rnn.block_cells import GRUBlockCell, LSTMBlockCell
 from hpcflow.contrib.rnn.cell import RNNCell
 from hpcflow.contrib.rnn.convolutional_cells import (
@@ -16,7 +16,8 @@ from hpcflow.contrib.rnn.fused import (
     TimeReversedFusedRNN,
 )
 from hpcflow.contrib.rnn.lstm import BasicLSTMCell, LSTMCell, LSTMStateTuple
-from hpcflow.contrib.rnn.more_cells import LayerNormBasicLSTMCell, NASCell, UGRNNCell
+from hpcflow.contrib.rnn.nas_cell import NASCell
+from hpcflow.contrib.rnn.normalized_lstm import LayerNormBasicLSTMCell
 from hpcflow.contrib.rnn.stacked import (
     stack_bidirectional_dynamic_rnn,
     stack_bidirectional_rnn,

@@ -1,42 +1,31 @@
-"""The simplest recurrent cell, and the gated recurrent unit."""
+"""The simplest recurrent cell, and those that gate its state: GRU and UGRNN."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.contrib.rnn.cell import RNNCell, affine
+from hpcflow.contrib.rnn.cell import UnitCell, affine
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.elementwise import sigmoid, tanh
 from hpcflow.ops.variable_scope import variable_scope
 
 
-class _UnitCell(RNNCell):
-    """A cell whose state and output are the same vector of `num_units` numbers."""
+class _ActivatedCell(UnitCell):
+    """A cell of units with an activation function."""
 
     def __init__(self, num_units: int, input_size: Any = None, activation: Callable | None = tanh,
                  reuse: bool | None = None, kernel_initializer: Any = None,
                  bias_initializer: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(name=name, dtype=dtype)
-        self._num_units = num_units
+        super().__init__(num_units, name=name, dtype=dtype)
         self._activation = activation or tanh
         self._reuse = reuse
         self._initializers = {"kernel_initializer": kernel_initializer,
                               "bias_initializer": bias_initializer}
 
-    @property
-    def state_size(self) -> int:
-        """The number of units."""
-        return self._num_units
 
-    @property
-    def output_size(self) -> int:
-        """The number of units."""
-        return self._num_units
-
-
-class BasicRNNCell(_UnitCell):
+class BasicRNNCell(_ActivatedCell):
     """output = new state = activation(W [inputs, state] + b).
 
     Args:
@@ -58,7 +47,7 @@ class BasicRNNCell(_UnitCell):
         return output, output
 
 
-class GRUCell(_UnitCell):
+class GRUCell(_ActivatedCell):
     """Gated recurrent unit (Cho et al., 2014, arXiv:1406.1078).
 
     r, u = sigmoid(W [inputs, state] + b), b beginning at 1;
@@ -79,4 +68,38 @@ class GRUCell(_UnitCell):
                                                     self._num_units, **self._initializers))
             # u state + (1 - u) c with one product less.
             output = raw_ops.Add(candidate, raw_ops.Mul(update, raw_ops.Sub(state, candidate)))
+        return output, output
+
+
+class UGRNNCell(UnitCell):
+    """Update gate RNN (arXiv:1611.09913): between a simple cell and a gated recurrent unit.
+
+    g, c = W [inputs, state] + b; g' = sigmoid(g + forget_bias);
+    output = new state = g' state + (1 - g') activation(c).
+
+    Args:
+        num_units: size of state and output.
+        initializer: of the weights.
+        forget_bias: added to the gate, so that training begins with remembering.
+        activation: a function of tensors.
+        reuse: as of ``variable_scope``.
+    """
+
+    def __init__(self, num_units: int, initializer: Any = None, forget_bias: float = 1.0,
+                 activation: Callable | None = tanh, reuse: bool | None = None) -> None:
+        super().__init__(num_units)
+        self._initializer = initializer
+        self._forget_bias = forget_bias
+        self._activation = activation or tanh
+        self._reuse = reuse
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step."""
+        state = convert_to_tensor(state)
+        with self._step_scope(scope, "ugrnn_cell", self._reuse, initializer=self._initializer):
+            sums = affine([inputs, state], 2 * self._num_units)
+            gate, new = raw_ops.Split(1, sums, num_split=2)
+            gate = sigmoid(raw_ops.Add(gate, gate.dtype.base_dtype.np.type(self._forget_bias)))
+            new = self._activation(new)
+            output = raw_ops.Add(new, raw_ops.Mul(gate, raw_ops.Sub(state, new)))
         return output, output

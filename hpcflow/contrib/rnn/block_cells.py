@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.contrib.rnn.cell import BIASES, WEIGHTS, RNNCell
-from hpcflow.contrib.rnn.lstm import LSTMStateTuple
+from hpcflow.contrib.rnn.cell import BIASES, WEIGHTS, UnitCell
+from hpcflow.contrib.rnn.lstm import LSTMStateTuple, MemoryCell
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
@@ -45,7 +45,7 @@ _PEEPHOLES = ("wci", "wcf", "wco")
 LSTM_NAMES = {"w": WEIGHTS, "b": BIASES, "wci": "w_i_diag", "wcf": "w_f_diag", "wco": "w_o_diag"}
 
 
-class LSTMBlockCell(RNNCell):
+class LSTMBlockCell(MemoryCell):
     """LSTM (Zaremba et al., 2014, arXiv:1409.2329) whose step is one op.
 
     Args:
@@ -58,22 +58,11 @@ class LSTMBlockCell(RNNCell):
 
     def __init__(self, num_units: int, forget_bias: float = 1.0, use_peephole: bool = False,
                  use_compatible_names: bool = False) -> None:
-        super().__init__()
-        self._num_units = num_units
+        super().__init__(num_units)
         self._forget_bias = forget_bias
         self._use_peephole = use_peephole
         self._names = LSTM_NAMES if use_compatible_names else {"w": "W"}
         self._default_scope = "lstm_cell" if use_compatible_names else "lstm_block_cell"
-
-    @property
-    def state_size(self) -> LSTMStateTuple:
-        """The sizes of memory and output."""
-        return LSTMStateTuple(self._num_units, self._num_units)
-
-    @property
-    def output_size(self) -> int:
-        """The number of units."""
-        return self._num_units
 
     def __call__(self, x: Any, states_prev: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step. ``ValueError`` for a state that is no pair, or inputs of unknown size."""
@@ -89,7 +78,7 @@ class LSTMBlockCell(RNNCell):
             return step.h, LSTMStateTuple(step.cs, step.h)
 
 
-class GRUBlockCell(RNNCell):
+class GRUBlockCell(UnitCell):
     """Gated recurrent unit (Cho et al., 2014, arXiv:1406.1078) whose step is one op.
 
     Args:
@@ -97,22 +86,11 @@ class GRUBlockCell(RNNCell):
     """
 
     def __init__(self, cell_size: int) -> None:
-        super().__init__()
-        self._cell_size = cell_size
-
-    @property
-    def state_size(self) -> int:
-        """The number of units."""
-        return self._cell_size
-
-    @property
-    def output_size(self) -> int:
-        """The number of units."""
-        return self._cell_size
+        super().__init__(cell_size)
 
     def __call__(self, x: Any, h_prev: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step. ``ValueError`` for inputs of unknown size."""
-        units = self._cell_size
+        units = self._num_units
         with self._step_scope(scope, "gru_cell"):
             x, h_prev = convert_to_tensor(x), convert_to_tensor(h_prev)
             dtype, rows = x.dtype.base_dtype, input_size_of(x) + units

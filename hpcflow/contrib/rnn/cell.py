@@ -112,6 +112,24 @@ def _agreed(what: str, given: Any, found: Any) -> Any:
     return given
 
 
+class UnitCell(RNNCell):
+    """A cell whose state and output are a vector of `num_units` numbers each."""
+
+    def __init__(self, num_units: int, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self._num_units = num_units
+
+    @property
+    def state_size(self) -> int:
+        """The number of units."""
+        return self._num_units
+
+    @property
+    def output_size(self) -> int:
+        """The number of units."""
+        return self._num_units
+
+
 def affine(values: Sequence[Any], output_size: int, bias: bool = True,
            bias_start: float = 0.0, kernel_initializer: Any = None,
            bias_initializer: Any = None) -> Tensor:

@@ -42,7 +42,32 @@ def _joined(c: Tensor, h: Tensor, is_tuple: bool) -> Any:
     return LSTMStateTuple(c, h) if is_tuple else raw_ops.ConcatV2([c, h], 1)
 
 
-class BasicLSTMCell(RNNCell):
+class MemoryCell(RNNCell):
+    """A cell with a memory of `num_units` numbers, and an output of as many or `num_proj`.
+
+    Its state is an :class:`LSTMStateTuple`, or a matrix ``[c, h]`` if not `state_is_tuple`.
+    """
+
+    def __init__(self, num_units: int, num_proj: int | None = None, state_is_tuple: bool = True,
+                 **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self._num_units = num_units
+        self._num_proj = num_proj
+        self._state_is_tuple = state_is_tuple
+
+    @property
+    def state_size(self) -> Any:
+        """The sizes of memory and output, or their sum."""
+        sizes = LSTMStateTuple(self._num_units, self.output_size)
+        return sizes if self._state_is_tuple else sum(sizes)
+
+    @property
+    def output_size(self) -> int:
+        """The size of the projection, or the number of units."""
+        return self._num_units if self._num_proj is None else self._num_proj
+
+
+class BasicLSTMCell(MemoryCell):
     """LSTM without peepholes (Zaremba et al., 2014, arXiv:1409.2329).
 
     i, j, f, o = W [inputs, h] + b;
@@ -62,23 +87,10 @@ class BasicLSTMCell(RNNCell):
     def __init__(self, num_units: int, forget_bias: float = 1.0, input_size: Any = None,
                  state_is_tuple: bool = True, activation: Callable | None = tanh,
                  reuse: bool | None = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(name=name, dtype=dtype)
-        self._num_units = num_units
+        super().__init__(num_units, state_is_tuple=state_is_tuple, name=name, dtype=dtype)
         self._forget_bias = forget_bias
-        self._state_is_tuple = state_is_tuple
         self._activation = activation or tanh
         self._reuse = reuse
-
-    @property
-    def state_size(self) -> Any:
-        """The sizes of memory and output, or their sum."""
-        size = self._num_units
-        return LSTMStateTuple(size, size) if self._state_is_tuple else 2 * size
-
-    @property
-    def output_size(self) -> int:
-        """The number of units."""
-        return self._num_units
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
@@ -96,7 +108,7 @@ def _plus(x: Tensor, number: float) -> Tensor:
     return raw_ops.Add(x, x.dtype.base_dtype.np.type(number)) if number else x
 
 
-class LSTMCell(RNNCell):
+class LSTMCell(MemoryCell):
     """LSTM with optional peepholes, clipping and projection (Sak et al., 2014, arXiv:1402.1128).
 
     Args:
@@ -124,30 +136,16 @@ class LSTMCell(RNNCell):
                  forget_bias: float = 1.0, state_is_tuple: bool = True,
                  activation: Callable | None = tanh, reuse: bool | None = None,
                  name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(name=name, dtype=dtype)
-        self._num_units = num_units
+        super().__init__(num_units, num_proj, state_is_tuple, name=name, dtype=dtype)
         self._use_peepholes = use_peepholes
         self._cell_clip = cell_clip
         self._initializer = initializer
-        self._num_proj = num_proj
         self._proj_clip = proj_clip
         self._num_unit_shards = num_unit_shards
         self._num_proj_shards = num_proj_shards
         self._forget_bias = forget_bias
-        self._state_is_tuple = state_is_tuple
         self._activation = activation or tanh
         self._reuse = reuse
-
-    @property
-    def state_size(self) -> Any:
-        """The sizes of memory and output, or their sum."""
-        sizes = LSTMStateTuple(self._num_units, self.output_size)
-        return sizes if self._state_is_tuple else sum(sizes)
-
-    @property
-    def output_size(self) -> int:
-        """The size of the projection, or the number of units."""
-        return self._num_units if self._num_proj is None else self._num_proj
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""

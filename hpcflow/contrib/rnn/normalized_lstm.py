@@ -1,0 +1,78 @@
+"""An LSTM cell with normalized gates and dropout of what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.contrib.rnn.cell import affine
+from hpcflow.contrib.rnn.lstm import LSTMStateTuple, MemoryCell
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.nn import normalization
+from hpcflow.nn.activations import dropout
+from hpcflow.ops.elementwise import sigmoid, tanh
+from hpcflow.ops.initializers import Constant
+from hpcflow.ops.variable_scope import get_variable, variable_scope
+
+
+class LayerNormBasicLSTMCell(MemoryCell):
+    """LSTM with normalized gates and memory, and dropout of what is new to the memory.
+
+    The step is that of ``BasicLSTMCell``, each gate's sum and the new memory normalized over the
+    units (arXiv:1607.06450), and activation(j) dropped in part (arXiv:1603.05118).
+
+    Args:
+        num_units: size of memory and output.
+        forget_bias: added to the forget gate.
+        input_size: accepted; the inputs say their size.
+        activation: a function of tensors.
+        layer_norm: whether to normalize; without it there are biases.
+        norm_gain: what the factors ``gamma`` of the normalization begin at.
+        norm_shift: what its shifts ``beta`` begin at.
+        dropout_keep_prob: probability of keeping what is new; a number or a tensor.
+        dropout_prob_seed: seed of the random numbers.
+        reuse: as of ``variable_scope``.
+    """
+
+    def __init__(self, num_units: int, forget_bias: float = 1.0, input_size: Any = None,
+                 activation: Callable | None = tanh, layer_norm: bool = True,
+                 norm_gain: float = 1.0, norm_shift: float = 0.0, dropout_keep_prob: Any = 1.0,
+                 dropout_prob_seed: int | None = None, reuse: bool | None = None) -> None:
+        super().__init__(num_units)
+        self._forget_bias = forget_bias
+        self._activation = activation or tanh
+        self._layer_norm = layer_norm
+        self._starts = {"gamma": norm_gain, "beta": norm_shift}
+        self._keep_prob = dropout_keep_prob
+        self._seed = dropout_prob_seed
+        self._reuse = reuse
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
+        """Run one step."""
+        with self._step_scope(scope, "layer_norm_basic_lstm_cell", self._reuse):
+            c, h = (convert_to_tensor(part) for part in state)
+            sums = affine([inputs, h], 4 * self._num_units, not self._layer_norm)
+            i, j, f, o = (self._normalized(x, gate) for x, gate in zip(
+                raw_ops.Split(1, sums, num_split=4), ("input", "transform", "forget", "output"),
+                strict=True))
+            new = self._activation(j)
+            if not isinstance(self._keep_prob, (int, float)) or self._keep_prob < 1:
+                new = dropout(new, self._keep_prob, seed=self._seed)
+            forget = raw_ops.Add(f, f.dtype.base_dtype.np.type(self._forget_bias))
+            memory = raw_ops.Add(raw_ops.Mul(c, sigmoid(forget)), raw_ops.Mul(sigmoid(i), new))
+            memory = self._normalized(memory, "state")
+            output = raw_ops.Mul(self._activation(memory), sigmoid(o))
+            return output, LSTMStateTuple(memory, output)
+
+    def _normalized(self, x: Tensor, scope: str) -> Tensor:
+        if not self._layer_norm:
+            return x
+        dtype = x.dtype.base_dtype
+        with variable_scope(scope):
+            gamma, beta = (convert_to_tensor(get_variable(
+                name, [self._num_units], dtype, Constant(start, dtype)))
+                for name, start in self._starts.items())
+        mean, variance = normalization.moments(x, [1], keep_dims=True)
+        return normalization.batch_normalization(x, mean, variance, beta, gamma, 1e-12)
