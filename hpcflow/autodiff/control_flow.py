@@ -9,7 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.autodiff.zeros import is_trainable, zeros_like
+from hpcflow.autodiff.zeros import (
+    has_gradient,
+    shape_of_gradient,
+    variable_type,
+    zeros_like,
+)
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import RegisterGradient
 from hpcflow.graph.operation import Operation, Tensor
@@ -34,7 +39,7 @@ def _switch_grad(op: Operation, *grads: Any) -> tuple:
     if is_loop_switch(op):
         raise _not_by_itself(op)
     sides = list(grads)
-    if not is_trainable(op.inputs[0].dtype):
+    if not has_gradient(op.inputs[0]):
         return None, None
     branch = op._control_flow_context
     if isinstance(branch, CondContext) and branch in chain(op.graph._control_flow_context):
@@ -60,8 +65,11 @@ def _nothing(op: Operation, side: int, other: Any) -> Any:
     if not isinstance(other, IndexedSlices):
         if _in_loop(op):
             return switch(zeros_like(data), pred)[side]
+        if variable_type(data) is not None:
+            return switch(zeros_like(data), pred)[side]
         return raw_ops.ZerosLike(op.outputs[side])
-    shape = (switch(raw_ops.Shape(data), pred)[side] if _in_loop(op)
+    measured = _in_loop(op) or variable_type(data) is not None
+    shape = (switch(shape_of_gradient(data), pred)[side] if measured
              else raw_ops.Shape(op.outputs[side]))
     row = raw_ops.Slice(shape, [1], [-1])
     zero = other.values.dtype.base_dtype.np.type(0)

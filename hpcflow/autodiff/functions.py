@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.autodiff.gradients import gradients
-from hpcflow.autodiff.zeros import is_trainable, zeros_like
+from hpcflow.autodiff.zeros import is_trainable, variable_type, zeros_like
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import constant_array, convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
@@ -89,7 +89,8 @@ def _differentiate(ys: list[Tensor], xs: list[Tensor], grad_ys: list[Tensor]) ->
 
 
 def _zero(x: Tensor) -> Tensor:
-    if x.dtype.base_dtype.name in ("resource", "string"):
+    if x.dtype.base_dtype.name == "string" or (
+            x.dtype.base_dtype.name == "resource" and variable_type(x) is None):
         return constant_array(np.zeros((), _gradient_type(x).np), name="zeros")
     return zeros_like(x)
 

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import dtypes
 from hpcflow.autodiff.aggregation import AggregationMethod, aggregate
 from hpcflow.autodiff.loops import Loops
-from hpcflow.autodiff.zeros import is_trainable, zeros_like
+from hpcflow.autodiff.zeros import dims_of_gradient, is_trainable, variable_type, zeros_like
 from hpcflow.graph.convert import constant_array, convert_to_tensor
 from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
@@ -88,8 +87,13 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
         found = [walk.result(x) for x in sources]
         if unconnected is UnconnectedGradients.NONE:
             return found
-        return [raw_ops.ZerosLike(x) if g is None else g
+        return [_no_gradient(x) if g is None else g
                 for g, x in zip(found, sources, strict=True)]
+
+
+def _no_gradient(x: Tensor) -> Tensor:
+    """Zeros of the shape of x; by a handle, of the shape of the variable."""
+    return raw_ops.ZerosLike(x) if variable_type(x) is None else zeros_like(x)
 
 
 @contextlib.contextmanager
@@ -123,7 +127,7 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_o
 
 
 def _hessian(gradient: Any, x: Any, options: dict[str, Any]) -> Tensor:
-    dims = _as_source(x)._dims
+    dims = dims_of_gradient(_as_source(x))
     if dims is None or None in dims:
         raise ValueError(f"hessians: the static shape of {x!r} must be known, but is {x.shape}")
     size = int(np.prod(dims, dtype=np.int64))
@@ -369,7 +373,7 @@ def _checked_one(op: Operation, index: int, tensor: Tensor, grad: Any) -> Any:
         return grad
     if not isinstance(grad, Tensor):
         grad = convert_to_tensor(grad)
-    dims = _dims_of_gradient(tensor)
+    dims = dims_of_gradient(tensor)
     if dims is not None and grad._dims != dims:
         try:
             grad.set_shape(TensorShape(dims))
@@ -378,13 +382,6 @@ def _checked_one(op: Operation, index: int, tensor: Tensor, grad: Any) -> Any:
                              f"input {index} of op '{op.name}', which has shape "
                              f"{TensorShape(dims)}") from None
     return grad
-
-
-def _dims_of_gradient(tensor: Tensor) -> Any:
-    """What a gradient by `tensor` is like: by the handle of a variable, like its value."""
-    if tensor.dtype is dtypes.resource:
-        return (tensor._handle_data or (None, None))[1]
-    return tensor._dims
 
 
 def _gated(grads: list) -> list:

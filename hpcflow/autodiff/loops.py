@@ -14,7 +14,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from hpcflow.autodiff.backward_context import BackwardContext
-from hpcflow.autodiff.zeros import is_trainable, zeros_like
+from hpcflow.autodiff.zeros import (
+    dims_of_gradient,
+    has_gradient,
+    is_trainable,
+    shape_of_gradient,
+    zeros_like,
+)
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Dims, Operation, Tensor
@@ -120,7 +126,7 @@ class _BackwardLoop:
                     continue
                 if op in by_op and is_trainable(by_op[op].exit.dtype):
                     waiting.append(by_op[op])
-                elif op in entered and is_trainable(entered[op].dtype):
+                elif op in entered and has_gradient(entered[op]):
                     invariants[entered[op]] = True
         return ([v for v in self.forward.variables if v in variables],
                 [e for e in entered.values() if e in invariants])
@@ -134,7 +140,7 @@ class _BackwardLoop:
                 found.append(op)
                 continue
             for source in op.inputs:
-                if is_trainable(source.dtype) and source.op not in seen:
+                if has_gradient(source) and source.op not in seen:
                     seen.add(source.op)
                     stack.append(source.op)
         return found
@@ -156,7 +162,7 @@ class _BackwardLoop:
             self._sum_up_slices(back, entered, grad)
         elif grad is not None:
             read = entered.op.inputs[0]
-            slot = back.open(zeros_like(read), read._dims, late=True)
+            slot = back.open(zeros_like(read), dims_of_gradient(read), late=True)
             with current(back):
                 following = _sum(slot.value, grad)
             self._finish(back, slot, following, entered)
@@ -164,14 +170,14 @@ class _BackwardLoop:
     def _sum_up_slices(self, back: BackwardContext, entered: Tensor, grad: IndexedSlices) -> None:
         """Rows of all iterations, one after the other."""
         read = entered.op.inputs[0]
-        row = raw_ops.Slice(raw_ops.Shape(read), [1], [-1])
+        row = raw_ops.Slice(shape_of_gradient(read), [1], [-1])
         none = raw_ops.Fill(raw_ops.ConcatV2([[0], row], 0), _zero_of(grad.values))
         values = self._append(back, none, grad.values, _rows(grad.values))
         indices = self._append(back, raw_ops.Fill([0], _zero_of(grad.indices)), grad.indices,
                                (None,))
         if self.walk.covers(entered.op):
-            shape = None if grad.dense_shape is None else raw_ops.Shape(
-                read, out_type=grad.dense_shape.dtype.base_dtype)
+            shape = None if grad.dense_shape is None else shape_of_gradient(
+                read, grad.dense_shape.dtype.base_dtype)
             self.walk.add(read, IndexedSlices(values, indices, shape))
 
     def _append(self, back: BackwardContext, initial: Tensor, part: Tensor, dims: Dims) -> Tensor:

@@ -201,6 +201,8 @@ class ScopedGraph:
             known = self._current_control_dependencies()
             ops: list[Operation] = []
             for element in control_inputs:
+                if getattr(element, "_is_by_handle", False):
+                    element = element.op  # a change of a variable, which need not be read
                 op = operation_of(self.as_graph_element(_without_slices(element)))
                 if op not in known:
                     known.add(op)

@@ -11,6 +11,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.indexing import gather
 
 __all__ = ["embedding_lookup"]
 
@@ -54,7 +55,7 @@ def parts_of(params: Any) -> list:
 
 
 def _gather(part: Any, ids: Tensor, validate: bool, name: str | None = None) -> Tensor:
-    return raw_ops.Gather(part, ids, validate_indices=validate, name=name)
+    return gather(part, ids, validate_indices=validate, name=name)
 
 
 def _from_parts(parts: list, flat: Tensor, strategy: str, validate: bool) -> Tensor:

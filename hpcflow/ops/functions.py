@@ -286,8 +286,9 @@ def _named_call_shapes(op: Operation) -> list[Dims]:
 
 
 def _inputs_shapes(op: Operation) -> list[Dims]:
-    """A gradient has the shape of what it is the gradient of."""
-    return [t._dims for t in op.inputs[: len(op.outputs)]]
+    """A gradient has the shape of what it is the gradient of: of a handle, of the variable."""
+    return [(t._handle_data or (None, None))[1] if t.dtype.name == "resource" else t._dims
+            for t in op.inputs[: len(op.outputs)]]
 
 
 def _argument_shape(op: Operation) -> list[Dims]:

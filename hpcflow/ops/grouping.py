@@ -52,6 +52,8 @@ def group(*inputs: Any, **kwargs: Any) -> Operation:
 
 
 def _operation(item: Any) -> Operation:
+    if getattr(item, "_is_by_handle", False):
+        return operation_of(item)  # a change of a variable, which need not be read
     return operation_of(getattr(item, "_as_graph_element", lambda: item)())
 
 
@@ -75,6 +77,8 @@ def with_dependencies(dependencies: Sequence[Any], output_tensor: Any,
                 return IndexedSlices(raw_ops.Identity(output_tensor.values, name=scope),
                                      output_tensor.indices, output_tensor.dense_shape)
             # A variable is read after the dependencies, not where its value was read before.
+            if getattr(output_tensor, "_is_by_handle", False):
+                return raw_ops.Identity(output_tensor.value(), name=scope)
             ref = getattr(output_tensor, "_ref", None)
             value = output_tensor if ref is None else ref()
             return raw_ops.Identity(convert_to_tensor(value), name=scope)

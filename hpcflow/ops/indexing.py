@@ -145,6 +145,9 @@ def gather(params: Any, indices: Any, validate_indices: bool | None = None,
     ``InvalidArgumentError`` when run for an index out of range.
     """
     axis = batch_dims if axis is None else axis
+    if getattr(params, "_is_by_handle", False) and batch_dims == 0 and type(axis) is int and (
+            axis == 0):
+        return params.sparse_read(indices, name=name)
     if batch_dims != 0 or isinstance(axis, Tensor) or axis != 0:
         return raw_ops.GatherV2(params=params, indices=indices, axis=axis, batch_dims=batch_dims,
                                 name=name)

@@ -12,7 +12,8 @@ from hpcflow.graph.graph import control_dependencies, device, get_default_graph,
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
 
-_VARIABLES = ("Variable", "VariableV2")
+_VARIABLES = ("Variable", "VariableV2", "VarHandleOp")
+_ASKING = ("IsVariableInitialized", "VarIsInitializedOp")
 _LOOPS = ("Enter", "RefEnter", "Exit", "RefExit", "NextIteration", "RefNextIteration", "LoopCond")
 # Forms for references, and those for the values that take their place.
 _OF_VALUES = {"RefSwitch": "Switch", "RefMerge": "Merge", "RefIdentity": "Identity"}
@@ -31,7 +32,9 @@ def reading_no_uninitialized(value: Tensor, name: str) -> Tensor:
     variables = _known_variables()
     new: dict[Operation, Operation] = {}
     for op in ops:
-        if op in variables:
+        if op.type == "ReadVariableOp" and op.inputs[0].op in variables:
+            new[op] = variables[op.inputs[0].op].initialized_value().op
+        elif op in variables and op.type != "VarHandleOp":
             new[op] = variables[op].initialized_value().op
         elif any(before in new for before in _before(op)):
             new[op] = _again(op, new, name)
@@ -64,7 +67,7 @@ def _ancestors(last: Operation) -> list[Operation] | None:
 
 def _before(op: Operation) -> list[Operation]:
     """What may be replaced before `op`: nothing if it asks about, or changes, a variable itself."""
-    if op.type == "IsVariableInitialized" or _reads_if_initialized(op):
+    if op.type in _ASKING or _reads_if_initialized(op):
         return []
     if op.type not in _OF_VALUES and any(arg.is_ref for arg in op.op_def.inputs):
         return []
@@ -78,7 +81,7 @@ def _reads_if_initialized(op: Operation) -> bool:
     predicate = op.inputs[1].op
     while predicate.type == "Identity":
         predicate = predicate.inputs[0].op
-    return (predicate.type == "IsVariableInitialized"
+    return (predicate.type in _ASKING
             and predicate.inputs[0] is op.inputs[0])
 
 

@@ -9,6 +9,7 @@ from hpcflow.graph.graph import add_to_collection, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.variables import resources_by_default
 
 __all__ = [
     "audio_summary",
@@ -70,7 +71,8 @@ def disable_v2_behavior() -> None:
 
 
 def disable_resource_variables() -> None:
-    """Do nothing: variables are not resources unless that is asked for."""
+    """Make variables resources only where that is asked for, as in the beginning."""
+    resources_by_default.enabled = False
 
 
 def disable_v2_tensorshape() -> None:
@@ -78,12 +80,13 @@ def disable_v2_tensorshape() -> None:
 
 
 def enable_resource_variables() -> None:
-    """Do nothing: there is one kind of variable."""
+    """Make variables resources unless ``use_resource`` says otherwise, from here on."""
+    resources_by_default.enabled = True
 
 
 def resource_variables_enabled() -> bool:
-    """Return False: see :func:`enable_resource_variables`."""
-    return False
+    """Whether variables are resources where nobody says: see :func:`enable_resource_variables`."""
+    return resources_by_default.enabled
 
 
 def executing_eagerly() -> bool:

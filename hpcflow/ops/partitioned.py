@@ -125,7 +125,10 @@ class PartitionedVariable:
         return self._partitions
 
     def as_tensor(self) -> Tensor:
-        """Return the whole variable as one tensor, concatenated where this is first called."""
+        """Return the whole variable as one tensor, concatenated where this is first called; slices
+        by handle are read anew each time."""
+        if self._variable_list[0]._is_by_handle:
+            return self._concatenated()
         if self._whole is None:
             with control_dependencies(None):  # it stays for all readers, also outside of a branch
                 self._whole = self._concatenated()

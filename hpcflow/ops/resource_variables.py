@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow.dtypes import DType
+from hpcflow.graph.convert import constant_array
+from hpcflow.graph.graph import colocate_with
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
-from hpcflow.graph.operation import Dims, Operation
+from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     merge_dims,
@@ -119,13 +123,23 @@ for _op_type in ("Update", "Add", "Sub", "Max", "Min"):
 not_differentiable("ResourceCountUpTo")
 
 
+def variable_shape(handle: Tensor, out_type: DType | None = None) -> Tensor:
+    """The shape of the variable behind `handle`: a constant if it is known, else measured where the
+    variable is."""
+    dims = (handle._handle_data or (None, None))[1]
+    if dims is not None and None not in dims:
+        return constant_array(np.array(dims, np.int32 if out_type is None else out_type.np))
+    with colocate_with(handle.op, ignore_existing=True):
+        return raw_ops.VariableShape(handle, out_type=out_type)
+
+
 @RegisterGradient("ResourceGather")
 def _gather_grad(op: Operation, grad: Any) -> tuple:
     """The rows of the gradient with their row numbers."""
     if op.attr("batch_dims"):
         raise ValueError("ResourceGather has no gradient with batch_dims")
     handle, indices = op.inputs
-    shape = raw_ops.VariableShape(handle)
+    shape = variable_shape(handle)
     flat = raw_ops.Reshape(indices, [-1])
     rows = raw_ops.ConcatV2([raw_ops.Shape(flat), raw_ops.Slice(shape, [1], [-1])], 0)
     return IndexedSlices(raw_ops.Reshape(grad, rows), flat, shape), None
@@ -134,7 +148,7 @@ def _gather_grad(op: Operation, grad: Any) -> tuple:
 @RegisterGradient("ResourceGatherNd")
 def _gather_nd_grad(op: Operation, grad: Any) -> tuple:
     handle, indices = op.inputs
-    shape = raw_ops.VariableShape(handle, out_type=indices.dtype.base_dtype)
+    shape = variable_shape(handle, indices.dtype.base_dtype)
     return raw_ops.ScatterNd(indices, grad, shape), None
 
 

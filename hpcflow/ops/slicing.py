@@ -326,12 +326,16 @@ class VariableSlice(Tensor):
         tensor.op._outputs[0] = result
         return result
 
-    def assign(self, value: Any, name: str | None = None) -> Tensor:
+    def assign(self, value: Any, name: str | None = None) -> Any:
         """Return an op that assigns `value` to this part of the variable."""
         ref = self._variable
-        ref = ref if isinstance(ref, Tensor) else ref._ref()
         _, begin, end, strides = self.op.inputs
         name = name or f"{self.op.name}/_assign"
+        if getattr(ref, "_is_by_handle", False):
+            value = convert_to_tensor(value, ref.dtype)
+            return ref._changed("StridedSliceAssign", begin, end, strides, value, name=name,
+                                **_masks(self.op))
+        ref = ref if isinstance(ref, Tensor) else ref._ref()
         return raw_ops.StridedSliceAssign(ref=ref, begin=begin, end=end, strides=strides,
                                           value=value, name=name, **_masks(self.op))
 

@@ -104,6 +104,14 @@ for _op_type in ("AssignAdd", "AssignSub"):
 not_differentiable("Assign", "AssignAdd", "AssignSub")
 
 
+def changed(op_type: str, ref: Any, *args: Any, **options: Any) -> Any:
+    """The result of an operation of this type on references, or of the one that does the same to
+    a variable by handle."""
+    if getattr(ref, "_is_by_handle", False):
+        return ref._changed(op_type, *args, **options)
+    return getattr(raw_ops, op_type)(ref, *args, **options)
+
+
 def assign(ref: Any, value: Any, validate_shape: bool | None = None,
            use_locking: bool | None = None, name: str | None = None) -> Tensor:
     """Assign `value` to the variable `ref` and return its reference.
@@ -120,20 +128,20 @@ def assign(ref: Any, value: Any, validate_shape: bool | None = None,
     """
     if isinstance(ref, VariableSlice):
         return ref.assign(value, name=name)
-    return raw_ops.Assign(ref, value, validate_shape=validate_shape, use_locking=use_locking,
+    return changed("Assign", ref, value, validate_shape=validate_shape, use_locking=use_locking,
                           name=name)
 
 
 def assign_add(ref: Any, value: Any, use_locking: bool | None = None,
                name: str | None = None) -> Tensor:
     """Add `value`, which has the variable's shape, to `ref` and return its reference."""
-    return raw_ops.AssignAdd(ref, value, use_locking=use_locking, name=name)
+    return changed("AssignAdd", ref, value, use_locking=use_locking, name=name)
 
 
 def assign_sub(ref: Any, value: Any, use_locking: bool | None = None,
                name: str | None = None) -> Tensor:
     """Subtract `value`, which has the variable's shape, from `ref` and return its reference."""
-    return raw_ops.AssignSub(ref, value, use_locking=use_locking, name=name)
+    return changed("AssignSub", ref, value, use_locking=use_locking, name=name)
 
 
 # ---------------------------------------------------------------- counting
@@ -153,7 +161,7 @@ def count_up_to(ref: Any, limit: int, name: str | None = None) -> Tensor:
 
     Raises (when run) ``OutOfRangeError`` once the value has reached `limit`.
     """
-    return raw_ops.CountUpTo(ref, limit=limit, name=name)
+    return changed("CountUpTo", ref, limit=limit, name=name)
 
 
 # ---------------------------------------------------------------- scatter
@@ -222,7 +230,7 @@ def scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool | Non
     `updates` has the shape ``indices.shape + ref.shape[1:]``. Of duplicate indices the last wins.
     Raises (when run) ``InvalidArgumentError`` for an index out of range.
     """
-    return raw_ops.ScatterUpdate(ref, indices, updates, use_locking=use_locking, name=name)
+    return changed("ScatterUpdate", ref, indices, updates, use_locking=use_locking, name=name)
 
 
 def scatter_add(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
@@ -231,7 +239,7 @@ def scatter_add(ref: Any, indices: Any, updates: Any, use_locking: bool | None =
 
     Shapes and errors as of :func:`scatter_update`.
     """
-    return raw_ops.ScatterAdd(ref, indices, updates, use_locking=use_locking, name=name)
+    return changed("ScatterAdd", ref, indices, updates, use_locking=use_locking, name=name)
 
 
 def scatter_sub(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
@@ -240,7 +248,7 @@ def scatter_sub(ref: Any, indices: Any, updates: Any, use_locking: bool | None =
 
     Shapes and errors as of :func:`scatter_update`.
     """
-    return raw_ops.ScatterSub(ref, indices, updates, use_locking=use_locking, name=name)
+    return changed("ScatterSub", ref, indices, updates, use_locking=use_locking, name=name)
 
 
 def scatter_mul(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
@@ -249,7 +257,7 @@ def scatter_mul(ref: Any, indices: Any, updates: Any, use_locking: bool | None =
 
     Shapes and errors as of :func:`scatter_update`.
     """
-    return raw_ops.ScatterMul(ref, indices, updates, use_locking=use_locking, name=name)
+    return changed("ScatterMul", ref, indices, updates, use_locking=use_locking, name=name)
 
 
 def scatter_div(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
@@ -258,7 +266,7 @@ def scatter_div(ref: Any, indices: Any, updates: Any, use_locking: bool | None =
 
     Integers are divided towards zero. Shapes and errors as of :func:`scatter_update`.
     """
-    return raw_ops.ScatterDiv(ref, indices, updates, use_locking=use_locking, name=name)
+    return changed("ScatterDiv", ref, indices, updates, use_locking=use_locking, name=name)
 
 
 def scatter_nd_update(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
@@ -269,7 +277,7 @@ def scatter_nd_update(ref: Any, indices: Any, updates: Any, use_locking: bool | 
     ``indices.shape[:-1] + ref.shape[K:]``. Raises (when run) ``InvalidArgumentError`` for
     coordinates out of range.
     """
-    return raw_ops.ScatterNdUpdate(ref, indices, updates, use_locking=use_locking, name=name)
+    return changed("ScatterNdUpdate", ref, indices, updates, use_locking=use_locking, name=name)
 
 
 def batch_scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool = True,
@@ -292,10 +300,10 @@ def batch_scatter_update(ref: Any, indices: Any, updates: Any, use_locking: bool
 def scatter_nd_add(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
                    name: str | None = None) -> Tensor:
     """Add to elements or slices by coordinates; shapes as of :func:`scatter_nd_update`."""
-    return raw_ops.ScatterNdAdd(ref, indices, updates, use_locking=use_locking, name=name)
+    return changed("ScatterNdAdd", ref, indices, updates, use_locking=use_locking, name=name)
 
 
 def scatter_nd_sub(ref: Any, indices: Any, updates: Any, use_locking: bool | None = None,
                    name: str | None = None) -> Tensor:
     """Subtract from elements or slices by coordinates; see :func:`scatter_nd_update`."""
-    return raw_ops.ScatterNdSub(ref, indices, updates, use_locking=use_locking, name=name)
+    return changed("ScatterNdSub", ref, indices, updates, use_locking=use_locking, name=name)

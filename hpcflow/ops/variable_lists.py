@@ -97,6 +97,8 @@ def is_variable_initialized(variable: Any) -> Tensor:
     """Return a boolean tensor: whether `variable` has been initialized."""
     ref = variable._ref() if hasattr(variable, "_ref") else variable
     with colocate_with(ref.op):
+        if ref.dtype is dtypes.resource:
+            return raw_ops.VarIsInitializedOp(ref)
         return raw_ops.IsVariableInitialized(ref)
 
 
@@ -131,6 +133,9 @@ def assert_variables_initialized(var_list: list | None = None) -> Any:
     for variable in variables:
         with colocate_with(variable.op):
             ref = variable._ref() if hasattr(variable, "_ref") else variable
+            if ref.dtype is dtypes.resource:
+                reads.append(raw_ops.ReadVariableOp(ref, dtype=ref._handle_data[0]))
+                continue
             # A read that is kept although nobody uses its value.
             reads.append(raw_ops.PreventGradient(ref))
     with control_dependencies([group(*reads)]):
@@ -145,7 +150,7 @@ def _variables_or_all(var_list: list | None) -> list:
     if found:
         return found
     return [op.outputs[0] for op in get_default_graph().get_operations()
-            if op.type in ("Variable", "VariableV2")]
+            if op.type in ("Variable", "VariableV2", "VarHandleOp")]
 
 
 # ---------------------------------------------------------------- old names

@@ -260,7 +260,7 @@ def get_variable(name: str, shape: Any = None, dtype: Any = None, initializer: A
         caching_device: device on which reads are cached.
         partitioner: cuts the variable into slices; the result is then a PartitionedVariable.
         validate_shape: as of ``Variable``.
-        use_resource: accepted; there is one kind of variable.
+        use_resource: True: a variable by resource handle; the scope's if None.
         custom_getter: called instead, with the true getter as its first argument.
         constraint: a function that optimizers apply to the value after an update.
         synchronization, aggregation: as of ``Variable``.

@@ -106,14 +106,14 @@ class VariableStore:
                   validate_shape: bool = True, use_resource: bool | None = None,
                   constraint: Callable | None = None, synchronization: Any = None,
                   aggregation: Any = None) -> Any:
-        """What the innermost getter does. `use_resource` is accepted: one kind serves both."""
+        """What the innermost getter does."""
         reuse = None if reuse is AUTO_REUSE else reuse
         dtype = dtypes.as_dtype(dtype).base_dtype
         is_scalar = shape is not None and as_shape(shape).ndims == 0
         options = {"trainable": trainable, "collections": collections,
                    "caching_device": caching_device, "validate_shape": validate_shape,
                    "constraint": constraint, "synchronization": synchronization,
-                   "aggregation": aggregation}
+                   "aggregation": aggregation, "use_resource": use_resource}
         if partitioner is not None and not is_scalar:
             if not callable(partitioner):
                 raise ValueError(f"partitioner must be callable, got {partitioner!r}")

@@ -56,9 +56,13 @@ class Variable(RowsOfVariable):
             default graph; the other arguments are then ignored.
         dtype: convert the initial value to this type.
         expected_shape: the shape that the initial value must have, if given.
+        shape: the static shape, where it is to be less known than that of the initial value:
+            ``TensorShape(None)`` for a variable that takes values of any shape.
         import_scope: with `variable_def`: prefix of the names.
         constraint: a function that optimizers apply to the value after an update, or None.
-        use_resource: accepted; there is one kind of variable.
+        use_resource: True: keep the variable by a resource handle, see
+            :class:`~hpcflow.ops.handle_variables.ResourceVariable`; None: as the variable scope
+            says, else False.
         synchronization, aggregation: kept, for programs that look; variables ON_READ are not
             trained.
 
@@ -67,7 +71,16 @@ class Variable(RowsOfVariable):
     """
 
     SaveSliceInfo = slice_info.SaveSliceInfo
+    _is_by_handle = False
     __array_priority__ = 100
+
+    def __new__(cls, *args: Any, **keywords: Any) -> Any:
+        """Make a variable of the kind that `use_resource`, or the `variable_def`, asks for."""
+        if cls is Variable and _is_by_handle(args, keywords):
+            from hpcflow.ops.handle_variables import ResourceVariable
+
+            return super().__new__(ResourceVariable)
+        return super().__new__(cls)
 
     def __init__(self, initial_value: Any = None, trainable: bool | None = None,
                  collections: Any = None, validate_shape: bool = True, caching_device: Any = None,
@@ -75,7 +88,7 @@ class Variable(RowsOfVariable):
                  expected_shape: Any = None, import_scope: str | None = None,
                  constraint: Callable | None = None, use_resource: bool | None = None,
                  synchronization: VariableSynchronization | None = None,
-                 aggregation: VariableAggregation | None = None) -> None:
+                 aggregation: VariableAggregation | None = None, shape: Any = None) -> None:
         if constraint is not None and not callable(constraint):
             raise ValueError(f"The `constraint` argument must be a callable, got {constraint!r}")
         self._save_slice_info: slice_info.SaveSliceInfo | None = None
@@ -90,14 +103,15 @@ class Variable(RowsOfVariable):
             raise ValueError("initial_value must be specified.")
         collections = _checked_collections(collections, trainable)
         with control_dependencies(None):
-            self._build(initial_value, validate_shape, caching_device, name, dtype, expected_shape)
+            self._build(initial_value, validate_shape, caching_device, name, dtype, expected_shape,
+                        shape)
         for key in collections:
             add_to_collection(key, self)
 
     # ------------------------------------------------------------ making
 
     def _build(self, initial_value: Any, validate_shape: bool, caching_device: Any,
-               name: str | None, dtype: Any, expected_shape: Any) -> None:
+               name: str | None, dtype: Any, expected_shape: Any, declared: Any) -> None:
         dtype = None if dtype is None else dtypes.as_dtype(dtype).base_dtype
         values = [] if callable(initial_value) else [initial_value]
         with name_scope(name, "Variable", values) as scope:
@@ -106,15 +120,21 @@ class Variable(RowsOfVariable):
             else:
                 self._initial_value = convert_to_tensor(initial_value, dtype, "initial_value")
             shape = self._initial_value.shape if validate_shape else TensorShape(None)
-            if validate_shape:
+            if validate_shape and declared is None:
                 _check_shape(shape, scope, expected_shape)
-            self._variable = state.variable_op(shape, self._initial_value.dtype.base_dtype, scope)
-            assigned = reading_no_uninitialized(self._initial_value, scope)
-            self._initializer_op = state.assign(
-                self._variable, assigned, validate_shape=validate_shape).op
-            self._caching_device = caching_device
-            with self._reading_device():
-                self._snapshot = raw_ops.Identity(self._variable, name="read")
+            self._make(_declared_shape(declared, shape, scope), scope, validate_shape,
+                       caching_device)
+
+    def _make(self, shape: TensorShape, scope: str, validate_shape: bool,
+              caching_device: Any) -> None:
+        """Add the operations that hold the variable, initialize it and read it."""
+        self._variable = state.variable_op(shape, self._initial_value.dtype.base_dtype, scope)
+        assigned = reading_no_uninitialized(self._initial_value, scope)
+        self._initializer_op = state.assign(
+            self._variable, assigned, validate_shape=validate_shape).op
+        self._caching_device = caching_device
+        with self._reading_device():
+            self._snapshot = raw_ops.Identity(self._variable, name="read")
 
     def _reading_device(self) -> Any:
         if self._caching_device is not None:
@@ -320,7 +340,7 @@ class Variable(RowsOfVariable):
 
     def __getitem__(self, index: Any) -> Tensor:
         """Return a part of the value: ``variable[index].assign(value)`` changes it."""
-        return slice_tensor(self._snapshot, index, var=self)
+        return slice_tensor(self.value(), index, var=self)
 
     def __iter__(self) -> Any:
         raise TypeError(f"'Variable' object is not iterable ({self!r}); use tf.unstack")
@@ -356,11 +376,45 @@ def _check_shape(shape: TensorShape, scope: str, expected: Any) -> None:
                          f"{as_shape(expected)}")
 
 
+def _declared_shape(declared: Any, initial: TensorShape, scope: str) -> TensorShape:
+    """The static shape: that of the initial value, or the declared one, which it must fit."""
+    if declared is None:
+        return initial
+    if not as_shape(declared).is_compatible_with(initial):
+        raise ValueError(f"Variable '{scope.rstrip('/')}': the initial value has shape {initial}, "
+                         f"which does not fit the shape {as_shape(declared)} of the variable")
+    return as_shape(declared)
+
+
+_VARIABLE_DEF, _USE_RESOURCE = 6, 11  # places among the arguments of Variable
+
+
+def _is_by_handle(args: tuple, keywords: dict) -> bool:
+    """Whether the arguments of Variable ask for one that is kept by a resource handle."""
+    definition = args[_VARIABLE_DEF] if len(args) > _VARIABLE_DEF else keywords.get("variable_def")
+    if definition is not None:
+        return getattr(definition, "is_resource", False)
+    asked = args[_USE_RESOURCE] if len(args) > _USE_RESOURCE else keywords.get("use_resource")
+    if asked is None:
+        scopes = get_default_graph()._variable_scope_store
+        asked = None if scopes is None else scopes.current.use_resource
+    return resources_by_default.enabled if asked is None else bool(asked)
+
+
+class _Default:
+    """What holds for variables of which nobody says whether they are resources."""
+
+    enabled = False
+
+
+resources_by_default = _Default()
+
+
 def _overload(operator: str) -> None:
     """Let Variable's operator be that of its value."""
 
     def apply(self: Variable, *args: Any) -> Any:
-        return getattr(Tensor, operator)(self._snapshot, *args)
+        return getattr(Tensor, operator)(self.value(), *args)
 
     apply.__name__ = operator
     setattr(Variable, operator, apply)

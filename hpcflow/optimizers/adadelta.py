@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.handle_variables import updated
 from hpcflow.ops.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
@@ -43,14 +43,16 @@ class AdadeltaOptimizer(Optimizer):
         self._tensors = [hyperparameter(value, name)
                          for name, value in self._hyperparameters.items()]
 
-    def _states_and_scalars(self, var: Variable) -> list:
-        slots = [self.get_slot(var, name) for name in ("accum", "accum_update")]
-        return [var, *slots, *(cast(t, var.dtype) for t in self._tensors)]
+    def _states(self, var: Variable) -> list:
+        return [var, *(self.get_slot(var, name) for name in ("accum", "accum_update"))]
+
+    def _scalars(self, var: Variable) -> list[Tensor]:
+        return [cast(t, var.dtype) for t in self._tensors]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return raw_ops.ApplyAdadelta(*self._states_and_scalars(var), grad,
-                                     use_locking=self._use_locking).op
+        return updated("ApplyAdadelta", self._states(var), *self._scalars(var), grad,
+                       use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return raw_ops.SparseApplyAdadelta(*self._states_and_scalars(var), grad.values,
-                                           grad.indices, use_locking=self._use_locking).op
+        return updated("SparseApplyAdadelta", self._states(var), *self._scalars(var), grad.values,
+                       grad.indices, use_locking=self._use_locking)

@@ -10,6 +10,7 @@ from hpcflow.graph.graph import device
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.handle_variables import updated
 from hpcflow.ops.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
@@ -45,14 +46,15 @@ class AdagradOptimizer(Optimizer):
         self._rate = hyperparameter(self._learning_rate, "learning_rate")
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return raw_ops.ApplyAdagrad(
-            var, self.get_slot(var, "accumulator"), cast(self._rate, var.dtype), grad,
-            use_locking=self._use_locking).op
+        return updated(
+            "ApplyAdagrad", [var, self.get_slot(var, "accumulator")],
+            cast(self._rate, var.dtype), grad, use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return raw_ops.SparseApplyAdagrad(
-            var, self.get_slot(var, "accumulator"), cast(self._rate, var.dtype), grad.values,
-            grad.indices, use_locking=self._use_locking).op
+        return updated(
+            "SparseApplyAdagrad", [var, self.get_slot(var, "accumulator")],
+            cast(self._rate, var.dtype), grad.values, grad.indices,
+            use_locking=self._use_locking)
 
 
 class AdagradDAOptimizer(Optimizer):
@@ -110,10 +112,10 @@ class AdagradDAOptimizer(Optimizer):
         return [rate, l1, l2, step]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return raw_ops.ApplyAdagradDA(var, *self._slots_of(var), grad, *self._scalars(var),
-                                      use_locking=self._use_locking).op
+        return updated("ApplyAdagradDA", [var, *self._slots_of(var)], grad, *self._scalars(var),
+                       use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return raw_ops.SparseApplyAdagradDA(
-            var, *self._slots_of(var), grad.values, grad.indices, *self._scalars(var),
-            use_locking=self._use_locking).op
+        return updated(
+            "SparseApplyAdagradDA", [var, *self._slots_of(var)], grad.values, grad.indices,
+            *self._scalars(var), use_locking=self._use_locking)

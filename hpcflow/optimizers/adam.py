@@ -9,6 +9,7 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.grouping import group
+from hpcflow.ops.handle_variables import updated
 from hpcflow.ops.state import assign, assign_sub, scatter_add
 from hpcflow.ops.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
@@ -46,10 +47,9 @@ class AdamOptimizer(Optimizer):
         first = var_list[0]
         if self._beta1_power is None or self._beta1_power.graph is not first.graph:
             with colocate_with(first):
-                self._beta1_power = Variable(self._hyperparameters["beta1"], name="beta1_power",
-                                             trainable=False)
-                self._beta2_power = Variable(self._hyperparameters["beta2"], name="beta2_power",
-                                             trainable=False)
+                self._beta1_power, self._beta2_power = (
+                    Variable(self._hyperparameters[beta], name=f"{beta}_power", trainable=False,
+                             use_resource=first._is_by_handle) for beta in ("beta1", "beta2"))
         for var in var_list:
             self._zeros_slot(var, "m", self._name)
             self._zeros_slot(var, "v", self._name)
@@ -71,9 +71,9 @@ class AdamOptimizer(Optimizer):
                                              self._beta1, self._beta2, self._epsilon)]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return raw_ops.ApplyAdam(
-            var, self.get_slot(var, "m"), self.get_slot(var, "v"), *self._scalars(var), grad,
-            use_locking=self._use_locking).op
+        return updated(
+            "ApplyAdam", [var, self.get_slot(var, "m"), self.get_slot(var, "v")],
+            *self._scalars(var), grad, use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
         values: Any = grad.values

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.handle_variables import updated
 from hpcflow.ops.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
@@ -24,6 +24,10 @@ class FtrlOptimizer(Optimizer):
         l2_regularization_strength: at least 0.
         use_locking: accepted; updates always hold the variable's lock.
         name: name of the update operations and of the slots.
+        accum_name: name of the slot "accum", if not the optimizer's.
+        linear_name: name of the slot "linear", if not the optimizer's.
+        l2_shrinkage_regularization_strength: at least 0; the penalty of the size of the weights
+            where the gradient is not 0, which leaves the accumulators alone.
 
     Raises ``ValueError`` for values out of range.
     """
@@ -31,7 +35,9 @@ class FtrlOptimizer(Optimizer):
     def __init__(self, learning_rate: Any, learning_rate_power: float = -0.5,
                  initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
                  l2_regularization_strength: float = 0.0, use_locking: bool = False,
-                 name: str = "Ftrl") -> None:
+                 name: str = "Ftrl", accum_name: str | None = None,
+                 linear_name: str | None = None,
+                 l2_shrinkage_regularization_strength: float = 0.0) -> None:
         super().__init__(use_locking, name)
         _check("initial_accumulator_value", initial_accumulator_value > 0, "positive",
                initial_accumulator_value)
@@ -41,17 +47,27 @@ class FtrlOptimizer(Optimizer):
                l1_regularization_strength)
         _check("l2_regularization_strength", l2_regularization_strength >= 0, "positive or zero",
                l2_regularization_strength)
+        _check("l2_shrinkage_regularization_strength", l2_shrinkage_regularization_strength >= 0,
+               "positive or zero", l2_shrinkage_regularization_strength)
+        self._names = (accum_name or name, linear_name or name)
+        self._version = ""
         self._initial = initial_accumulator_value
         self._hyperparameters = {
             "learning_rate": learning_rate,
             "l1_regularization_strength": l1_regularization_strength,
             "l2_regularization_strength": l2_regularization_strength,
             "learning_rate_power": learning_rate_power}
+        if l2_shrinkage_regularization_strength > 0:
+            self._version = "V2"
+            del self._hyperparameters["learning_rate_power"]  # it comes last in the operation
+            self._hyperparameters |= {
+                "l2_shrinkage_regularization_strength": l2_shrinkage_regularization_strength,
+                "learning_rate_power": learning_rate_power}
 
     def _create_slots(self, var_list: list[Variable]) -> None:
         for var in var_list:
-            self._filled_slot(var, self._initial, "accum", self._name)
-            self._zeros_slot(var, "linear", self._name)
+            self._filled_slot(var, self._initial, "accum", self._names[0])
+            self._zeros_slot(var, "linear", self._names[1])
 
     def _prepare(self) -> None:
         self._tensors = [hyperparameter(value, name)
@@ -64,12 +80,12 @@ class FtrlOptimizer(Optimizer):
         return [cast(t, var.dtype) for t in self._tensors]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return raw_ops.ApplyFtrl(*self._states(var), grad, *self._scalars(var),
-                                 use_locking=self._use_locking).op
+        return updated(f"ApplyFtrl{self._version}", self._states(var), grad, *self._scalars(var),
+                       use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return raw_ops.SparseApplyFtrl(*self._states(var), grad.values, grad.indices,
-                                       *self._scalars(var), use_locking=self._use_locking).op
+        return updated(f"SparseApplyFtrl{self._version}", self._states(var), grad.values,
+                       grad.indices, *self._scalars(var), use_locking=self._use_locking)
 
 
 def _check(name: str, fits: bool, expected: str, value: float) -> None:

@@ -7,6 +7,8 @@ from typing import Any
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.handle_variables import updated
+from hpcflow.ops.state import scatter_sub
 from hpcflow.ops.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
@@ -29,9 +31,9 @@ class GradientDescentOptimizer(Optimizer):
         self._rate = hyperparameter(self._learning_rate, "learning_rate")
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return raw_ops.ApplyGradientDescent(
-            var, cast(self._rate, var.dtype), grad, use_locking=self._use_locking).op
+        return updated("ApplyGradientDescent", [var], cast(self._rate, var.dtype), grad,
+                       use_locking=self._use_locking)
 
     def _apply_sparse_duplicate_indices(self, grad: IndexedSlices, var: Variable) -> Operation:
         delta = raw_ops.Mul(grad.values, cast(self._rate, var.dtype))
-        return raw_ops.ScatterSub(var, grad.indices, delta, use_locking=self._use_locking).op
+        return scatter_sub(var, grad.indices, delta, use_locking=self._use_locking).op

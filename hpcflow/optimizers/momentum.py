@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.handle_variables import updated
 from hpcflow.ops.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
@@ -41,13 +41,13 @@ class MomentumOptimizer(Optimizer):
         self._decay = hyperparameter(self._momentum, "momentum")
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return raw_ops.ApplyMomentum(
-            var, self.get_slot(var, "momentum"), cast(self._rate, var.dtype), grad,
-            cast(self._decay, var.dtype), use_locking=self._use_locking,
-            use_nesterov=self._use_nesterov).op
+        return updated(
+            "ApplyMomentum", [var, self.get_slot(var, "momentum")],
+            cast(self._rate, var.dtype), grad, cast(self._decay, var.dtype),
+            use_locking=self._use_locking, use_nesterov=self._use_nesterov)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return raw_ops.SparseApplyMomentum(
-            var, self.get_slot(var, "momentum"), cast(self._rate, var.dtype), grad.values,
-            grad.indices, cast(self._decay, var.dtype), use_locking=self._use_locking,
-            use_nesterov=self._use_nesterov).op
+        return updated(
+            "SparseApplyMomentum", [var, self.get_slot(var, "momentum")],
+            cast(self._rate, var.dtype), grad.values, grad.indices, cast(self._decay, var.dtype),
+            use_locking=self._use_locking, use_nesterov=self._use_nesterov)

@@ -153,11 +153,16 @@ class Optimizer:
             raise NotImplementedError(f"Trying to update a Tensor: {var!r}")
         with name_scope(f"update_{var.op.name}"), colocate_with(var):
             constraint = getattr(var, "constraint", None)
+            by_handle = getattr(var, "_is_by_handle", False)
             if isinstance(grad, IndexedSlices):
                 if constraint is not None:
                     raise RuntimeError("Cannot use a constraint function on a sparse variable.")
+                if by_handle:
+                    return self._resource_apply_sparse_duplicate_indices(
+                        grad.values, var, grad.indices)
                 return self._apply_sparse_duplicate_indices(grad, var)
-            update = self._apply_dense(grad, var)
+            apply = self._resource_apply_dense if by_handle else self._apply_dense
+            update = apply(grad, var)
             return update if constraint is None else _constrained(var, constraint, update)
 
     def _count(self, updates: Operation, global_step: Variable, scope: str) -> Operation:
@@ -240,6 +245,25 @@ class Optimizer:
         values, indices = deduplicated(grad.values, grad.indices)
         return self._apply_sparse(IndexedSlices(values, indices, grad.dense_shape), var)
 
+    # For variables by handle, where an optimizer has something of its own for these.
+
+    def _resource_apply_dense(self, grad: Tensor, handle: Variable) -> Operation:
+        """Return the update of the variable `handle`, held by a resource handle."""
+        return self._apply_dense(grad, handle)
+
+    def _resource_apply_sparse(self, grad: Tensor, handle: Variable,
+                               indices: Tensor) -> Operation:
+        """Return the update of the rows `indices`, which are unique, of the variable `handle`."""
+        return self._apply_sparse(IndexedSlices(grad, indices), handle)
+
+    def _resource_apply_sparse_duplicate_indices(self, grad: Tensor, handle: Variable,
+                                                 indices: Tensor) -> Operation:
+        """As :meth:`_resource_apply_sparse` for indices that may repeat."""
+        if type(self)._resource_apply_sparse is Optimizer._resource_apply_sparse:
+            return self._apply_sparse_duplicate_indices(IndexedSlices(grad, indices), handle)
+        values, unique = deduplicated(grad, indices)
+        return self._resource_apply_sparse(values, handle, unique)
+
     def _finish(self, update_ops: list[Operation], name_scope: str) -> Operation:
         """Return the operation that finishes when all updates are made."""
         return grouping.group(*update_ops, name=name_scope)
@@ -248,7 +272,7 @@ class Optimizer:
 def _constrained(var: Variable, constraint: Callable, update: Operation) -> Operation:
     """Put the value that the constraint makes of it into `var`, after `update`."""
     with control_dependencies([update]):
-        return state.assign(var._ref(), constraint(raw_ops.Identity(var._ref()))).op
+        return state.assign(var, constraint(var.read_value())).op
 
 
 def deduplicated(values: Tensor, indices: Tensor) -> tuple[Tensor, Tensor]:

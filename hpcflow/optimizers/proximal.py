@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.handle_variables import updated
 from hpcflow.ops.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
@@ -50,13 +50,13 @@ class ProximalGradientDescentOptimizer(Optimizer):
         self._penalties.prepare()
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return raw_ops.ApplyProximalGradientDescent(var, *self._penalties.of(var), grad,
-                                                    use_locking=self._use_locking).op
+        return updated("ApplyProximalGradientDescent", [var], *self._penalties.of(var), grad,
+                       use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return raw_ops.SparseApplyProximalGradientDescent(
-            var, *self._penalties.of(var), grad.values, grad.indices,
-            use_locking=self._use_locking).op
+        return updated(
+            "SparseApplyProximalGradientDescent", [var], *self._penalties.of(var), grad.values,
+            grad.indices, use_locking=self._use_locking)
 
 
 class ProximalAdagradOptimizer(Optimizer):
@@ -94,11 +94,11 @@ class ProximalAdagradOptimizer(Optimizer):
         self._penalties.prepare()
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        return raw_ops.ApplyProximalAdagrad(
-            var, self.get_slot(var, "accumulator"), *self._penalties.of(var), grad,
-            use_locking=self._use_locking).op
+        return updated(
+            "ApplyProximalAdagrad", [var, self.get_slot(var, "accumulator")],
+            *self._penalties.of(var), grad, use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        return raw_ops.SparseApplyProximalAdagrad(
-            var, self.get_slot(var, "accumulator"), *self._penalties.of(var), grad.values,
-            grad.indices, use_locking=self._use_locking).op
+        return updated(
+            "SparseApplyProximalAdagrad", [var, self.get_slot(var, "accumulator")],
+            *self._penalties.of(var), grad.values, grad.indices, use_locking=self._use_locking)

@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.handle_variables import updated
 from hpcflow.ops.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
@@ -58,12 +58,11 @@ class RMSPropOptimizer(Optimizer):
         return [cast(t, var.dtype) for t in self._tensors]
 
     def _apply_dense(self, grad: Tensor, var: Variable) -> Operation:
-        build = raw_ops.ApplyCenteredRMSProp if self._centered else raw_ops.ApplyRMSProp
-        return build(*self._states(var), *self._scalars(var), grad,
-                     use_locking=self._use_locking).op
+        op_type = "ApplyCenteredRMSProp" if self._centered else "ApplyRMSProp"
+        return updated(op_type, self._states(var), *self._scalars(var), grad,
+                       use_locking=self._use_locking)
 
     def _apply_sparse(self, grad: IndexedSlices, var: Variable) -> Operation:
-        build = (raw_ops.SparseApplyCenteredRMSProp if self._centered
-                 else raw_ops.SparseApplyRMSProp)
-        return build(*self._states(var), *self._scalars(var), grad.values, grad.indices,
-                     use_locking=self._use_locking).op
+        op_type = "SparseApplyCenteredRMSProp" if self._centered else "SparseApplyRMSProp"
+        return updated(op_type, self._states(var), *self._scalars(var), grad.values, grad.indices,
+                       use_locking=self._use_locking)

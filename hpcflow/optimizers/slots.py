@@ -51,6 +51,7 @@ def create_slot_with_initializer(primary: Any, initializer: Any, shape: Any, dty
 
 
 def _create(primary: Any, name: str, colocated: bool, **options: Any) -> Variable:
+    options["use_resource"] = getattr(primary, "_is_by_handle", None)
     with variable_scope(None, f"{primary.op.name}/{name}") as scope:
         # A slot is kept whole, like the slice it belongs to.
         scope.set_partitioner(None)

@@ -118,7 +118,7 @@ class Supervisor:
 
     def _check_devices(self) -> None:
         for op in self._graph.get_operations():
-            if op.type in ("Variable", "VariableV2") and not op.device:
+            if op.type in ("Variable", "VariableV2", "VarHandleOp") and not op.device:
                 raise ValueError("When using replicas, all Variables must have their device set: "
                                  f"{op.name}")
 
