@@ -39,3 +39,14 @@ def session(graph):
 def checked(monkeypatch):
     """The graph is checked after every pass, and every kernel at every call."""
     monkeypatch.setattr(config.flags, "check_stages", True)
+
+
+@pytest.fixture
+def beside_server():
+    """A session of ``/job:worker/task:0`` beside the parameter server ``/job:ps/task:0``."""
+    spec = hf.train.ClusterSpec({"ps": ["beside-ps:1"], "worker": ["beside-worker:1"]})
+    made = [hf.train.Server(spec, job, 0) for job in ("ps", "worker")]
+    with hf.Graph().as_default(), hf.Session(made[1].target) as opened:
+        yield opened
+    for server in made:
+        server._server.close()

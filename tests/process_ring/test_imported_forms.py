@@ -3,6 +3,7 @@
 import gradcheck
 import numpy as np
 import pytest
+from running import run
 
 import hpcflow as hf
 
@@ -14,12 +15,6 @@ pytestmark = pytest.mark.usefixtures("form", "checked")
 @pytest.fixture(autouse=True)
 def _graph(graph):
     """Every test builds in a graph of its own."""
-
-
-def run(*tensors):
-    with hf.Session() as session:
-        found = session.run(list(tensors))
-    return found[0] if len(found) == 1 else found
 
 
 def imported(op_type, *values, results=1, **attrs):

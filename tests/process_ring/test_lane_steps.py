@@ -17,14 +17,8 @@ PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
 
 @pytest.fixture
-def session():
-    """A session of a worker beside one parameter server."""
-    spec = hf.train.ClusterSpec({"ps": ["lane-ps:1"], "worker": ["lane-worker:1"]})
-    made = [hf.train.Server(spec, job, 0) for job in ("ps", "worker")]
-    with hf.Graph().as_default(), hf.Session(made[1].target) as opened:
-        yield opened
-    for server in made:
-        server._server.close()
+def session(beside_server):
+    return beside_server
 
 
 def there_and_back(value):

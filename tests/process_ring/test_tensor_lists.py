@@ -3,6 +3,7 @@
 import gradcheck
 import numpy as np
 import pytest
+from running import run
 
 import hpcflow as hf
 
@@ -10,12 +11,6 @@ raw = hf.raw_ops
 rng = np.random.default_rng(11)
 pytestmark = pytest.mark.usefixtures("form", "checked")
 F = np.float32
-
-
-def run(*tensors):
-    with hf.Session() as session:
-        found = session.run(list(tensors))
-    return found[0] if len(found) == 1 else found
 
 
 @pytest.fixture(autouse=True)

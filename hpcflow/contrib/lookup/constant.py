@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
-from hpcflow.contrib.lookup.interface import LookupInterface
+from hpcflow.contrib.lookup.interface import KeyValueTypes, LookupInterface
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, colocate_with, get_default_graph, name_scope
@@ -84,7 +84,7 @@ class TextFileIndex:
     LINE_NUMBER = -1
 
 
-class TextFileInitializer:
+class TextFileInitializer(KeyValueTypes):
     """Fills a table from the lines of a text file.
 
     Args:
@@ -102,8 +102,7 @@ class TextFileInitializer:
     def __init__(self, filename: Any, key_dtype: Any, key_index: int, value_dtype: Any,
                  value_index: int, vocab_size: int | None = None, delimiter: str = "\t",
                  name: str | None = None) -> None:
-        self._key_dtype = dtypes_lib.as_dtype(key_dtype)
-        self._value_dtype = dtypes_lib.as_dtype(value_dtype)
+        super().__init__(key_dtype, value_dtype)
         for what, dtype, index in (("key", self._key_dtype, key_index),
                                    ("value", self._value_dtype, value_index)):
             _check_column(what, dtype, index)
@@ -114,16 +113,6 @@ class TextFileInitializer:
         self._vocab_size = -1 if vocab_size is None else vocab_size
         self._delimiter = delimiter
         self._name = name
-
-    @property
-    def key_dtype(self) -> DType:
-        """The dtype of the keys."""
-        return self._key_dtype
-
-    @property
-    def value_dtype(self) -> DType:
-        """The dtype of the values."""
-        return self._value_dtype
 
     def initialize(self, table: LookupInterface) -> Operation:
         """Return the op that fills `table`, added to the graph's table initializers."""

@@ -8,8 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow import dtypes as dtypes_lib
-from hpcflow.contrib.lookup.interface import LookupInterface
-from hpcflow.dtypes import DType
+from hpcflow.contrib.lookup.interface import KeyValueTypes, LookupInterface
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Operation, Tensor
@@ -37,7 +36,7 @@ def StrongHashSpec(key: Sequence[int]) -> HasherSpec:
     return HasherSpec("stronghash", (int(key[0]), int(key[1])))
 
 
-class IdTableWithHashBuckets:
+class IdTableWithHashBuckets(KeyValueTypes):
     """The ids of a table, and for keys that it does not have one of `num_oov_buckets` more ids,
     chosen by a hash of the key.
 
@@ -62,7 +61,7 @@ class IdTableWithHashBuckets:
         if table is not None and table.value_dtype is not dtypes_lib.int64:
             raise TypeError(f"The values of the table must be int64, got {table.value_dtype.name}")
         default = dtypes_lib.string if table is None else table.key_dtype
-        self._key_dtype = dtypes_lib.as_dtype(key_dtype or default)
+        super().__init__(key_dtype or default, dtypes_lib.int64)
         if not (self._key_dtype is dtypes_lib.string or self._key_dtype.is_integer):
             raise TypeError("Invalid key_dtype, expected one of integer or string, got "
                             f"{self._key_dtype.name}")
@@ -75,16 +74,6 @@ class IdTableWithHashBuckets:
     def name(self) -> str:
         """What the names of the ops begin with."""
         return self._name
-
-    @property
-    def key_dtype(self) -> DType:
-        """The dtype of the keys."""
-        return self._key_dtype
-
-    @property
-    def value_dtype(self) -> DType:
-        """The dtype of the ids, int64."""
-        return dtypes_lib.int64
 
     @property
     def init(self) -> Operation:

@@ -14,13 +14,30 @@ from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
 from hpcflow.shapes import as_shape
 
 
-class LookupInterface:
+class KeyValueTypes:
+    """The dtypes of what maps keys to values."""
+
+    def __init__(self, key_dtype: Any, value_dtype: Any) -> None:
+        self._key_dtype = dtypes_lib.as_dtype(key_dtype)
+        self._value_dtype = dtypes_lib.as_dtype(value_dtype)
+
+    @property
+    def key_dtype(self) -> DType:
+        """The dtype of the keys."""
+        return self._key_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        """The dtype of the values."""
+        return self._value_dtype
+
+
+class LookupInterface(KeyValueTypes):
     """What all tables share: a handle, the dtypes, ``size`` and ``lookup``."""
 
     def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, table_ref: Tensor,
                  value_shape: Any = ()) -> None:
-        self._key_dtype = dtypes_lib.as_dtype(key_dtype)
-        self._value_dtype = dtypes_lib.as_dtype(value_dtype)
+        super().__init__(key_dtype, value_dtype)
         self._table_ref = table_ref
         self._default_value = convert_to_tensor(default_value, self._value_dtype)
         self._default_value.get_shape().assert_is_compatible_with(as_shape(value_shape))
@@ -35,16 +52,6 @@ class LookupInterface:
     def name(self) -> str:
         """The last part of the name of the table's op."""
         return self._name
-
-    @property
-    def key_dtype(self) -> DType:
-        """The dtype of the keys."""
-        return self._key_dtype
-
-    @property
-    def value_dtype(self) -> DType:
-        """The dtype of the values."""
-        return self._value_dtype
 
     @property
     def default_value(self) -> Tensor:
