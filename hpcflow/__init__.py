@@ -103,6 +103,7 @@ _LAZY_MODULES = {
     "gfile": "hpcflow.platform.gfile",
     "logging": "hpcflow.platform.logging",
     "mpi": "hpcflow.mpi",
+    "nest": "hpcflow.framework.nest",
     "placement": "hpcflow.placement",
     "python": "hpcflow.python",
     "python_io": "hpcflow.platform.python_io",

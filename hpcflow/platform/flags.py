@@ -4,24 +4,35 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from hpcflow.other_names import also_called
 
 __all__ = ["DEFINE_bool", "DEFINE_boolean", "DEFINE_enum", "DEFINE_float", "DEFINE_integer",
-           "DEFINE_string", "FLAGS", "mark_flag_as_required", "mark_flags_as_required"]
+           "DEFINE_list", "DEFINE_multi_enum", "DEFINE_multi_float", "DEFINE_multi_integer",
+           "DEFINE_multi_string", "DEFINE_spaceseplist", "DEFINE_string", "FLAGS",
+           "mark_flag_as_required", "mark_flags_as_mutual_exclusive", "mark_flags_as_required",
+           "register_validator"]
+
+
+class Flag(NamedTuple):
+    """One flag as ``FLAGS[name]`` gives it."""
+
+    name: str
+    value: Any
+    default: Any
 
 
 class _Flags:
-    """The flags as attributes."""
+    """The flags as attributes, and by their names as a mapping to :class:`Flag`."""
 
     def __init__(self) -> None:
         self.__dict__["_parser"] = argparse.ArgumentParser(allow_abbrev=False)
         self.__dict__["_values"] = {}
         self.__dict__["_parsed"] = False
         self.__dict__["_booleans"] = set()
-        self.__dict__["_required"] = []
+        self.__dict__["_checks"] = []
 
     def _define(self, name: str, default: Any, text: str, **options: Any) -> None:
         self._values[name] = default
@@ -38,10 +49,59 @@ class _Flags:
         self._values.update(vars(found))
         self._values.update(set_by_program)
         self.__dict__["_parsed"] = True
-        for name in self._required:
-            if self._values[name] is None:
-                self._parser.error(f"Flag --{name} must have a value other than None.")
+        for check in self._checks:
+            message = check(self._values)
+            if message:
+                self._parser.error(message)
         return rest
+
+    def _add_check(self, check: Callable[[dict], str | None]) -> None:
+        """Let `check`, of the values by name, give a message where the program must not go on."""
+        self._checks.append(check)
+        self.__dict__["_parsed"] = False
+
+    def _parse_flags(self, args: list[str] | None = None) -> list[str]:
+        """Parse now; programs of 1.0 call it."""
+        return self._parse(args)
+
+    def __call__(self, argv: list[str], known_only: bool = False) -> list[str]:
+        """Parse `argv`, whose first entry names the program; returns what is no flag."""
+        rest = self._parse(list(argv)[1:])
+        unknown = [a for a in rest if a.startswith("--")]
+        if unknown and not known_only:
+            self._parser.error(f"Unknown command line flags: {' '.join(unknown)}")
+        return [argv[0], *rest]
+
+    def is_parsed(self) -> bool:
+        """Whether the command line has been read."""
+        return self._parsed
+
+    def mark_as_parsed(self) -> None:
+        """Keep to the defaults and what the program sets, without reading the command line."""
+        self.__dict__["_parsed"] = True
+
+    def flag_values_dict(self) -> dict[str, Any]:
+        """Return the values by name."""
+        if not self._parsed:
+            self._parse()
+        return dict(self._values)
+
+    def __getitem__(self, name: str) -> Flag:
+        if name not in self._values:
+            raise KeyError(name)
+        return Flag(name, getattr(self, name), self._parser.get_default(name))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict(self._values))
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __dir__(self) -> list[str]:
+        return sorted([*super().__dir__(), *self._values])
 
     def _with_values(self, arguments: list[str]) -> list[str]:
         """A boolean flag before what is no boolean gets a value, so that it does not take that."""
@@ -52,6 +112,8 @@ class _Flags:
         return out
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__flags":  # what programs of 1.0 print
+            return self._values
         if name.startswith("__"):
             raise AttributeError(name)
         if not self._parsed:
@@ -120,15 +182,120 @@ def DEFINE_boolean(flag_name: str, default_value: bool | None, docstring: str) -
 DEFINE_bool = DEFINE_boolean
 
 
+def _items(separator: str | None) -> Callable[[Any], list[str]]:
+    """What parses a list whose entries are separated so, by whitespace for None."""
+
+    def parse(text: Any) -> list[str]:
+        return [item.strip() for item in text.split(separator)] if text else []
+
+    return parse
+
+
+def _default_items(default: Any, parse: Callable[[Any], list[str]]) -> list[str] | None:
+    if default is None:
+        return None
+    return parse(default) if isinstance(default, str) else list(default)
+
+
+def DEFINE_list(name: str, default: Any, help: str) -> None:
+    """Define a flag that is a list of strings, written with commas between them."""
+    parse = _items(",")
+    FLAGS._define(name, _default_items(default, parse), help, type=parse)
+
+
+def DEFINE_spaceseplist(name: str, default: Any, help: str,
+                        comma_compat: bool = False) -> None:
+    """Define a flag that is a list of strings, written with spaces between them.
+
+    With `comma_compat` there may be commas between them, too.
+    """
+    split = _items(None)
+
+    def parse(text: Any) -> list[str]:
+        return split(text.replace(",", " ") if comma_compat and text else text)
+
+    FLAGS._define(name, _default_items(default, parse), help, type=parse)
+
+
+class _Append(argparse.Action):
+    """Add the value to those given before; the first takes the place of the default."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option: Any = None) -> None:
+        before = getattr(namespace, self.dest)
+        given = [] if before is self.default else list(before)
+        setattr(namespace, self.dest, [*given, values])
+
+
+def _define_several(name: str, default: Any, help: str, **options: Any) -> None:
+    one = isinstance(default, (str, int, float))
+    values = default if default is None else [default] if one else list(default)
+    FLAGS._define(name, values, help, action=_Append, **options)
+
+
+def DEFINE_multi_string(name: str, default: Any, help: str) -> None:
+    """Define a flag that may be given several times: a list of strings."""
+    _define_several(name, default, help, type=str)
+
+
+def DEFINE_multi_integer(name: str, default: Any, help: str) -> None:
+    """Define a flag that may be given several times: a list of integers."""
+    _define_several(name, default, help, type=int)
+
+
+def DEFINE_multi_float(name: str, default: Any, help: str) -> None:
+    """Define a flag that may be given several times: a list of numbers."""
+    _define_several(name, default, help, type=float)
+
+
+def DEFINE_multi_enum(name: str, default: Any, enum_values: list[str], help: str) -> None:
+    """Define a flag that may be given several times: a list of some strings."""
+    _define_several(name, default, help, choices=enum_values)
+
+
+def _known(flag_names: Iterable[str]) -> list[str]:
+    names = list(flag_names)
+    for name in names:
+        if name not in FLAGS._values:
+            raise AttributeError(f"Unknown command line flag '{name}'")
+    return names
+
+
+def register_validator(flag_name: str, checker: Callable[[Any], bool],
+                       message: str = "Flag validation failed") -> None:
+    """Let the program end with `message` where `checker` of the flag's value is false.
+
+    Raises ``AttributeError`` for an unknown flag.
+    """
+    _known([flag_name])
+    FLAGS._add_check(lambda values: None if checker(values[flag_name]) else
+                     f"flag --{flag_name}={values[flag_name]}: {message}")
+
+
+def mark_flags_as_mutual_exclusive(flag_names: Iterable[str], required: bool = False) -> None:
+    """Let the program end with a message where more than one of the flags has a value.
+
+    With `required`, also where none has. Raises ``AttributeError`` for an unknown flag.
+    """
+    names = _known(flag_names)
+
+    def check(values: dict) -> str | None:
+        given = [name for name in names if values[name] is not None]
+        if len(given) == 1 or not (given or required):
+            return None
+        how_many = "Exactly" if required else "At most"
+        return f"{how_many} one of ({', '.join(names)}) must have a value other than None."
+
+    FLAGS._add_check(check)
+
+
 def mark_flag_as_required(flag_name: str) -> None:
     """Let the program end with a message where a flag has no value once flags are parsed.
 
     A default other than None counts as a value. Raises ``AttributeError`` for an unknown flag.
     """
-    if flag_name not in FLAGS._values:
-        raise AttributeError(f"Unknown command line flag '{flag_name}'")
-    FLAGS._required.append(flag_name)
-    FLAGS.__dict__["_parsed"] = False
+    _known([flag_name])
+    FLAGS._add_check(lambda values: None if values[flag_name] is not None else
+                     f"Flag --{flag_name} must have a value other than None.")
 
 
 def mark_flags_as_required(flag_names: Iterable[str]) -> None:

@@ -35,6 +35,49 @@ if __name__ == "__main__":
     assert run("--loud=false") == "nobody 3 False []"
 
 
+def test_lists_and_repeated_flags(tmp_path):
+    script = tmp_path / "program.py"
+    script.write_text("""
+import hpcflow as hf
+flags = hf.app.flags
+flags.DEFINE_list("layers", "10,20", "sizes")
+flags.DEFINE_list("names", None, "names")
+flags.DEFINE_spaceseplist("words", ["a"], "words")
+flags.DEFINE_multi_integer("gpu", [0, 1], "devices")
+flags.DEFINE_multi_enum("mode", "train", ["train", "eval"], "modes")
+flags.DEFINE_string("path", None, "a file")
+flags.DEFINE_string("url", None, "an address")
+flags.register_validator("gpu", lambda found: all(g < 8 for g in found), "too many")
+flags.mark_flags_as_mutual_exclusive(["path", "url"])
+FLAGS = flags.FLAGS
+
+
+def main(argv):
+    print(FLAGS.layers, FLAGS.names, FLAGS.words, FLAGS.gpu, FLAGS.mode)
+    print(FLAGS["gpu"].value, FLAGS["gpu"].default, "gpu" in FLAGS, len(FLAGS))
+    print(FLAGS.flag_values_dict() == FLAGS.__flags, sorted(FLAGS)[:2])
+
+
+hf.app.run(main)
+""")
+
+    def run(*arguments):
+        return subprocess.run([sys.executable, str(script), *arguments], capture_output=True,
+                              text=True)
+
+    assert run().stdout.splitlines() == [
+        "['10', '20'] None ['a'] [0, 1] ['train']", "[0, 1] [0, 1] True 7",
+        "True ['gpu', 'layers']"]
+    done = run("--layers=1, 2,3", "--names=", "--words=b c", "--gpu=3", "--gpu", "4",
+               "--mode=eval")
+    assert done.stdout.splitlines()[:2] == ["['1', '2', '3'] [] ['b', 'c'] [3, 4] ['eval']",
+                                            "[3, 4] [0, 1] True 7"]
+    assert "--gpu=[9]: too many" in run("--gpu=9").stderr
+    assert "At most one of (path, url)" in run("--path=a", "--url=b").stderr
+    with pytest.raises(AttributeError, match="absent"):
+        hf.flags.register_validator("absent", bool)
+
+
 def test_required_flags(tmp_path):
     script = tmp_path / "program.py"
     script.write_text("""
