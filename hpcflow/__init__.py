@@ -97,6 +97,7 @@ _LAZY_MODULES = {
     "data": "hpcflow.data",
     "contrib": "hpcflow.contrib",
     "core": "hpcflow.core",
+    "distributions": "hpcflow.distributions",
     "feature_column": "hpcflow.feature_column",
     "framework": "hpcflow.framework",
     "flags": "hpcflow.platform.flags",

@@ -8,9 +8,9 @@ from typing import Any
 
 from hpcflow.python import aliases
 
-_MODULES = ("crf", "data", "framework", "layers", "legacy_seq2seq", "lookup", "losses", "metrics",
-            "rnn", "seq2seq", "sharded", "slim", "staging", "tensorboard",
-            "training", "util")
+_MODULES = ("crf", "data", "distributions", "framework", "layers", "legacy_seq2seq",
+            "lookup", "losses", "metrics", "rnn", "seq2seq", "sharded", "slim", "staging",
+            "tensorboard", "training", "util")
 
 aliases.install()  # finds the module paths of 1.x, such as layers.python.layers
 

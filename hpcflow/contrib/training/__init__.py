@@ -1,5 +1,6 @@
-"""``hpcflow.contrib.training``: training operations, gradients changed on the way, HParams."""
+"""``hpcflow.contrib.training``: training operations, buckets, changed gradients, HParams."""
 
+from hpcflow.contrib.training.bucketing import bucket, bucket_by_sequence_length
 from hpcflow.contrib.training.gradients import (
     add_gradients_summaries,
     clip_gradient_norms,

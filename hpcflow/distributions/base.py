@@ -1,0 +1,349 @@
+"""Distribution: what all distributions have, on what a class of them computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import hpcflow as hf
+
+
+class ReparameterizationType:
+    """Whether samples are functions of the parameters that have gradients, or are drawn."""
+
+    def __init__(self, rep_type: str) -> None:
+        self._rep_type = rep_type
+
+    def __repr__(self) -> str:
+        return f"<Reparameterization Type: {self._rep_type}>"
+
+
+FULLY_REPARAMETERIZED = ReparameterizationType("FULLY_REPARAMETERIZED")
+NOT_REPARAMETERIZED = ReparameterizationType("NOT_REPARAMETERIZED")
+
+
+class Distribution:
+    """Base of the distributions: a batch of independent ones, each over events of one shape.
+
+    A subclass gives ``_batch_shape()`` (static, and ``_batch_shape_tensor()`` where that is not
+    known), ``_event_shape()``, ``_sample_n(n, seed)`` of shape ``[n] + batch + event``, and those
+    of ``_log_prob``, ``_cdf``, ``_entropy``, ``_mean``, ``_mode``, ``_variance``, ``_stddev``,
+    ``_covariance`` and ``_quantile`` that it has; others raise ``NotImplementedError``.
+
+    Args:
+        dtype: type of the events.
+        reparameterization_type: ``FULLY_REPARAMETERIZED``: samples have gradients by the
+            parameters.
+        validate_args: check parameters and values when run (``InvalidArgumentError``).
+        allow_nan_stats: give NaN for what is not defined, such as the mode of a flat density;
+            False: an error when run.
+        parameters: the arguments of the constructor, by name.
+        name: prefix of the names of operations.
+    """
+
+    def __init__(self, dtype: Any, reparameterization_type: ReparameterizationType,
+                 validate_args: bool, allow_nan_stats: bool, parameters: dict | None = None,
+                 graph_parents: list | None = None, name: str | None = None) -> None:
+        del graph_parents  # of no use where tensors know their graph
+        self._dtype = hf.as_dtype(dtype)
+        self._reparameterization_type = reparameterization_type
+        self._validate_args = validate_args
+        self._allow_nan_stats = allow_nan_stats
+        self._parameters = {k: v for k, v in (parameters or {}).items()
+                            if k != "self" and not k.startswith("__")}
+        self._name = name or type(self).__name__
+
+    # ------------------------------------------------------------ facts
+
+    @property
+    def name(self) -> str:
+        """The prefix of the names of operations."""
+        return self._name
+
+    @property
+    def dtype(self) -> Any:
+        """The type of the events."""
+        return self._dtype
+
+    @property
+    def parameters(self) -> dict:
+        """The arguments that it was made with."""
+        return dict(self._parameters)
+
+    @property
+    def reparameterization_type(self) -> ReparameterizationType:
+        """Whether samples have gradients by the parameters."""
+        return self._reparameterization_type
+
+    @property
+    def allow_nan_stats(self) -> bool:
+        """Whether what is not defined is NaN, rather than an error."""
+        return self._allow_nan_stats
+
+    @property
+    def validate_args(self) -> bool:
+        """Whether parameters and values are checked when run."""
+        return self._validate_args
+
+    def copy(self, **override: Any) -> Distribution:
+        """Return one of the same class with these arguments in the place of its own."""
+        return type(self)(**{**self._parameters, **override})
+
+    @property
+    def batch_shape(self) -> Any:
+        """The static shape of the batch."""
+        return hf.TensorShape(self._batch_shape())
+
+    @property
+    def event_shape(self) -> Any:
+        """The static shape of an event."""
+        return hf.TensorShape(self._event_shape())
+
+    def batch_shape_tensor(self, name: str = "batch_shape_tensor") -> Any:
+        """Return the shape of the batch, int32."""
+        with self._scope(name):
+            if self.batch_shape.is_fully_defined():
+                return hf.constant(self.batch_shape.as_list(), hf.int32)
+            return self._batch_shape_tensor()
+
+    def event_shape_tensor(self, name: str = "event_shape_tensor") -> Any:
+        """Return the shape of an event, int32."""
+        with self._scope(name):
+            if self.event_shape.is_fully_defined():
+                return hf.constant(self.event_shape.as_list(), hf.int32)
+            return self._event_shape_tensor()
+
+    def is_scalar_event(self, name: str = "is_scalar_event") -> Any:
+        """Return a boolean tensor: whether events are scalars."""
+        return hf.equal(hf.size(self.event_shape_tensor()), 0, name=name)
+
+    def is_scalar_batch(self, name: str = "is_scalar_batch") -> Any:
+        """Return a boolean tensor: whether there is one distribution, not a batch."""
+        return hf.equal(hf.size(self.batch_shape_tensor()), 0, name=name)
+
+    def __repr__(self) -> str:
+        return (f"<hpcflow.distributions.{type(self).__name__} '{self.name}' "
+                f"batch_shape={self.batch_shape} event_shape={self.event_shape} "
+                f"dtype={self.dtype.name}>")
+
+    # ------------------------------------------------------------ samples
+
+    def sample(self, sample_shape: Any = (), seed: int | None = None, name: str = "sample") -> Any:
+        """Return samples of shape ``sample_shape + batch_shape + event_shape``."""
+        with self._scope(name):
+            wanted = hf.convert_to_tensor(np.asarray(sample_shape, np.int32) if isinstance(
+                sample_shape, (tuple, list)) and not sample_shape else sample_shape,
+                preferred_dtype=hf.int32)
+            wanted = hf.reshape(hf.cast(wanted, hf.int32), [-1])
+            drawn = self._sample_n(hf.reduce_prod(wanted), seed)
+            samples = hf.reshape(drawn, hf.concat([wanted, hf.shape(drawn)[1:]], 0))
+            known = hf.constant_value(wanted)
+            if known is not None:
+                samples.set_shape(hf.TensorShape(known.tolist()).concatenate(
+                    self.batch_shape).concatenate(self.event_shape))
+            return samples
+
+    # ------------------------------------------------------------ densities
+
+    def log_prob(self, value: Any, name: str = "log_prob") -> Any:
+        """Return the logarithm of the density (or probability) at `value`."""
+        with self._scope(name):
+            value = hf.convert_to_tensor(value, self.dtype)
+            if hasattr(self, "_log_prob"):
+                return self._log_prob(value)
+            return hf.log(self._get("_prob")(value))
+
+    def prob(self, value: Any, name: str = "prob") -> Any:
+        """Return the density (or probability) at `value`."""
+        with self._scope(name):
+            value = hf.convert_to_tensor(value, self.dtype)
+            if hasattr(self, "_prob"):
+                return self._prob(value)
+            return hf.exp(self._get("_log_prob")(value))
+
+    def cdf(self, value: Any, name: str = "cdf") -> Any:
+        """Return the probability of events up to `value`."""
+        with self._scope(name):
+            return self._get("_cdf")(hf.convert_to_tensor(value, self.dtype))
+
+    def log_cdf(self, value: Any, name: str = "log_cdf") -> Any:
+        """Return the logarithm of :meth:`cdf`."""
+        with self._scope(name):
+            value = hf.convert_to_tensor(value, self.dtype)
+            if hasattr(self, "_log_cdf"):
+                return self._log_cdf(value)
+            return hf.log(self._get("_cdf")(value))
+
+    def survival_function(self, value: Any, name: str = "survival_function") -> Any:
+        """Return the probability of events above `value`."""
+        with self._scope(name):
+            value = hf.convert_to_tensor(value, self.dtype)
+            if hasattr(self, "_survival"):
+                return self._survival(value)
+            return 1.0 - self._get("_cdf")(value)
+
+    def log_survival_function(self, value: Any, name: str = "log_survival_function") -> Any:
+        """Return the logarithm of :meth:`survival_function`."""
+        with self._scope(name):
+            value = hf.convert_to_tensor(value, self.dtype)
+            if hasattr(self, "_log_survival"):
+                return self._log_survival(value)
+            return hf.log1p(-self._get("_cdf")(value))
+
+    def quantile(self, value: Any, name: str = "quantile") -> Any:
+        """Return the event up to which the probability is `value`."""
+        with self._scope(name):
+            return self._get("_quantile")(hf.convert_to_tensor(value, self.dtype))
+
+    # ------------------------------------------------------------ statistics
+
+    def entropy(self, name: str = "entropy") -> Any:
+        """Return the entropy in nats."""
+        with self._scope(name):
+            return self._get("_entropy")()
+
+    def mean(self, name: str = "mean") -> Any:
+        """Return the mean."""
+        with self._scope(name):
+            return self._get("_mean")()
+
+    def mode(self, name: str = "mode") -> Any:
+        """Return the mode: where the density is largest."""
+        with self._scope(name):
+            return self._get("_mode")()
+
+    def variance(self, name: str = "variance") -> Any:
+        """Return the variance of each element of an event."""
+        with self._scope(name):
+            if hasattr(self, "_variance"):
+                return self._variance()
+            return hf.square(self._get("_stddev")())
+
+    def stddev(self, name: str = "stddev") -> Any:
+        """Return the root of :meth:`variance`."""
+        with self._scope(name):
+            if hasattr(self, "_stddev"):
+                return self._stddev()
+            return hf.sqrt(self._get("_variance")())
+
+    def covariance(self, name: str = "covariance") -> Any:
+        """Return the covariance matrix of the elements of vector events."""
+        with self._scope(name):
+            return self._get("_covariance")()
+
+    def cross_entropy(self, other: Distribution, name: str = "cross_entropy") -> Any:
+        """Return the cross entropy with `other`: the entropy and the divergence."""
+        from hpcflow.distributions.divergence import cross_entropy
+
+        return cross_entropy(self, other, self.allow_nan_stats, name)
+
+    def kl_divergence(self, other: Distribution, name: str = "kl_divergence") -> Any:
+        """Return the divergence from `other`, see :func:`kl_divergence`."""
+        from hpcflow.distributions.divergence import kl_divergence
+
+        return kl_divergence(self, other, self.allow_nan_stats, name)
+
+    # ------------------------------------------------------------ for subclasses
+
+    def _scope(self, name: str) -> Any:
+        return hf.name_scope(f"{self._name}/{name}")
+
+    def _get(self, method: str) -> Any:
+        found = getattr(self, method, None)
+        if found is None:
+            raise NotImplementedError(f"{method.strip('_')} is not implemented: "
+                                      f"{type(self).__name__}")
+        return found
+
+    def _batch_shape(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say its batch_shape")
+
+    def _batch_shape_tensor(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say its batch_shape_tensor")
+
+    def _event_shape(self) -> Any:
+        return []
+
+    def _event_shape_tensor(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} does not say its event_shape_tensor")
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        raise NotImplementedError(f"sample is not implemented: {type(self).__name__}")
+
+    def _where_defined(self, defined: Any, value: Any, message: str) -> Any:
+        """`value` where it is defined; elsewhere NaN, or an error when run."""
+        if self._allow_nan_stats:
+            nan = hf.fill(hf.shape(value), np.array(np.nan, self.dtype.as_numpy_dtype))
+            return hf.where(hf.broadcast_to(defined, hf.shape(value)), value, nan)
+        with hf.control_dependencies([hf.Assert(hf.reduce_all(defined), [message])]):
+            return hf.identity(value)
+
+
+class OfParameters(Distribution):
+    """A distribution over scalars whose batch is what its parameters broadcast to."""
+
+    def __init__(self, parameters: list, *args: Any, **keywords: Any) -> None:
+        self._broadcast = parameters
+        super().__init__(*args, **keywords)
+
+    def _batch_shape(self) -> Any:
+        shape = self._broadcast[0].shape
+        for parameter in self._broadcast[1:]:
+            shape = hf.broadcast_static_shape(shape, parameter.shape)
+        return shape
+
+    def _batch_shape_tensor(self) -> Any:
+        shape = hf.shape(self._broadcast[0])
+        for parameter in self._broadcast[1:]:
+            shape = hf.broadcast_dynamic_shape(shape, hf.shape(parameter))
+        return shape
+
+    def _drawn_shape(self, n: Any) -> Any:
+        """The shape of `n` samples of the whole batch."""
+        return hf.concat([[n], self.batch_shape_tensor()], 0)
+
+    def _whole(self, value: Any) -> Any:
+        """`value` for every distribution of the batch."""
+        return value + hf.zeros(self.batch_shape_tensor(), self.dtype)
+
+
+def floats(validate: bool, positive: dict, others: dict) -> list:
+    """The parameters as tensors of one floating type: those of `positive`, which are checked if
+    that is wanted, then `others`. Raises ``TypeError`` for types that differ or are no floats."""
+    named = {**positive, **others}
+    typed = [hf.as_dtype(v.dtype) for v in named.values() if hasattr(v, "dtype")]
+    dtype = typed[0].base_dtype if typed else hf.float32
+    made = []
+    for name, value in named.items():
+        tensor = hf.convert_to_tensor(value, None if hasattr(value, "dtype") else dtype, name=name)
+        if not tensor.dtype.base_dtype.is_floating or tensor.dtype.base_dtype != dtype:
+            raise TypeError(f"{name} must be of type {dtype.name} as the other parameters, floats, "
+                            f"but is of type {tensor.dtype.base_dtype.name}")
+        if validate and name in positive:
+            with hf.control_dependencies([hf.assert_positive(tensor)]):
+                tensor = hf.identity(tensor)
+        made.append(tensor)
+    return made
+
+
+def logits_and_probs(logits: Any, probs: Any, validate: bool, multiclass: bool) -> tuple:
+    """Both, made of the one that is given; ``ValueError`` for none or both."""
+    if (logits is None) == (probs is None):
+        raise ValueError("Must pass probs or logits, but not both.")
+    if probs is None:
+        (logits,) = floats(False, {}, {"logits": logits})
+        return logits, hf.nn.softmax(logits) if multiclass else hf.sigmoid(logits)
+    (probs,) = floats(False, {}, {"probs": probs})
+    if validate:
+        checks = [hf.assert_non_negative(probs)]
+        checks.append(hf.assert_less(hf.abs(hf.reduce_sum(probs, -1) - 1), 1e-4) if multiclass else
+                      hf.assert_less_equal(probs, hf.ones([], probs.dtype)))
+        with hf.control_dependencies(checks):
+            probs = hf.identity(probs)
+    return hf.log(probs) if multiclass else hf.log(probs) - hf.log1p(-probs), probs
+
+
+def next_seed(seed: int | None, which: int) -> int | None:
+    """A seed for the draw number `which` among those that make one sample."""
+    return None if seed is None else (seed * 1000003 + which * 7919) % (2**31 - 1)

@@ -1,0 +1,164 @@
+"""How often each of K classes is drawn: Multinomial and DirichletMultinomial."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hpcflow as hf
+from hpcflow.distributions.base import (
+    NOT_REPARAMETERIZED,
+    Distribution,
+    floats,
+    logits_and_probs,
+    next_seed,
+)
+from hpcflow.distributions.vectors import log_beta
+
+
+class _Counts(Distribution):
+    """Counts of classes in `total_count` draws; `_classes` has the classes last."""
+
+    _total: Any
+    _classes: Any
+
+    @property
+    def total_count(self) -> Any:
+        """The number of draws."""
+        return self._total
+
+    def _batch_shape(self) -> Any:
+        return hf.broadcast_static_shape(self._total.shape, self._classes.shape[:-1])
+
+    def _batch_shape_tensor(self) -> Any:
+        return hf.broadcast_dynamic_shape(hf.shape(self._total), hf.shape(self._classes)[:-1])
+
+    def _event_shape(self) -> Any:
+        return self._classes.shape[-1:]
+
+    def _event_shape_tensor(self) -> Any:
+        return hf.shape(self._classes)[-1:]
+
+    def _whole(self, classes: Any) -> Any:
+        """`classes` for every distribution of the batch."""
+        return classes + hf.zeros(hf.concat([self.batch_shape_tensor(), [1]], 0), self.dtype)
+
+    def _counted(self, logits: Any, seed: int | None) -> Any:
+        """Counts of draws by `logits`, of shape [n] + batch + [K]."""
+        draws = hf.cast(hf.reduce_max(self._total), hf.int32)
+        classes = hf.shape(logits)[-1]
+        drawn = hf.multinomial(hf.reshape(logits, hf.stack([-1, classes])), draws, seed=seed)
+        drawn = hf.reshape(drawn, hf.concat([hf.shape(logits)[:-1], [draws]], 0))
+        # Where fewer are to be drawn than elsewhere, the rest do not count.
+        taken = hf.cast(hf.range(draws), self.dtype) < hf.expand_dims(self._total, -1)
+        taken = hf.logical_and(taken, hf.ones_like(drawn, hf.bool))
+        ones = hf.one_hot(drawn, classes, dtype=self.dtype)
+        return hf.reduce_sum(ones * hf.expand_dims(hf.cast(taken, self.dtype), -1), -2)
+
+    def _log_combinations(self, counts: Any) -> Any:
+        return hf.lgamma(self._total + 1) - hf.reduce_sum(hf.lgamma(counts + 1), -1)
+
+    def _checked(self, counts: Any) -> Any:
+        if not self.validate_args:
+            return counts
+        with hf.control_dependencies([
+                hf.assert_non_negative(counts),
+                hf.assert_equal(self._total + hf.zeros_like(hf.reduce_sum(counts, -1)),
+                                hf.reduce_sum(counts, -1),
+                                message="counts must sum to `self.total_count`")]):
+            return hf.identity(counts)
+
+    def _spread(self, probs: Any, scale: Any) -> Any:
+        """The covariance of draws by `probs`, times `scale`."""
+        outer = hf.expand_dims(probs, -1) * hf.expand_dims(probs, -2)
+        return (hf.matrix_diag(probs) - outer) * hf.expand_dims(hf.expand_dims(scale, -1), -1)
+
+
+class Multinomial(_Counts):
+    """Counts of `total_count` independent draws by `logits` or `probs`."""
+
+    def __init__(self, total_count: Any, logits: Any = None, probs: Any = None,
+                 validate_args: bool = False, allow_nan_stats: bool = True,
+                 name: str = "Multinomial") -> None:
+        parameters = dict(locals())
+        self._logits, self._probs = logits_and_probs(logits, probs, validate_args, True)
+        self._classes = self._logits
+        self._total = hf.convert_to_tensor(total_count, self._logits.dtype.base_dtype)
+        super().__init__(self._logits.dtype.base_dtype, NOT_REPARAMETERIZED, validate_args,
+                         allow_nan_stats, parameters, name=name)
+
+    @property
+    def logits(self) -> Any:
+        """The logarithms of the probabilities, up to a constant."""
+        return self._logits
+
+    @property
+    def probs(self) -> Any:
+        """The probabilities of the classes."""
+        return self._probs
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        logits = self._whole(self._logits)
+        each = hf.concat([[n], hf.ones_like(hf.shape(logits))], 0)
+        return self._counted(hf.tile(hf.expand_dims(logits, 0), each), seed)
+
+    def _log_prob(self, counts: Any) -> Any:
+        counts = self._checked(counts)
+        return hf.reduce_sum(counts * hf.nn.log_softmax(self._logits), -1) + (
+            self._log_combinations(counts))
+
+    def _mean(self) -> Any:
+        return self._probs * hf.expand_dims(self._total, -1)
+
+    def _variance(self) -> Any:
+        return self._mean() * (1 - self._probs)
+
+    def _covariance(self) -> Any:
+        return self._spread(self._probs, self._total)
+
+
+class DirichletMultinomial(_Counts):
+    """Counts of draws by probabilities that themselves are of a Dirichlet distribution."""
+
+    def __init__(self, total_count: Any, concentration: Any, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "DirichletMultinomial") -> None:
+        parameters = dict(locals())
+        (self._concentration,) = floats(validate_args, {"concentration": concentration}, {})
+        self._classes = self._concentration
+        dtype = self._concentration.dtype.base_dtype
+        self._total = hf.convert_to_tensor(total_count, dtype)
+        self._all = hf.reduce_sum(self._concentration, -1)
+        super().__init__(dtype, NOT_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+                         name=name)
+
+    @property
+    def concentration(self) -> Any:
+        """The parameter of each class."""
+        return self._concentration
+
+    @property
+    def total_concentration(self) -> Any:
+        """Its sum."""
+        return self._all
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        drawn = hf.random_gamma([n], self._whole(self._concentration), dtype=self.dtype,
+                                seed=next_seed(seed, 1))
+        return self._counted(hf.log(drawn), next_seed(seed, 2))
+
+    def _log_prob(self, counts: Any) -> Any:
+        counts = self._checked(counts)
+        return (log_beta(self._concentration + counts) - log_beta(self._concentration)
+                + self._log_combinations(counts))
+
+    def _mean(self) -> Any:
+        return hf.expand_dims(self._total / self._all, -1) * self._concentration
+
+    def _scale(self) -> Any:
+        return self._total * (self._all + self._total) / (self._all + 1)
+
+    def _variance(self) -> Any:
+        probs = self._concentration / hf.expand_dims(self._all, -1)
+        return probs * (1 - probs) * hf.expand_dims(self._scale(), -1)
+
+    def _covariance(self) -> Any:
+        return self._spread(self._concentration / hf.expand_dims(self._all, -1), self._scale())

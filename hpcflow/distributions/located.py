@@ -1,0 +1,295 @@
+"""Distributions on the line with a location and a scale: Normal, Laplace, StudentT, Uniform."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+import hpcflow as hf
+from hpcflow.distributions.base import FULLY_REPARAMETERIZED, OfParameters, floats, next_seed
+from hpcflow.distributions.divergence import RegisterKL
+
+
+class Normal(OfParameters):
+    """The normal distribution of mean `loc` and standard deviation `scale`."""
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "Normal") -> None:
+        parameters = dict(locals())
+        self._scale, self._loc = floats(validate_args, {"scale": scale}, {"loc": loc})
+        super().__init__([self._loc, self._scale], self._loc.dtype.base_dtype,
+                         FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+                         name=name)
+
+    @property
+    def loc(self) -> Any:
+        """The mean."""
+        return self._loc
+
+    @property
+    def scale(self) -> Any:
+        """The standard deviation."""
+        return self._scale
+
+    def _z(self, x: Any) -> Any:
+        return (x - self._loc) / self._scale
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        drawn = hf.random_normal(self._drawn_shape(n), dtype=self.dtype, seed=seed)
+        return drawn * self._scale + self._loc
+
+    def _log_prob(self, x: Any) -> Any:
+        return -0.5 * hf.square(self._z(x)) - (0.5 * math.log(2 * math.pi) + hf.log(self._scale))
+
+    def _cdf(self, x: Any) -> Any:
+        return 0.5 * hf.erfc(-self._z(x) * math.sqrt(0.5))
+
+    def _log_cdf(self, x: Any) -> Any:
+        return _log_normal_cdf(self._z(x))
+
+    def _survival(self, x: Any) -> Any:
+        return 0.5 * hf.erfc(self._z(x) * math.sqrt(0.5))
+
+    def _log_survival(self, x: Any) -> Any:
+        return _log_normal_cdf(-self._z(x))
+
+    def _quantile(self, p: Any) -> Any:
+        return hf.raw_ops.Ndtri(p) * self._scale + self._loc
+
+    def _entropy(self) -> Any:
+        return self._whole(0.5 * math.log(2 * math.pi * math.e) + hf.log(self._scale))
+
+    def _mean(self) -> Any:
+        return self._whole(self._loc)
+
+    _mode = _mean
+
+    def _stddev(self) -> Any:
+        return self._whole(self._scale)
+
+
+def _log_normal_cdf(z: Any) -> Any:
+    """log of the standard normal's cdf; far below 0 by the asymptotic series (Abramowitz and
+    Stegun, 26.2.12), where the cdf itself would be 0; far above 0 it is that much less than 0 as
+    the cdf is less than 1."""
+    far = -5.0 if z.dtype.base_dtype.size < 8 else -14.0
+    near, below = hf.maximum(z, far), hf.minimum(z, far)
+    square = hf.square(below)
+    series, term = hf.ones_like(z), hf.ones_like(z)
+    for k in range(1, 4):
+        term *= -(2 * k - 1) / square
+        series += term
+    tail = -0.5 * square - hf.log(-below) - 0.5 * math.log(2 * math.pi) + hf.log(series)
+    log = hf.where(z > far, hf.log(0.5 * hf.erfc(-near * math.sqrt(0.5))), tail)
+    return hf.where(z > 1, -_above(hf.maximum(z, 1)), log)
+
+
+def _above(z: Any) -> Any:
+    """-log of the cdf for z of 1 and more."""
+    return -hf.log1p(-0.5 * hf.erfc(z * math.sqrt(0.5)))
+
+
+@RegisterKL(Normal, Normal)
+def _kl_normals(a: Normal, b: Normal, name: str | None = None) -> Any:
+    with hf.name_scope(name, "kl_normal_normal"):
+        ratio = hf.square(a.scale / b.scale)
+        return hf.square(a.loc - b.loc) / (2 * hf.square(b.scale)) + 0.5 * (
+            ratio - 1 - hf.log(ratio))
+
+
+class Laplace(OfParameters):
+    """The two-sided exponential distribution around `loc`."""
+
+    def __init__(self, loc: Any, scale: Any, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "Laplace") -> None:
+        parameters = dict(locals())
+        self._scale, self._loc = floats(validate_args, {"scale": scale}, {"loc": loc})
+        super().__init__([self._loc, self._scale], self._loc.dtype.base_dtype,
+                         FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+                         name=name)
+
+    @property
+    def loc(self) -> Any:
+        """The median."""
+        return self._loc
+
+    @property
+    def scale(self) -> Any:
+        """The mean distance from the median."""
+        return self._scale
+
+    def _z(self, x: Any) -> Any:
+        return (x - self._loc) / self._scale
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        above = np.nextafter(self.dtype.as_numpy_dtype(-1), self.dtype.as_numpy_dtype(0))
+        drawn = hf.random_uniform(self._drawn_shape(n), above, 1, self.dtype, seed=seed)
+        return self._loc - self._scale * hf.sign(drawn) * hf.log1p(-hf.abs(drawn))
+
+    def _log_prob(self, x: Any) -> Any:
+        return -hf.abs(self._z(x)) - math.log(2) - hf.log(self._scale)
+
+    def _cdf(self, x: Any) -> Any:
+        z = self._z(x)
+        return 0.5 - 0.5 * hf.sign(z) * hf.expm1(-hf.abs(z))
+
+    def _log_cdf(self, x: Any) -> Any:
+        z = self._z(x)
+        return hf.where(z < 0, -math.log(2) + z, hf.log1p(-0.5 * hf.exp(-hf.abs(z))))
+
+    def _entropy(self) -> Any:
+        return self._whole(1 + math.log(2) + hf.log(self._scale))
+
+    def _mean(self) -> Any:
+        return self._whole(self._loc)
+
+    _mode = _mean
+
+    def _stddev(self) -> Any:
+        return self._whole(math.sqrt(2) * self._scale)
+
+
+class StudentT(OfParameters):
+    """Student's distribution of `df` degrees of freedom, moved and scaled."""
+
+    def __init__(self, df: Any, loc: Any, scale: Any, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "StudentT") -> None:
+        parameters = dict(locals())
+        self._df, self._scale, self._loc = floats(
+            validate_args, {"df": df, "scale": scale}, {"loc": loc})
+        super().__init__([self._df, self._loc, self._scale], self._loc.dtype.base_dtype,
+                         FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+                         name=name)
+
+    @property
+    def df(self) -> Any:
+        """The degrees of freedom."""
+        return self._df
+
+    @property
+    def loc(self) -> Any:
+        """Where it is symmetric around."""
+        return self._loc
+
+    @property
+    def scale(self) -> Any:
+        """The scale."""
+        return self._scale
+
+    def _z(self, x: Any) -> Any:
+        return (x - self._loc) / self._scale
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        normal = hf.random_normal(self._drawn_shape(n), dtype=self.dtype, seed=seed)
+        df = self._whole(self._df)
+        squares = hf.random_gamma([n], 0.5 * df, beta=hf.constant(0.5, self.dtype),
+                                  dtype=self.dtype, seed=next_seed(seed, 1))
+        return normal * hf.rsqrt(squares / df) * self._scale + self._loc
+
+    def _log_prob(self, x: Any) -> Any:
+        half = 0.5 * (self._df + 1)
+        norm = (hf.log(hf.abs(self._scale)) + 0.5 * hf.log(self._df) + 0.5 * math.log(math.pi)
+                + hf.lgamma(0.5 * self._df) - hf.lgamma(half))
+        return -half * hf.log1p(hf.square(self._z(x)) / self._df) - norm
+
+    def _cdf(self, x: Any) -> Any:
+        z = (x - self._loc) / hf.abs(self._scale)
+        z = z + hf.zeros(self.batch_shape_tensor(), self.dtype)
+        df = self._df + hf.zeros_like(z)
+        below = 0.5 * hf.betainc(0.5 * df, hf.fill(hf.shape(z), hf.constant(0.5, self.dtype)),
+                                 df / (hf.square(z) + df))
+        return hf.where(z < 0, below, 1 - below)
+
+    def _entropy(self) -> Any:
+        df = self._whole(self._df)
+        half, log_beta = 0.5 * (df + 1), (math.lgamma(0.5) + hf.lgamma(0.5 * df)
+                                          - hf.lgamma(0.5 * (df + 1)))
+        return (hf.log(hf.abs(self._scale)) + 0.5 * hf.log(df) + log_beta
+                + half * (hf.digamma(half) - hf.digamma(0.5 * df)))
+
+    def _mean(self) -> Any:
+        return self._where_defined(self._df > 1, self._whole(self._loc),
+                                   "mean not defined for components of df <= 1")
+
+    def _mode(self) -> Any:
+        return self._whole(self._loc)
+
+    def _variance(self) -> Any:
+        df = self._whole(self._df)
+        finite = df > 2
+        safe = hf.where(finite, df - 2, hf.ones_like(df))
+        found = hf.where(finite, self._whole(hf.square(self._scale)) * df / safe,
+                         hf.fill(hf.shape(df), np.array(np.inf, self.dtype.as_numpy_dtype)))
+        return self._where_defined(df > 1, found,
+                                   "variance not defined for components of df <= 1")
+
+
+class Uniform(OfParameters):
+    """The uniform distribution over ``[low, high)``."""
+
+    def __init__(self, low: Any = 0.0, high: Any = 1.0, validate_args: bool = False,
+                 allow_nan_stats: bool = True, name: str = "Uniform") -> None:
+        parameters = dict(locals())
+        self._low, self._high = floats(False, {}, {"low": low, "high": high})
+        if validate_args:
+            with hf.control_dependencies([hf.assert_less(
+                    self._low, self._high, message="uniform not defined when low >= high.")]):
+                self._low, self._high = hf.identity(self._low), hf.identity(self._high)
+        super().__init__([self._low, self._high], self._low.dtype.base_dtype,
+                         FULLY_REPARAMETERIZED, validate_args, allow_nan_stats, parameters,
+                         name=name)
+
+    @property
+    def low(self) -> Any:
+        """The lower end, included."""
+        return self._low
+
+    @property
+    def high(self) -> Any:
+        """The upper end, excluded."""
+        return self._high
+
+    def range(self, name: str = "range") -> Any:
+        """Return ``high - low``."""
+        with self._scope(name):
+            return self._high - self._low
+
+    def _sample_n(self, n: Any, seed: int | None) -> Any:
+        drawn = hf.random_uniform(self._drawn_shape(n), dtype=self.dtype, seed=seed)
+        return self._low + self.range() * drawn
+
+    def _prob(self, x: Any) -> Any:
+        x = self._whole(x)
+        outside = hf.logical_or(x < self._low, x >= self._high)
+        density = hf.where(outside, hf.zeros_like(x), hf.ones_like(x) / self.range())
+        return hf.where(hf.is_nan(x), x, density)
+
+    def _cdf(self, x: Any) -> Any:
+        share = (self._whole(x) - self._low) / self.range()
+        return hf.maximum(hf.minimum(share, 1.0), 0.0)
+
+    def _quantile(self, p: Any) -> Any:
+        return self._low + self.range() * p
+
+    def _entropy(self) -> Any:
+        return hf.log(self.range())
+
+    def _mean(self) -> Any:
+        return (self._low + self._high) / 2
+
+    def _variance(self) -> Any:
+        return hf.square(self.range()) / 12
+
+    def _stddev(self) -> Any:
+        return self.range() / math.sqrt(12)
+
+
+@RegisterKL(Uniform, Uniform)
+def _kl_uniforms(a: Uniform, b: Uniform, name: str | None = None) -> Any:
+    with hf.name_scope(name, "kl_uniform_uniform"):
+        inside = hf.logical_and(b.low <= a.low, a.high <= b.high)
+        finite = hf.log((b.high - b.low) / (a.high - a.low))
+        infinite = hf.fill(hf.shape(finite), np.array(np.inf, a.dtype.as_numpy_dtype))
+        return hf.where(inside, finite, infinite)
