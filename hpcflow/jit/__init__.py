@@ -21,11 +21,21 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
-from hpcflow.jit.loops import Loop, Program, RowCopies, RowUpdates, supports, typed, typed_text
+from hpcflow.jit.loops import (
+    ChannelGradient,
+    ChannelSums,
+    Loop,
+    Program,
+    RowCopies,
+    RowUpdates,
+    supports,
+    typed,
+    typed_text,
+)
 
-__all__ = ["WORTH_SECONDS", "Compiled", "Loop", "Program", "RowCopies", "RowUpdates",
-           "approximates", "compiled", "enabled", "name_of", "supports", "typed",
-           "typed_text", "wait"]
+__all__ = ["WORTH_SECONDS", "ChannelGradient", "ChannelSums", "Compiled", "Loop", "Program",
+           "RowCopies", "RowUpdates", "approximates", "compiled", "enabled", "name_of", "supports",
+           "typed", "typed_text", "wait"]
 
 # Seconds spent on a loop before it is compiled; a fifth where that is quick.
 WORTH_SECONDS = 0.05

@@ -28,7 +28,8 @@ _FIRST_LINE = b"hpcflow loop 1\n"
 _MOST_FILES = 4096  # the oldest are removed
 #: Modules whose text is part of every loop.
 _COMMON = ("hpcflow.jit.loops", "hpcflow.jit.entries", "hpcflow.jit.numba_code",
-           "hpcflow.jit.direct_code", "hpcflow.jit.program_code", "hpcflow.jit.row_code",
+           "hpcflow.jit.direct_code", "hpcflow.jit.address_loops", "hpcflow.jit.channel_code",
+           "hpcflow.jit.program_code", "hpcflow.jit.row_code",
            "hpcflow.formulas", "hpcflow.native_calls", "hpcflow.panel_products",
            "hpcflow.vector_math")
 

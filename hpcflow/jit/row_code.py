@@ -7,96 +7,36 @@ some rows ahead.
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from hpcflow.jit import program_code
+from hpcflow.jit.address_loops import LINE, AddressLoop, written
 from hpcflow.jit.direct_code import code_from
-from hpcflow.jit.entries import Array, Body, Code, Integer, Kind
+from hpcflow.jit.entries import Array, Code, Integer, Kind
 
-_LINE = 64  # bytes
 _AHEAD = 8  # rows
 _HASH, _HASH_SHIFT, _HASH_BITS = 40503, 7, 16
 
 
 def code_of_copies(row_dtype: str, name: str) -> Code:
     """The code of a `loops.RowCopies`; for `name` see `direct_code.code_from`."""
-    return code_from(name, lambda module: _written(_Copies(module, row_dtype)))
+    return code_from(name, lambda module: written(_Copies(module, row_dtype)))
 
 
 def code_of_updates(ufunc: str, dtype: str, row_dtype: str, name: str) -> Code:
     """The code of a `loops.RowUpdates`; for `name` see `direct_code.code_from`."""
-    return code_from(name, lambda module: _written(_Updates(module, ufunc, dtype, row_dtype)))
+    return code_from(name, lambda module: written(_Updates(module, ufunc, dtype, row_dtype)))
 
 
-def _written(body: _Rows) -> Body:
-    body.write()
-    return body
-
-
-class _Rows:
-    """A loop over rows by their numbers; see `entries.Body`. Addresses are words in it."""
+class _Rows(AddressLoop):
+    """A loop over rows by their numbers."""
 
     def __init__(self, module: Any, kinds: list[Kind], row_dtype: str, arguments: int) -> None:
-        ir = self.ir = importlib.import_module("llvmlite.ir")
-        self.kinds = kinds
+        super().__init__(module, kinds, arguments)
         self.is_signed = not row_dtype.startswith("u")
-        self.word, self.byte = ir.IntType(64), ir.IntType(8).as_pointer()
         self.row_bytes = Array(row_dtype, 1, False).item
-        self.row_number = ir.IntType(8 * self.row_bytes)
-        self.function = ir.Function(
-            module, ir.FunctionType(ir.VoidType(), [self.word] * arguments), "loop")
-        self.function.linkage = "internal"
-        self.builder = ir.IRBuilder(self.function.append_basic_block())
-
-    def array(self, builder: Any, index: int, address: Any, dims: Sequence) -> Any:
-        """The address and the dims."""
-        return address, dims
-
-    def several(self, builder: Any, kind: Any, parts: Sequence) -> Any:
-        """There are none."""
-        raise NotImplementedError
-
-    def call(self, builder: Any, values: Sequence) -> Any:
-        """See `entries.Body`."""
-        builder.call(self.function, self.arguments(values))
-        return self.ir.IntType(1)(0), None
-
-    def arguments(self, values: Sequence) -> list:
-        """What the function is given, of the arguments of the loop."""
-        raise NotImplementedError
-
-    def write(self) -> None:
-        """Write the loop."""
-        raise NotImplementedError
-
-    @contextlib.contextmanager
-    def steps(self, first: Any, end: Any, step: int) -> Iterator[Any]:
-        """A loop from `first` to before `end`, whose body is what is written meanwhile."""
-        builder, before = self.builder, self.builder.block
-        again, after = [self.function.append_basic_block() for _ in range(2)]
-        builder.cbranch(builder.icmp_signed("<", first, end), again, after)
-        builder.position_at_end(again)
-        index = builder.phi(self.word)
-        index.add_incoming(first, before)
-        yield index
-        following = builder.add(index, self.word(step), flags=("nuw", "nsw"))
-        index.add_incoming(following, builder.block)
-        builder.cbranch(builder.icmp_signed("<", following, end), again, after)
-        builder.position_at_end(after)
-
-    def along(self, row_bytes: Any, number: Any, item: int,
-              visit: Callable[[Any, Any], None]) -> None:
-        """``visit(offset, type)`` of a row of elements of the type `number`, of `item` bytes: of
-        vectors as large as a line of cache, and of the elements that are left."""
-        line = self.ir.VectorType(number, _LINE // item)
-        whole = self.builder.and_(row_bytes, self.word(-_LINE))
-        for first, end, step, kind in ((self.word(0), whole, _LINE, line),
-                                       (whole, row_bytes, item, number)):
-            with self.steps(first, end, step) as offset:
-                visit(offset, kind)
+        self.row_number = self.ir.IntType(8 * self.row_bytes)
 
     def ahead(self, index: Any, count: Any) -> Any:
         """The place some rows after a place, at most the last of `count`."""
@@ -112,19 +52,6 @@ class _Rows:
         if self.row_number == self.word:
             return number
         return (builder.sext if self.is_signed else builder.zext)(number, self.word)
-
-    def place(self, start: Any, offset: Any, kind: Any) -> Any:
-        """A pointer to what is `offset` bytes after `start`."""
-        return self.builder.inttoptr(self.builder.add(start, offset), kind.as_pointer())
-
-    def prefetch(self, start: Any, offset: Any) -> None:
-        """Bring the line of memory into cache."""
-        small = self.ir.IntType(32)
-        kind = self.ir.FunctionType(self.ir.VoidType(), [self.byte, small, small, small])
-        function = self.builder.module.declare_intrinsic("llvm.prefetch", [self.byte], kind)
-        reading, everywhere, data = small(0), small(3), small(1)
-        place = self.place(start, offset, self.byte.pointee)
-        self.builder.call(function, [place, reading, everywhere, data])
 
 
 class _Copies(_Rows):
@@ -189,7 +116,7 @@ class _Updates(_Rows):
             coming = self.number(rows, self.ahead(i, count))
             with builder.if_then(self._is_ours(coming, part, parts)):
                 start = builder.add(target, builder.mul(coming, row_bytes))
-                with self.steps(word(0), row_bytes, _LINE) as offset:
+                with self.steps(word(0), row_bytes, LINE) as offset:
                     self.prefetch(start, offset)
             row = self.number(rows, i)
             with builder.if_then(self._is_ours(row, part, parts)):

@@ -96,13 +96,15 @@ def fused_batch_norm(node: KernelNode) -> Callable:
 
 
 @kernel("FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3", types=_FLOATS,
-        fresh=True)
+        fresh=True, takes_over=0)
 def fused_batch_norm_grad(node: KernelNode) -> Callable:
-    """The gradients by x, scale and offset, from the statistics that the op reserved."""
+    """The gradients by x, scale and offset, from the statistics that the op reserved. The gradient
+    that comes in becomes that by x where nobody else needs it."""
     xp, epsilon, layout = node.xp, node.attr("epsilon"), _Layout(node.attr("data_format"))
     training = node.attr("is_training")
 
-    def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *_: Any) -> tuple:
+    def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *_: Any,
+            own: bool = False) -> tuple:
         layout.check(x, scale=scale, reserve_space_1=mean, reserve_space_2=variance)
         if dy.shape != x.shape:
             raise invalid(f"y_backprop {shown(dy)} must have the shape of x {shown(x)}")
@@ -110,7 +112,7 @@ def fused_batch_norm_grad(node: KernelNode) -> Callable:
         inverse = 1 / xp.sqrt(variance + variance.dtype.type(epsilon))
         empty = xp.zeros(0, scale.dtype)
         if xp is np and layout.channel == 3 and x.size:
-            found = _gradient_by_rows(dy, x, scale, mean, inverse, training)
+            found = _gradient_by_rows(dy, x, scale, mean, inverse, training, own)
             return _results(node, *found, empty, empty.copy())
         unit = (x - layout.along(mean)) * layout.along(inverse)
         by_offset, by_scale = layout.sum(dy), layout.dot(xp, dy, unit)
@@ -125,11 +127,11 @@ def fused_batch_norm_grad(node: KernelNode) -> Callable:
 
 
 def _gradient_by_rows(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
-                      training: bool) -> tuple:
+                      training: bool, own: bool) -> tuple:
     """(dx, by scale, by offset) for channels that come last."""
     if training:
         return batch_norm_loops.gradient(dy, x, scale, mean, inverse, lambda: _by_blocks(
-            dy, x, scale, mean, inverse, training))
+            dy, x, scale, mean, inverse, training), own)
     return _by_blocks(dy, x, scale, mean, inverse, training)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import hpcflow as tf
 from hpcflow import config, jit, threads
-from hpcflow.kernels import array_loops, batch_norm_loops
+from hpcflow.kernels import batch_norm_loops
 
 
 @pytest.fixture
@@ -14,7 +15,6 @@ def eager(monkeypatch):
     """Small parts over several threads; loops from the second call on."""
     monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
     monkeypatch.setattr(jit, "_programs", {})
-    monkeypatch.setattr(array_loops, "LARGE", 1)
     monkeypatch.setattr(batch_norm_loops, "_LARGE_BYTES", 1)
     monkeypatch.setattr(batch_norm_loops, "_BLOCK_BYTES", 1 << 8)
     pool = threads.Pool(3)
@@ -48,7 +48,7 @@ def test_results(eager, dtype):
     if not jit.enabled():
         pytest.skip("Numba is not installed")
     limit = 2e-5 if dtype is np.float32 else 1e-12
-    for dims in ((2, 5, 7, 24), (3, 1, 1, 1), (4, 9, 5, 3), (1, 1, 1, 40)):
+    for dims in ((2, 5, 7, 24), (3, 1, 1, 1), (4, 9, 5, 3), (1, 1, 1, 40), (2, 3, 31, 32)):
         given = arguments(dims, dtype)
         batch_norm_loops.gradient(*given, tuple)
         jit.wait()
@@ -56,6 +56,49 @@ def test_results(eager, dtype):
         for a, b in zip(found, gradient(*given), strict=True):
             assert a.dtype == dtype
             np.testing.assert_allclose(a, b, rtol=limit, atol=limit)
+
+
+def test_the_gradient_that_comes_in_may_become_the_result(eager):
+    """Unless it may not be written to."""
+    if not jit.enabled():
+        pytest.skip("Numba is not installed")
+    dy, *others = arguments((3, 6, 5, 24), np.float32)
+    batch_norm_loops.gradient(dy, *others, tuple)
+    jit.wait()
+    expected, *_ = batch_norm_loops.gradient(dy, *others, tuple)
+    assert expected is not dy
+    fixed = dy.copy()
+    fixed.setflags(write=False)
+    again, *_ = batch_norm_loops.gradient(fixed, *others, tuple, own=True)
+    found, *_ = batch_norm_loops.gradient(dy, *others, tuple, own=True)
+    assert found is dy and again is not fixed
+    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(again, expected)
+
+
+def test_in_steps(eager):
+    """A gradient that is fetched, or is a variable's value, keeps its value."""
+    if not jit.enabled():
+        pytest.skip("Numba is not installed")
+    dy, x, scale, mean, inverse = arguments((3, 6, 5, 24), np.float32)
+    expected, *_ = gradient(dy, x, scale, mean, inverse)
+    with tf.Graph().as_default(), tf.Session() as session:
+        kept = tf.Variable(dy)
+        made = kept * 1.5
+        results = [tf.raw_ops.FusedBatchNormGrad(
+            y_backprop=given, x=x, scale=scale, reserve_space_1=mean,
+            reserve_space_2=1 / np.square(inverse) - np.float32(0.001), epsilon=0.001)[0]
+            for given in (kept, made)]
+        session.run(tf.global_variables_initializer())
+        for _ in range(3):
+            for fetches, factors in (([results[0], kept], (1, None)), ([results[1]], (1.5,)),
+                                     ([results[1], made], (1.5, None))):
+                found = session.run(fetches)
+                np.testing.assert_allclose(found[0], factors[0] * expected, rtol=1e-4, atol=1e-4)
+                if len(found) > 1:
+                    value = dy * (1.5 if fetches[1] is made else 1)
+                    np.testing.assert_array_equal(found[1], value.astype(np.float32))
+            jit.wait()
 
 
 def test_what_has_no_loop(eager, monkeypatch):

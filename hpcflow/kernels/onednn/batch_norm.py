@@ -107,8 +107,9 @@ def _forward(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("FusedBatchNormGrad", types=_ONE, fresh=True, **_OPTIONS)
-@kernel("FusedBatchNormGradV2", "FusedBatchNormGradV3", types=_TWO, fresh=True, **_OPTIONS)
+@kernel("FusedBatchNormGrad", types=_ONE, fresh=True, takes_over=0, **_OPTIONS)
+@kernel("FusedBatchNormGradV2", "FusedBatchNormGradV3", types=_TWO, fresh=True, takes_over=0,
+        **_OPTIONS)
 def _gradient(node: KernelNode) -> Callable:
     lib, fallback = load(), numpy_kernel(node)
     if lib is None:
@@ -116,7 +117,8 @@ def _gradient(node: KernelNode) -> Callable:
     first, training = node.attr("data_format") == b"NCHW", node.attr("is_training")
     epsilon = node.attr("epsilon")
 
-    def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *rest: Any) -> tuple:
+    def run(dy: Any, x: Any, scale: Any, mean: Any, variance: Any, *rest: Any,
+            own: bool = False) -> tuple:
         run_all = None
         if _fits(x, first, scale, mean, variance) and dy.shape == x.shape:
             run_all = _primitive(lib, channels_last(x.shape, first), first, epsilon, training,
@@ -134,7 +136,7 @@ def _gradient(node: KernelNode) -> Callable:
         if training and not first:
             inverse = 1 / np.sqrt(given[4] + np.float32(epsilon))
             dy, x, scale, mean, _ = given
-            found = batch_norm_loops.gradient(dy, x, scale, mean, inverse, by_library)
+            found = batch_norm_loops.gradient(dy, x, scale, mean, inverse, by_library, own)
         else:
             found = by_library()
         return (*found, np.zeros(0, np.float32), np.zeros(0, np.float32))

@@ -1,0 +1,97 @@
+"""Loops whose arrays are addresses, and which LLVM gets as they are: see `AddressLoop`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from hpcflow.jit.entries import Kind
+
+LINE = 64  # bytes
+
+
+class AddressLoop:
+    """A loop over memory, to be written; see `entries.Body`. Addresses and offsets are words.
+
+    Args:
+        module: of ``llvmlite.ir``.
+        kinds: what the loop is called with.
+        arguments: how many words its function takes.
+    """
+
+    def __init__(self, module: Any, kinds: list[Kind], arguments: int) -> None:
+        ir = self.ir = importlib.import_module("llvmlite.ir")
+        self.kinds = kinds
+        self.word, self.byte = ir.IntType(64), ir.IntType(8).as_pointer()
+        self.function = ir.Function(
+            module, ir.FunctionType(ir.VoidType(), [self.word] * arguments), "loop")
+        self.function.linkage = "internal"
+        self.builder = ir.IRBuilder(self.function.append_basic_block())
+
+    def array(self, builder: Any, index: int, address: Any, dims: Sequence) -> Any:
+        """The address and the dims."""
+        return address, dims
+
+    def several(self, builder: Any, kind: Any, parts: Sequence) -> Any:
+        """There are none."""
+        raise NotImplementedError
+
+    def call(self, builder: Any, values: Sequence) -> Any:
+        """See `entries.Body`."""
+        builder.call(self.function, self.arguments(values))
+        return self.ir.IntType(1)(0), None
+
+    def arguments(self, values: Sequence) -> list:
+        """What the function is given, of the arguments of the loop."""
+        raise NotImplementedError
+
+    def write(self) -> None:
+        """Write the loop."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def steps(self, first: Any, end: Any, step: int) -> Iterator[Any]:
+        """A loop from `first` to before `end`, whose body is what is written meanwhile."""
+        builder, before = self.builder, self.builder.block
+        again, after = [self.function.append_basic_block() for _ in range(2)]
+        builder.cbranch(builder.icmp_signed("<", first, end), again, after)
+        builder.position_at_end(again)
+        index = builder.phi(self.word)
+        index.add_incoming(first, before)
+        yield index
+        following = builder.add(index, self.word(step), flags=("nuw", "nsw"))
+        index.add_incoming(following, builder.block)
+        builder.cbranch(builder.icmp_signed("<", following, end), again, after)
+        builder.position_at_end(after)
+
+    def along(self, row_bytes: Any, number: Any, item: int,
+              visit: Callable[[Any, Any], None]) -> None:
+        """``visit(offset, type)`` of a row of elements of the type `number`, of `item` bytes: of
+        vectors as large as a line of cache, and of the elements that are left."""
+        line = self.ir.VectorType(number, LINE // item)
+        whole = self.builder.and_(row_bytes, self.word(-LINE))
+        for first, end, step, kind in ((self.word(0), whole, LINE, line),
+                                       (whole, row_bytes, item, number)):
+            with self.steps(first, end, step) as offset:
+                visit(offset, kind)
+
+    def place(self, start: Any, offset: Any, kind: Any) -> Any:
+        """A pointer to what is `offset` bytes after `start`."""
+        return self.builder.inttoptr(self.builder.add(start, offset), kind.as_pointer())
+
+    def prefetch(self, start: Any, offset: Any) -> None:
+        """Bring the line of memory into cache."""
+        small = self.ir.IntType(32)
+        kind = self.ir.FunctionType(self.ir.VoidType(), [self.byte, small, small, small])
+        function = self.builder.module.declare_intrinsic("llvm.prefetch", [self.byte], kind)
+        reading, everywhere, data = small(0), small(3), small(1)
+        place = self.place(start, offset, self.byte.pointee)
+        self.builder.call(function, [place, reading, everywhere, data])
+
+
+def written(body: AddressLoop) -> AddressLoop:
+    """`body` with its loop."""
+    body.write()
+    return body
