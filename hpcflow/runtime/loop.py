@@ -30,9 +30,9 @@ _TICK_SECONDS = 0.25
 _ASIDE_SECONDS = 0.0005
 # How many polls without a result there are between two looks at the clock.
 _CLOCK_STRIDE = 32
-# How soon the background thread looks when nobody has driven lately; at most, while it always finds
-# a driver that is not busy: each look takes a core and the interpreter from what is computed. And
-# when all is quiet.
+# How soon the background thread looks when nobody has driven lately; at most, while it finds that
+# nothing has come, or a driver that is not busy: each look takes a core and the interpreter from
+# what is computed, and what was in its caches. And when all is quiet.
 _COVER_SECONDS = 0.001
 _BESIDE_SECONDS = 0.002
 _QUIET_SECONDS = 0.02
@@ -241,14 +241,17 @@ class EventLoop:
                 return min(2 * pause, _BESIDE_SECONDS)
             self._help()
             return _COVER_SECONDS
+        came = False
         try:
             self._driver = get_ident()
-            while self._poll_once() and not self._beside:
-                pass
+            while self._poll_once():
+                came = True
+                if self._beside:
+                    break
         finally:
             self._driver = 0
             self._driving.release()
-        return _COVER_SECONDS
+        return _COVER_SECONDS if came else min(2 * pause, _BESIDE_SECONDS)
 
     def _poll_once(self) -> bool:
         came = False

@@ -51,6 +51,19 @@ def test_it_drives_and_looks_soon_again_where_nobody_does(loop: EventLoop) -> No
     assert not loop._driving.locked()
 
 
+def test_it_looks_less_often_where_nothing_comes(loop: EventLoop) -> None:
+    loop._endpoints = (Endpoint(),)
+    pauses = [_COVER_SECONDS]
+    for _ in range(6):
+        pauses.append(loop._look(pauses[-1]))
+    assert pauses == sorted(pauses)
+    assert pauses[1] > _COVER_SECONDS
+    assert pauses[-2:] == [_BESIDE_SECONDS] * 2
+    assert loop._endpoints[0].polls == 6
+    loop._endpoints[0].messages = 2
+    assert loop._look(pauses[-1]) == _COVER_SECONDS
+
+
 def test_it_helps_a_busy_driver(loop: EventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 100.0
     monkeypatch.setattr(event_loop.time, "monotonic", lambda: now)
