@@ -10,10 +10,11 @@ from hpcflow import jit
 from hpcflow.comm.reduction import MEAN, cover, join
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import device, name_scope
+from hpcflow.graph.graph import device, get_default_graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import seeds_of_part
 from hpcflow.mpi import cluster
 from hpcflow.mpi.operations import allreduce, check_reduction
 from hpcflow.ops.collectives import add_op
@@ -81,7 +82,8 @@ class DistributedOptimizer(Optimizer):
         Arguments and errors as of the wrapped optimizer. With `slices`, `loss` is a function that
         builds the loss of some rows, and `inputs` are its arguments: this rank's rows of the global
         batch, an equal part for each rank. The function is called for each of this rank's slices,
-        and the gradients of the slices are joined in one binary tree, whatever rank has which. For
+        and the gradients of the slices are joined in one binary tree, whatever rank has which. With
+        a seed of the graph, what is random in a slice (dropout, say) follows from the slice. For
         equal bits the kernels must also use equally many threads in all runs
         (``OMP_NUM_THREADS``). Raises ``ValueError`` if the ranks do not divide the slices.
         """
@@ -137,7 +139,7 @@ class DistributedOptimizer(Optimizer):
                              "that divides the slices")
         count = self._slices // ranks
         found = [self._optimizer.compute_gradients(part, var_list, *args, **kwargs)
-                 for part in _losses(loss, inputs, count)]
+                 for part in _losses(loss, inputs, index * count, count)]
         with name_scope(self._name):
             return self._joined(found, index * count)
 
@@ -228,11 +230,19 @@ def _bytes_of(grad: Tensor) -> int | None:
     return size
 
 
-def _losses(loss: Callable[..., Tensor], inputs: Sequence[Any], count: int) -> Iterator[Tensor]:
-    """The loss of each of `count` equal parts of the rows of `inputs`; variables are shared."""
+def _losses(loss: Callable[..., Tensor], inputs: Sequence[Any], first: int,
+            count: int) -> Iterator[Tensor]:
+    """The loss of each of `count` equal parts of the rows of `inputs`; variables are shared.
+
+    The parts are the slices from number `first` on: what is random in a slice follows from its
+    number, whichever rank has it.
+    """
+    graph = get_default_graph()
+    start = graph.version  # tells the slices of several optimizers apart
     parts = [split(x, count) for x in inputs]
     for i, arguments in enumerate(zip(*parts, strict=True)):
-        with variable_scope(get_variable_scope(), reuse=True if i else None):
+        with variable_scope(get_variable_scope(), reuse=True if i else None), seeds_of_part(
+                graph, f"{start}/slice_{first + i}"):
             yield loss(*arguments)
 
 

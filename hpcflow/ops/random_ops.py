@@ -12,6 +12,7 @@ from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import next_seed
 from hpcflow.graph.shape_inference import (
     constant_value,
     constant_value_as_dims,
@@ -51,7 +52,7 @@ def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
     if graph_seed is None and op_seed is None:
         return None, None
     if op_seed is None:
-        op_seed = graph.version
+        op_seed = next_seed(graph)
     seeds = (DEFAULT_GRAPH_SEED if graph_seed is None else graph_seed) % _MAX_SEED, (
         op_seed % _MAX_SEED)
     return (0, _MAX_SEED) if seeds == (0, 0) else seeds

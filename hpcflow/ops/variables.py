@@ -20,6 +20,7 @@ from hpcflow.graph.graph import (
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.seeds import seeds_of_place
 from hpcflow.ops import slice_info, state
 from hpcflow.ops.cond import cond
 from hpcflow.ops.initial_values import reading_no_uninitialized
@@ -363,7 +364,8 @@ def _initial_tensor(initial_value: Callable, scope: str, dtype: DType | None) ->
     group = COLOCATION_PREFIX + scope.rstrip("/").encode()
     with get_default_graph()._attr_scope({COLOCATION_ATTR: [group]}):
         with name_scope("Initializer"), device(None):
-            return convert_to_tensor(initial_value(), dtype, "initial_value")
+            with seeds_of_place():
+                return convert_to_tensor(initial_value(), dtype, "initial_value")
 
 
 def _check_shape(shape: TensorShape, scope: str, expected: Any) -> None:

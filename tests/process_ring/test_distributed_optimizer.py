@@ -133,6 +133,42 @@ def test_slices_give_equal_bits(slices):
                     np.testing.assert_array_equal(a, b)
 
 
+def test_what_is_random_follows_from_the_slice():
+    """Dropout has other masks in each slice and step, and the same whatever rank has the slice."""
+    rows = 8
+
+    def trained(ranks):
+        def program(index, target):
+            hf.set_random_seed(5)
+            ones = hf.ones([rows // ranks, 6])
+
+            def loss(some):
+                before = hf.random_uniform([6])  # not of a variable: other places, equal seeds
+                w = hf.get_variable("w", [6], initializer=hf.random_normal_initializer())
+                dropped = hf.nn.dropout(some, keep_prob=0.5)
+                return hf.reduce_sum(dropped * w * before)
+
+            optimizer = hf.mpi.DistributedOptimizer(
+                hf.train.GradientDescentOptimizer(1.0), slices=4, place=(index, ranks))
+            train = optimizer.minimize(loss, inputs=[ones])
+            with hf.Session(target) as session:
+                session.run(hf.global_variables_initializer())
+                found = [session.run(hf.global_variables())[0]]
+                for _ in range(3):
+                    session.run(train)
+                    found.append(session.run(hf.global_variables())[0])
+                return np.stack(found)
+
+        return values(run_replicas(ranks, program))
+
+    alone = trained(1)[0]
+    updates = np.diff(alone, axis=0)
+    assert len(np.unique(updates)) == updates.size  # random, and new in every step
+    for ranks in (2, 4):
+        for found in trained(ranks):
+            np.testing.assert_array_equal(found, alone)
+
+
 def test_reductions_start_while_the_backward_pass_runs():
     """The backward pass is cut where a gradient may leave, and a reduction goes first."""
     def program(index, target):

@@ -1,0 +1,47 @@
+"""Seeds of operations that are given none of their own, in a graph that has one."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import itertools
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+#: The graph, the key and the count of the part of a graph that is being built.
+_part: contextvars.ContextVar[tuple[Any, str, Iterator[int]] | None] = contextvars.ContextVar(
+    "hpcflow_part_with_seeds", default=None)
+
+
+@contextlib.contextmanager
+def seeds_of_part(graph: Any, key: str) -> Iterator[None]:
+    """Let seeds of operations that are built now follow from `key` and their order in this part.
+
+    By default they follow from the operation's place in the whole graph. Parts that several ranks
+    share out have other places on each of them, and the same key wherever they are.
+    """
+    token = _part.set((graph, key, itertools.count()))
+    try:
+        yield
+    finally:
+        _part.reset(token)
+
+
+@contextlib.contextmanager
+def seeds_of_place() -> Iterator[None]:
+    """Let seeds follow from the place in the whole graph again: for what parts have in common."""
+    token = _part.set(None)
+    try:
+        yield
+    finally:
+        _part.reset(token)
+
+
+def next_seed(graph: Any) -> int:
+    """The seed of the next operation of `graph` that is given none."""
+    part = _part.get()
+    if part is None or part[0] is not graph:
+        return graph.version
+    _, key, count = part
+    return zlib.crc32(f"{key}/{next(count)}".encode())
