@@ -148,9 +148,9 @@ def _max_pool_grad_grad(node: KernelNode) -> Callable:
 
 @kernel("MaxPoolWithArgmax", types={"T": _REAL}, fresh=True)
 def _max_pool_with_argmax(node: KernelNode) -> Callable:
-    """The largest elements, and where they are in the flattened image."""
+    """The largest elements, and where they are in the flattened image, or in all images."""
     xp, geometry, lowest = node.xp, _geometry(node), _lowest(node.np_dtype())
-    index_dtype = node.np_dtype(1)
+    index_dtype, in_batch = node.np_dtype(1), node.attr("include_batch_in_index", False)
 
     def run(x: Any) -> tuple:
         over = geometry(x)
@@ -159,13 +159,18 @@ def _max_pool_with_argmax(node: KernelNode) -> Callable:
         argmax = xp.zeros(y.shape, index_dtype)
         for here, there, hit in _matches(xp, x, y, over):
             argmax[there] += where[here[1:]] * hit
+        if in_batch:
+            starts = xp.arange(len(y), dtype=index_dtype) * math.prod(x.shape[1:])
+            argmax += starts.reshape(-1, 1, 1, 1)
         return (y.copy() if y is x else y), argmax
 
     return run
 
 
-def _flat(argmax: Any, images: int, size: int) -> Any:
-    """Indices into all images as one vector; checked."""
+def _flat(argmax: Any, images: int, size: int, in_batch: bool) -> Any:
+    """Indices into all images as one vector, given so (`in_batch`) or within each; checked."""
+    if in_batch:
+        return _flat(argmax, 1, images * size, False).reshape(images, -1)
     if argmax.size and (argmax.min() < 0 or argmax.max() >= size):
         raise invalid(f"argmax must be in [0, {size}) but is in [{argmax.min()}, {argmax.max()}]")
     starts = np.arange(images, dtype=np.int64) * size
@@ -174,7 +179,7 @@ def _flat(argmax: Any, images: int, size: int) -> Any:
 
 @kernel("MaxPoolGradWithArgmax", device="CPU", types={"T": _REAL}, fresh=True)
 def _argmax_grad(node: KernelNode) -> Callable:
-    geometry = _geometry(node)
+    geometry, in_batch = _geometry(node), node.attr("include_batch_in_index", False)
 
     def run(x: Any, dy: Any, argmax: Any) -> Any:
         dims = _out_shape(x.shape, geometry(x))
@@ -182,7 +187,7 @@ def _argmax_grad(node: KernelNode) -> Callable:
         _check_shape("argmax", argmax, dims)
         dx = np.zeros(x.size, dy.dtype)
         if x.size:
-            index = _flat(argmax, x.shape[0], x.size // x.shape[0])
+            index = _flat(argmax, x.shape[0], x.size // x.shape[0], in_batch)
             np.add.at(dx, index.reshape(-1), dy.reshape(-1))
         return dx.reshape(x.shape)
 
@@ -191,7 +196,7 @@ def _argmax_grad(node: KernelNode) -> Callable:
 
 @kernel("MaxPoolGradGradWithArgmax", device="CPU", types={"T": _REAL}, fresh=True)
 def _argmax_grad_grad(node: KernelNode) -> Callable:
-    geometry = _geometry(node)
+    geometry, in_batch = _geometry(node), node.attr("include_batch_in_index", False)
 
     def run(x: Any, ddx: Any, argmax: Any) -> Any:
         dims = _out_shape(x.shape, geometry(x))
@@ -199,7 +204,8 @@ def _argmax_grad_grad(node: KernelNode) -> Callable:
         _check_shape("argmax", argmax, dims)
         if not x.size:
             return np.zeros(dims, ddx.dtype)
-        return ddx.reshape(-1)[_flat(argmax, x.shape[0], x.size // x.shape[0])].reshape(dims)
+        index = _flat(argmax, x.shape[0], x.size // x.shape[0], in_batch)
+        return ddx.reshape(-1)[index].reshape(dims)
 
     return run
 

@@ -86,15 +86,20 @@ def _pool_rows(pool_images: Callable, input: Any, ksize: Any, strides: Any, padd
 
 
 def max_pool_with_argmax(input: Any, ksize: Sequence[int], strides: Sequence[int], padding: str,
-                         Targmax: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+                         Targmax: Any = None, name: str | None = None,
+                         output_dtype: Any = None,
+                         include_batch_in_index: bool = False) -> tuple[Tensor, Tensor]:
     """Return (maxima, positions) of each window of NHWC images.
 
-    The position of ``[b, y, x, c]`` is ``(y * width + x) * channels + c``, of type `Targmax`
-    (int64 by default).
+    The position of ``[b, y, x, c]`` is ``(y * width + x) * channels + c``, with
+    `include_batch_in_index` ``((b * height + y) * width + x) * channels + c``, of the type
+    `Targmax` or `output_dtype` (int64 by default).
     """
+    Targmax = output_dtype if Targmax is None else Targmax
     return raw_ops.MaxPoolWithArgmax(
         input=input, ksize=ksize, strides=strides, padding=padding,
-        Targmax=dtypes.int64 if Targmax is None else Targmax, name=name)
+        Targmax=dtypes.int64 if Targmax is None else Targmax,
+        include_batch_in_index=include_batch_in_index, name=name)
 
 
 def avg_pool3d(input: Any, ksize: int | Sequence[int], strides: int | Sequence[int], padding: str,

@@ -83,8 +83,9 @@ register_op("DecodeRaw", "bytes: string", "output: out_type",
             "complex64, complex128, bool, bfloat16}; little_endian: bool = true", shape=_raw_shape)
 # All but the first two attributes came after 1.0; graphs of later versions have them.
 register_op("DecodeCSV", "records: string; record_defaults: OUT_TYPE", "output: OUT_TYPE",
-            "OUT_TYPE: list({float, int32, int64, string}) >= 1; field_delim: string = ','; "
-            "use_quote_delim: bool = true; na_value: string = ''; select_cols: list(int) = []",
+            "OUT_TYPE: list({float, double, int32, int64, string}) >= 1; "
+            "field_delim: string = ','; use_quote_delim: bool = true; na_value: string = ''; "
+            "select_cols: list(int) = []",
             shape=_csv_shape)
 register_op("DecodeJSONExample", "json_examples: string", "binary_examples: string",
             shape=unchanged)
@@ -159,7 +160,7 @@ def decode_csv(records: Any, record_defaults: Any, field_delim: str | None = Non
 
     Args:
         records: strings of any shape, a record each; the results have this shape.
-        record_defaults: per field a tensor or value of its type (float32, int32, int64 or string):
+        record_defaults: per field a tensor or value of its type (a float, int32, int64 or string):
             with one element, the value of empty fields; with none, the field is required.
         field_delim: what separates fields, one character (``,``).
         name: name of the op.

@@ -79,7 +79,8 @@ _WINDOW_2D = f"ksize: list(int) >= 4; strides: list(int) >= 4; {PADDING}"
 _WINDOW_3D = f"ksize: list(int) >= 5; strides: list(int) >= 5; {PADDING}; {FORMAT_3D}"
 _ORIGINAL = "orig_input: T; orig_output: T; grad: T"
 _ORIGINAL_3D = "orig_input: TInput; orig_output: TInput; grad: T"
-_ARGMAX = f"{_WINDOW_2D}; Targmax: {{int32, int64}}; T: {ORDERED} = float"
+_BATCH = "include_batch_in_index: bool = false"  # later versions have it
+_ARGMAX = f"{_WINDOW_2D}; {_BATCH}; Targmax: {{int32, int64}}; T: {ORDERED} = float"
 
 register_op("MaxPool", "input: T", "output: T", f"T: {ORDERED} = float; {_WINDOW_2D}; {FORMAT_2D}",
             shape=_pool_shape)
@@ -105,7 +106,7 @@ register_op("AvgPool3DGrad", "orig_input_shape: int32; grad: T", "output: T",
 
 register_op("MaxPoolWithArgmax", "input: T", "output: T; argmax: Targmax",
             "ksize: list(int) >= 4; strides: list(int) >= 4; Targmax: {int32, int64} = int64; "
-            f"{PADDING}; T: {ORDERED} = float", shape=_pool_shape)
+            f"{PADDING}; {_BATCH}; T: {ORDERED} = float", shape=_pool_shape)
 register_op("MaxPoolGradWithArgmax", "input: T; grad: T; argmax: Targmax", "output: T", _ARGMAX,
             shape=_max_pool_grad_shape)
 register_op("MaxPoolGradGradWithArgmax", "input: T; grad: T; argmax: Targmax", "output: T",
@@ -116,7 +117,7 @@ register_op("MaxPoolGradGradWithArgmax", "input: T; grad: T; argmax: Targmax", "
 
 
 def _attrs(op: Operation) -> dict[str, Any]:
-    names = ("ksize", "strides", "padding", "data_format")
+    names = ("ksize", "strides", "padding", "data_format", "include_batch_in_index")
     return {name: op.attr(name) for name in names if name in op.op_def.attr_map}
 
 

@@ -11,7 +11,7 @@ import importlib.abc
 import importlib.machinery
 import re
 import sys
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 from hpcflow.python.table import MODULES, RAW, Entry, packages
@@ -63,6 +63,14 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
         return AliasModule(spec.name, MODULES.get(spec.name, Entry(())))
+
+    def get_code(self, fullname: str) -> CodeType | None:
+        """What ``python -m`` runs: the first source of the module, as the main program."""
+        sources = MODULES.get(fullname, Entry(())).sources
+        if not sources or sources[0] == RAW:
+            return None
+        run = f"runpy.run_module({sources[0]!r}, run_name='__main__', alter_sys=True)"
+        return compile(f"import runpy\n{run}\n", f"<{fullname}>", "exec")
 
     def exec_module(self, module: ModuleType) -> None:
         """Nothing runs: names are looked up when they are asked for."""

@@ -7,9 +7,35 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from typing import Any, NamedTuple
 
 _LABEL = re.compile(r"(?P<name>.*) = (?P<op>\w+)\((?P<inputs>.*)\)")
+
+
+class AllocationMaximum(NamedTuple):
+    """When an allocator held most: the time in microseconds, the bytes, and the tensors by name."""
+
+    timestamp: int
+    num_bytes: int
+    tensors: set[str]
+
+
+class ChromeTrace(NamedTuple):
+    """A trace in the format of Chrome."""
+
+    text: str
+
+    def format_to_string(self, pretty: bool = False) -> str:
+        """Return the trace as JSON."""
+        return json.dumps(json.loads(self.text), indent=4 if pretty else None)
+
+
+class StepStatsAnalysis(NamedTuple):
+    """What :meth:`Timeline.analyze_step_stats` finds: the trace, and by the name of each allocator
+    when it held most."""
+
+    chrome_trace: ChromeTrace
+    allocator_maximums: dict[str, AllocationMaximum]
 
 
 class Timeline:
@@ -44,6 +70,36 @@ class Timeline:
         if show_dataflow:
             events.extend(self._arrows(ends))
         return json.dumps({"traceEvents": events}, indent=1)
+
+    def analyze_step_stats(self, show_dataflow: bool = True,
+                           show_memory: bool = True) -> StepStatsAnalysis:
+        """Return the trace and the maximum of each allocator.
+
+        A tensor counts from the end of the op that gives it to the end of the last one that reads
+        it.
+        """
+        trace = ChromeTrace(self.generate_chrome_trace_format(show_dataflow, show_memory))
+        return StepStatsAnalysis(trace, self._maximums())
+
+    def _maximums(self) -> dict[str, AllocationMaximum]:
+        ends: dict[str, int] = {}  # op -> when the last of its readers, or itself, has ended
+        known = [s for device in self._step_stats.dev_stats for s in device.node_stats]
+        for stats in known:
+            end = stats.all_start_micros + stats.all_end_rel_micros
+            reads = [r.lstrip("^").partition(":")[0] for r in self._facts(stats)[1]]
+            for op in (stats.node_name, *reads):
+                ends[op] = max(ends.get(op, 0), end)
+        changes: dict[str, list[tuple[int, int, str]]] = {}
+        for stats in known:
+            begin = stats.all_start_micros + stats.all_end_rel_micros
+            for output in stats.output:
+                memory = output.tensor_description.allocation_description
+                if memory.allocated_bytes:
+                    name = f"{stats.node_name}:{output.slot}"
+                    times = changes.setdefault(memory.allocator_name, [])
+                    times.append((begin, memory.allocated_bytes, name))
+                    times.append((ends[stats.node_name], -memory.allocated_bytes, name))
+        return {allocator: _maximum(times) for allocator, times in changes.items()}
 
     def _region(self, stats: Any, pid: int, row: int) -> dict:
         op, inputs = self._facts(stats)
@@ -83,6 +139,21 @@ class Timeline:
                                    "ts": stats.all_start_micros, **common})
                     number += 1
         return arrows
+
+
+def _maximum(changes: list[tuple[int, int, str]]) -> AllocationMaximum:
+    """When most is held; what is given at a time comes before what is freed then."""
+    held, size = set(), 0
+    most = AllocationMaximum(0, 0, set())
+    for time, change, name in sorted(changes, key=lambda c: (c[0], c[1] < 0)):
+        size += change
+        if change < 0:
+            held.discard(name)
+            continue
+        held.add(name)
+        if size > most.num_bytes:
+            most = AllocationMaximum(time, size, set(held))
+    return most
 
 
 def _memory_counter(device: Any, pid: int) -> list[dict]:
