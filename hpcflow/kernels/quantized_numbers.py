@@ -40,9 +40,13 @@ def number(value: Any, what: str) -> float:
     return float(array.reshape(()))
 
 
-def one_level(bounds: Bounds, low: float, high: float) -> float:
-    """The difference that one step of the integers makes."""
-    return (high - low) / (bounds.highest - bounds.lowest)
+def one_level(bounds: Bounds, low: float, high: float) -> np.float32:
+    """The difference that one step of the integers makes.
+
+    In float32, as the ranges of products are in other runtimes: those are millions of times the
+    values that are there, so a last bit of them is seen in what is requantized.
+    """
+    return (np.float32(high) - np.float32(low)) / np.float32(bounds.highest - bounds.lowest)
 
 
 def _scale(bounds: Bounds, low: float, high: float) -> float:
@@ -93,7 +97,7 @@ def product_range(a: tuple[Any, float, float], b: tuple[Any, float, float],
     each given as (dtype, low, high)."""
     step = one_level(bounds_of(a[0]), *a[1:]) * one_level(bounds_of(b[0]), *b[1:])
     bounds = bounds_of(out)
-    return np.float32(step * bounds.lowest), np.float32(step * bounds.highest)
+    return step * np.float32(bounds.lowest), step * np.float32(bounds.highest)
 
 
 def widened(low: float, high: float) -> tuple[float, float]:

@@ -75,6 +75,16 @@ def test_products_are_exact_integers(session):
     np.testing.assert_allclose(numbers(session, (out, low, high)), floats, atol=2e-3)
 
 
+def test_ranges_of_products_follow_from_float32_steps(session):
+    one = raw_ops.Bitcast(input=np.zeros((1, 1), np.uint8), type=hf.quint8)
+    ranges = np.random.RandomState(0).rand(50, 4).astype(np.float32) * [-5, 7, -3, 9]
+    for low_a, high_a, low_b, high_b in ranges.astype(np.float32):
+        _, *found = raw_ops.QuantizedMatMul(a=one, b=one, min_a=low_a, max_a=high_a, min_b=low_b,
+                                            max_b=high_b)
+        step = (high_a - low_a) / np.float32(255) * ((high_b - low_b) / np.float32(255))
+        assert session.run(found) == [step * np.float32(-2**31), step * np.float32(2**31)]
+
+
 def test_transposed_products_and_shapes(session):
     a, b = quantized(data(6, 4)), quantized(data(5, 6))
     one = raw_ops.QuantizedMatMul(a=a[0], b=b[0], min_a=a[1], max_a=a[2], min_b=b[1], max_b=b[2],
