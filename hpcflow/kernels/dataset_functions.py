@@ -91,7 +91,7 @@ def _map(node: KernelNode) -> Callable:
         source, *about, function), about[0])
 
 
-@kernel("ParallelMapDataset", device="CPU")
+@kernel("ParallelMapDataset", "ParallelMapDatasetV2", device="CPU")
 def _parallel_map(node: KernelNode) -> Callable:
     about = components(node)
     return _over(node, "f", lambda source, function, count: parallel.ParallelMapDataset(

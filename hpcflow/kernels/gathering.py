@@ -195,6 +195,8 @@ def scatter_nd(node: KernelNode) -> Callable:
 
     def run(indices: Any, updates: Any, dims: Any) -> Any:
         shape = tuple((dims if known is None else known).tolist())
+        if dtype.kind == "O":
+            updates = _as_strings(updates)
         if 0 in shape and indices.size and updates.size:
             raise invalid("Indices and updates specified for empty output. indices shape: "
                           f"{shown(indices)}")
@@ -209,6 +211,15 @@ def scatter_nd(node: KernelNode) -> Callable:
         return out.reshape(shape)
 
     return run
+
+
+def _as_strings(value: Any) -> np.ndarray:
+    """An array of strings; a single one comes as it is."""
+    if isinstance(value, np.ndarray):
+        return value
+    array = np.empty((), object)
+    array[()] = value
+    return array
 
 
 def _row_numbers(xp: Any, indices: Any, dims: tuple) -> Any:

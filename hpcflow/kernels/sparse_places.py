@@ -32,8 +32,11 @@ def check_sparse(indices: Any, values: Any, shape: Any, what: str = "") -> None:
 
 
 def check_within(indices: Any, shape: Any, what: str = "") -> None:
-    """Raise ``InvalidArgumentError`` that names the first place outside of `shape`."""
+    """Raise ``InvalidArgumentError`` that names the first place outside of `shape`, or for a size
+    below zero."""
     if not indices.size:
+        if (shape < 0).any():
+            raise invalid(f"{what}the dense shape {shown(shape.tolist())} has a negative size")
         return
     for column, size in zip(indices.T, shape.tolist()):  # one pass for each dimension
         if int(column.min()) < 0 or int(column.max()) >= size:

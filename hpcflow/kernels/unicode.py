@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -40,22 +41,41 @@ class _Decoder:
         return [(c if c >= _FIRST_PRINTED else self.replacement, at) for c, at in found]
 
     def _raw(self, text: bytes) -> Iterator[tuple[int, int]]:
-        at = 0
+        encoding, at = _order_of(self.encoding, text)
+        mark = at  # belongs to the first character
         while at < len(text):
             try:
-                good, wrong = text[at:].decode(self.encoding), b""
+                good, wrong = text[at:].decode(encoding), b""
             except UnicodeDecodeError as error:
-                good = text[at : at + error.start].decode(self.encoding)
+                good = text[at : at + error.start].decode(encoding)
                 wrong = text[at + error.start : at + error.end]
+            if not good and not wrong:  # nothing but signs that change the state of the decoder
+                return
             for character in good:
-                yield ord(character), at
-                at += len(character.encode(self.encoding))
+                yield ord(character), at if at > mark else 0
+                at += len(character.encode(encoding))
             if wrong:
                 if self.errors == b"strict":
                     raise invalid("Invalid formatting on input string")
                 if self.errors == b"replace":
-                    yield self.replacement, at
+                    yield self.replacement, at if at > mark else 0
                 at += len(wrong)
+
+
+def _order_of(encoding: str, text: bytes) -> tuple[str, int]:
+    """The encoding with the order of bytes that a mark at the start of `text` tells, and the length
+    of that mark. Without one the first byte is the highest."""
+    marks = _MARKS.get(codecs.lookup(encoding).name)
+    if marks is None:
+        return encoding, 0
+    for mark, ordered in marks.items():
+        if text.startswith(mark):
+            return ordered, len(mark)
+    return next(iter(marks.values())), 0
+
+
+_MARKS = {"utf-16": {codecs.BOM_UTF16_BE: "utf-16-be", codecs.BOM_UTF16_LE: "utf-16-le"},
+          "utf-32": {codecs.BOM_UTF32_BE: "utf-32-be", codecs.BOM_UTF32_LE: "utf-32-le"}}
 
 
 def _python_name(encoding: str) -> str:

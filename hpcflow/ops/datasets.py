@@ -72,6 +72,10 @@ _TYPES = {
     "ParallelMapDataset": (f"{_CALL}; num_parallel_calls: int32",
                            (f"f: func; {_CAPTURED}; use_inter_op_parallelism: bool = true; "
                            "sloppy: bool = false; preserve_cardinality: bool = false")),
+    "ParallelMapDatasetV2": (
+        f"{_CALL}; num_parallel_calls: int64",
+        (f"f: func; {_CAPTURED}; use_inter_op_parallelism: bool = true; "
+         "deterministic: string = 'default'; preserve_cardinality: bool = false")),
     "TakeWhileDataset": (_CALL, f"predicate: func; {_CAPTURED}"),
     "UniqueDataset": (_INPUT, ""),
     "DirectedInterleaveDataset": (

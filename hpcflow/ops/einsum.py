@@ -12,6 +12,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.shapes import TensorShape
 
 __all__ = ["einsum"]
 
@@ -118,8 +119,11 @@ class _Operand:
     def __init__(self, tensor: Tensor, labels: str, equation: str = "") -> None:
         if tensor._dims is not None and len(tensor._dims) != len(labels):
             raise ValueError(f"einsum {equation!r}: '{labels}' does not fit shape {tensor.shape}")
+        if tensor._dims is None and equation:
+            tensor = raw_ops.EnsureShape(tensor, shape=TensorShape([None] * len(labels)))
         self.tensor = tensor
         self.labels = labels
+        self.equation = equation
 
     def distinct(self) -> _Operand:
         """This operand with the diagonals of the labels that it has twice, as last dimensions."""
@@ -130,7 +134,21 @@ class _Operand:
         rest = [i for i in range(len(self.labels)) if i not in pair]
         moved = raw_ops.Transpose(self.tensor, np.array(rest + pair, np.int32))
         labels = "".join(self.labels[i] for i in rest) + twice
-        return _Operand(raw_ops.MatrixDiagPart(moved), labels).distinct()
+        return _Operand(raw_ops.MatrixDiagPart(self._square(moved, twice)), labels,
+                        self.equation).distinct()
+
+    def _square(self, tensor: Tensor, label: str) -> Tensor:
+        """`tensor`, whose last two dimensions must be equal: a step finds out where the graph does
+        not know both."""
+        rows, columns = tensor._dims[-2:] if tensor._dims is not None else (None, None)
+        if rows is None or columns is None:
+            shape = raw_ops.Shape(tensor)
+            before = np.arange(len(self.labels) - 2, dtype=np.int32)
+            last = np.full(2, len(self.labels) - 1, np.int32)
+            return raw_ops.Reshape(tensor, raw_ops.Gather(shape, np.concatenate([before, last])))
+        if rows != columns:
+            raise ValueError(f"einsum {self.equation!r}: '{label}' has sizes {rows} and {columns}")
+        return tensor
 
     def summed(self, wanted: set[str]) -> _Operand:
         """This operand summed over the labels that are not wanted."""

@@ -214,7 +214,10 @@ register_op("ScatterNd", "indices: Tindices; updates: T; shape: Tindices", "outp
 
 @RegisterGradient("GatherNd")
 def _gather_nd_grad(op: Operation, grad: Tensor) -> list:
+    """Rows with their numbers where each index is one of a row, else the dense sum."""
     params, indices = op.inputs
+    if indices._dims is not None and len(indices._dims) == 2 and indices._dims[1] == 1:
+        return [_rows(params, raw_ops.Squeeze(indices, squeeze_dims=[-1]), grad), None]
     return [raw_ops.ScatterNd(indices, grad, shape_of(params, indices.dtype.base_dtype)), None]
 
 

@@ -63,6 +63,8 @@ def scatter_nd(table: Table) -> None:
         "float32", (3,)), "shape": ints(5)})
     table.bad("ScatterNd", {"indices": np.array([[0], [1]], "int32"), "updates": u,
                             "shape": ints(0)})
+    table.bad("ScatterNd", {"indices": np.array([[0], [1]], "int32"), "updates": table.normal(
+        "string", ()), "shape": ints(5)}, label="scalar")
 
 
 @family

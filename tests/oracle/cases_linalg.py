@@ -98,7 +98,7 @@ def systems(table: Table) -> None:
 def least_squares(table: Table) -> None:
     for dtype in ("float32", "float64"):
         for shape in ((5, 3), (3, 5), (2, 4, 4), (2, 6, 2), (0, 3, 2), (3, 0)):
-            matrix = table.normal(dtype, shape) + np.eye(*shape[-2:], dtype=dtype)
+            matrix = table.normal(dtype, shape) / 2 + 2 * np.eye(*shape[-2:], dtype=dtype)
             rhs = table.normal(dtype, (*shape[:-1], 2))
             for weight in (0.0, 0.3):
                 inputs = {"matrix": matrix, "rhs": rhs, "l2_regularizer": scalar(

@@ -164,6 +164,8 @@ def batch_products(table: Table) -> None:
                       {"equation": equation}, ("constant",) if "..." in equation else FORMS,
                       gradient=1, tolerance=64)
     table.bad("Einsum", {"inputs": [x, x]}, {"equation": "ij,jk->ik"})
+    for equation in ("ii->i", "i->", "ijk->"):
+        table.bad("Einsum", {"inputs": [table.normal("float32", (2, 3))]}, {"equation": equation})
 
 
 @family

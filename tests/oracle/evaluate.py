@@ -14,15 +14,17 @@ from pathlib import Path
 
 import numpy as np
 from arrays import load
+from compare import KINDS
 
 HERE = Path(__file__).resolve().parent
-KINDS = ("output", "variable", "gradient", "second")
 # A worker evaluates that many chunks and gives its memory back.
 CHUNKS_PER_WORKER = 100
 # Seconds without news of a worker after which the case that it is at has failed; for the programs,
 # which are one piece of work, after which they have.
 SILENCE = 600.0
 LIMIT = 3600.0
+# Times that a worker is started again which ended between two cases and had done nothing.
+ATTEMPTS = 2
 # Both libraries run at the same time, each on one core.
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
@@ -95,10 +97,13 @@ class Run:
         directory: with the files of the cases.
         chunks: their names.
         keep: leave the files where they are; else those of a chunk go when it has been compared.
+        libraries: which evaluate the cases.
     """
 
-    def __init__(self, peer: str, directory: Path, chunks: list[str], keep: bool) -> None:
-        self.pythons = {"hpcflow": sys.executable, "reference": peer}
+    def __init__(self, peer: str, directory: Path, chunks: list[str], keep: bool,
+                 libraries: tuple[str, ...] = ("hpcflow", "reference")) -> None:
+        pythons = {"hpcflow": sys.executable, "reference": peer}
+        self.pythons = {library: pythons[library] for library in libraries}
         self.directory = directory
         self.chunks = chunks
         self.keep = keep
@@ -125,7 +130,9 @@ class Run:
     def _go_through(self, library: str) -> None:
         """Evaluate all chunks; where a process dies, leave out the case it died on and go on."""
         rest = list(self.chunks)
+        failures = 0  # without a case to blame, one after the other
         while rest:
+            before = len(rest)
             worker = _Worker(self.pythons[library], library, self.directory,
                              rest[:CHUNKS_PER_WORKER], SILENCE)
             last = None
@@ -137,8 +144,12 @@ class Run:
             if worker.process.wait() == 0:
                 continue
             if last is None:
-                self.done.put((library, None))
-                return
+                failures = failures + 1 if len(rest) == before else 0
+                if failures > ATTEMPTS:
+                    self.done.put((library, None))
+                    return
+                continue
+            failures = 0
             self.died[library][last] = "did not end" if worker.hung else "ended the process"
             self._leave_out(library, *last)
 

@@ -51,7 +51,7 @@ EXEMPT: dict[str, str] = {
         "BatchDataset", "FixedLengthRecordDataset", "Iterator", "IteratorFromStringHandle",
         "IteratorGetNextAsOptional", "IteratorGetNextSync", "MapAndBatchDatasetV2", "ModelDataset",
         "OptimizeDataset", "PaddedBatchDataset", "ParallelInterleaveDataset",
-        "ParallelInterleaveDatasetV2", *(f"Experimental{name}" for name in (
+        "ParallelInterleaveDatasetV2", "ParallelMapDatasetV2", *(f"Experimental{name}" for name in (
             "CSVDataset", "DatasetToSingleElement", "DirectedInterleaveDataset",
             "GroupByWindowDataset",
             "IgnoreErrorsDataset", "MapAndBatchDataset", "ParallelInterleaveDataset",

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from case import Case
-from compare import judge
+from compare import Moves, judge
 from exempt import EXEMPT, UNDIFFERENTIATED
 
 PROBLEMS_PER_OP = 4
@@ -19,6 +19,7 @@ class OfOp:
 
     statuses: Counter[str] = field(default_factory=Counter)
     error: float = 0.0
+    rounding: int = 0
     lines: list[str] = field(default_factory=list)
     shown: int = 0
 
@@ -37,18 +38,23 @@ class Report:
         self.by_op: dict[str, OfOp] = defaultdict(OfOp)
         self.counts: Counter[str] = Counter()
         self.extra: list[str] = []
+        self.doubtful: list[tuple[Case, dict, dict]] = []
 
     @property
     def failed(self) -> int:
         """How many cases failed."""
         return self.counts["failed"]
 
-    def add(self, case: Case, ours: dict, theirs: dict) -> None:
-        """Compare one case."""
-        verdict = judge(case, ours, theirs)
+    def add(self, case: Case, ours: dict, theirs: dict, moves: Moves | None = None) -> None:
+        """Compare one case; without `moves`, one that differs in floating values waits for them."""
+        verdict = judge(case, ours, theirs, moves)
+        if verdict.differs and moves is None:
+            self.doubtful.append((case, ours, theirs))
+            return
         of_op = self.by_op[case.op]
         of_op.statuses[verdict.status] += 1
         of_op.error = max(of_op.error, verdict.error)
+        of_op.rounding += verdict.rounding and verdict.status == "passed"
         self.counts[verdict.status] += 1
         lines = []
         if of_op.shown < PROBLEMS_PER_OP:
@@ -92,11 +98,12 @@ class Report:
 
     def close(self, seconds: float) -> None:
         """Print everything, ending with the line of counts."""
-        print(f"{'op':36s} {'cases':>6s} {'unserved':>8s} {'failed':>7s} {'error/eps':>10s}")
+        print(f"{'op':36s} {'cases':>6s} {'unserved':>8s} {'failed':>7s} {'rounding':>8s} "
+              f"{'error/eps':>10s}")
         for op, of_op in sorted(self.by_op.items()):
             counts = of_op.statuses
             print(f"{op:36s} {counts.total():6d} {counts['unserved']:8d} {counts['failed']:7d} "
-                  f"{of_op.error:10.3g}")
+                  f"{of_op.rounding:8d} {of_op.error:10.3g}")
             print(*of_op.lines, sep="\n", end="\n" if of_op.lines else "")
         for line in self.extra:
             print(line)

@@ -17,6 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import condition
 import evaluate
 import report
 from arrays import save
@@ -46,13 +47,13 @@ def parse_arguments() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def write_cases(cases: list[Case], directory: Path) -> list[str]:
+def write_cases(cases: list[Case], directory: Path, prefix: str = "") -> list[str]:
     """Write the cases in chunks; returns the names of the chunks."""
     chunks = []
     for start in range(0, len(cases), CHUNK):
         arrays: list = []
         data = [encode(case, arrays) for case in cases[start:start + CHUNK]]
-        chunks.append(f"{start // CHUNK:04d}")
+        chunks.append(f"{prefix}{start // CHUNK:04d}")
         save(directory / f"cases-{chunks[-1]}.npz", data, arrays)
     return chunks
 
@@ -68,7 +69,24 @@ def compare_cases(cases: list[Case], peer: str, directory: Path, keep: bool,
             done += 1
         if time.monotonic() - told > PACE:
             told = time.monotonic()
-            print(f"{done} of {len(cases)} cases, {summary.failed} failed", flush=True)
+            print(f"{done} of {len(cases)} cases, {summary.failed} failed, "
+                  f"{len(summary.doubtful)} doubtful", flush=True)
+    settle(peer, directory, summary)
+
+
+def settle(peer: str, directory: Path, summary: report.Report) -> None:
+    """Judge again the cases whose floating values differ, knowing what rounding makes of them."""
+    doubtful, summary.doubtful = summary.doubtful, []
+    if not doubtful:
+        return
+    print(f"{len(doubtful)} cases differ by more than their tolerance: how much rounding makes of "
+          "them is looked at", flush=True)
+    chunks = write_cases(condition.moved([case for case, _, _ in doubtful]), directory, "moved-")
+    run = evaluate.Run(peer, directory, chunks, False, ("reference",))
+    records = [record for found in run.records() for record in found["reference"]]
+    for i, (case, ours, theirs) in enumerate(doubtful):
+        others = records[condition.MOVED * i:condition.MOVED * (i + 1)]
+        summary.add(case, ours, theirs, condition.moves(theirs, others))
 
 
 def main() -> int:

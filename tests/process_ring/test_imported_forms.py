@@ -6,6 +6,7 @@ import pytest
 from running import run
 
 import hpcflow as hf
+from hpcflow.data.functions import ElementFunction
 
 raw = hf.raw_ops
 rng = np.random.default_rng(5)
@@ -45,6 +46,60 @@ def test_einsum_with_an_ellipsis_and_diagonals(equation, shapes):
     np.testing.assert_allclose(run(hf.einsum(equation, *values)), np.einsum(equation, *values))
     forms = ["static"] if "..." in equation else gradcheck.FORMS
     gradcheck.check_gradient(lambda *x: hf.einsum(equation, *x), *values, forms=forms)
+
+
+@pytest.mark.parametrize("equation", ["ii->i", "jii->j", "i->", "ijk->", "ij,jk->ik"])
+def test_einsum_refuses_what_does_not_fit_when_it_sees_it(equation):
+    values = [np.ones((2, 3)) for _ in equation.partition("->")[0].split(",")]
+    with pytest.raises(ValueError, match="einsum"):
+        hf.einsum(equation, *values)
+    inputs = [hf.placeholder(hf.float64) for _ in values]
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError):
+        session.run(hf.einsum(equation, *inputs), dict(zip(inputs, values)))
+
+
+@pytest.mark.parametrize(("text", "places"), [
+    (b"\0A\0B", [0, 2]), (b"\xfe\xff\0A\0B", [0, 4]), (b"\xff\xfeA\0B\0", [0, 4])])
+def test_the_first_byte_is_the_highest_without_a_mark(text, places):
+    found = raw.UnicodeDecodeWithOffsets(input=hf.constant([text]), input_encoding="UTF-16")
+    points, starts = run(found.char_values, found.char_to_byte_starts)
+    assert points.tolist() == [65, 66] and starts.tolist() == places
+
+
+def test_a_mark_of_the_order_of_bytes_is_no_character():
+    found = raw.UnicodeTranscode(input=hf.constant([b"\xff\xfe"]), input_encoding="UTF-16",
+                                 output_encoding="UTF-8")
+    assert run(found).tolist() == [b""]
+
+
+@pytest.mark.parametrize("calls", [-1, 1, 3])
+def test_parallel_maps_of_later_writers(calls):
+    function = ElementFunction(lambda x: 3 * x, [hf.data.Dataset.range(1)._structure], "map")
+    mapped = hf.data.Dataset.range(4)._derived(
+        "ParallelMapDatasetV2", function.structure, num_parallel_calls=np.int64(calls),
+        deterministic="true", **function.inputs())
+    element = mapped.make_one_shot_iterator().get_next()
+    with hf.Session() as session:
+        assert [int(session.run(element)) for _ in range(4)] == [0, 3, 6, 9]
+
+
+def test_gradients_of_rows_by_coordinates_stay_sparse():
+    params = hf.placeholder(hf.float64, [4, 2])
+    rows = hf.gather_nd(params, [[3], [1], [3]])
+    (grad,) = hf.gradients(rows, [params])
+    assert isinstance(grad, hf.IndexedSlices)
+    with hf.Session() as session:
+        found = session.run(hf.convert_to_tensor(grad), {params: np.zeros((4, 2))})
+    np.testing.assert_array_equal(found[:, 0], [0, 1, 0, 2])
+
+
+def test_a_single_string_is_scattered():
+    found = raw.ScatterNd(indices=np.array([1]), updates=b"x", shape=np.array([2]))
+    assert run(found).tolist() == [b"", b"x"]
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError):
+        updates = hf.placeholder(hf.string)
+        session.run(raw.ScatterNd(indices=np.array([[1]]), updates=updates, shape=np.array([2])),
+                    {updates: b"x"})
 
 
 def test_einsum_of_a_batch_of_unknown_size():
