@@ -314,3 +314,24 @@ def test_reset_clears_containers():
                 session.run(v)
             session.run(v.initializer)
             assert session.run(v) == [4.0]
+
+
+def test_variables_by_handle_live_where_they_are_placed():
+    """Rows are read and changed on their server; the workers see one variable."""
+    with cluster() as (task, server):
+        if task.job != "worker":
+            return
+        with hf.device(setter(task)):
+            table = hf.get_variable("handles", [4, 2], use_resource=True,
+                                    initializer=hf.ones_initializer())
+            loss = hf.reduce_sum(hf.gather(table, [1, 1]))
+            step = hf.train.GradientDescentOptimizer(0.25).minimize(loss)
+            doubled = table.assign_add(table)
+        with hf.Session(server.target) as session:
+            if task.index == 0:
+                session.run(table.initializer)
+                session.run(step)
+                assert session.run(doubled).tolist() == [[2, 2], [1, 1], [2, 2], [2, 2]]
+            else:
+                wait_initialized(session, table)
+                assert session.run(table.is_initialized())
