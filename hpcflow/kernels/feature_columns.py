@@ -162,7 +162,8 @@ class Column:
         longest = int(counts.max(initial=0))
         blank: Any = b"" if self.dtype.name == "string" else 0
         fill = np.reshape(default, -1)[0] if np.size(default) else blank
-        out = np.full((len(counts), longest), fill, self.dtype.np)
+        out = np.empty((len(counts), longest), self.dtype.np)
+        out[...] = fill  # np.full would take final zeros off a string
         out[np.arange(longest) < counts[:, None]] = values
         return out.reshape(len(counts), longest // stride if stride else 0, *dims)
 

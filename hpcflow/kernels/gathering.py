@@ -284,6 +284,11 @@ def one_hot(node: KernelNode) -> Callable:
                 indices.size * int(depth) * dtype.itemsize >= _LARGE):
             return _marked(indices, int(depth), on_value, off_value, dtype)
         hit = indices[place] == steps
+        if dtype.kind == "O":  # where() would take final zeros off a string
+            out = np.empty(hit.shape, object)
+            out[...] = off_value
+            out[hit] = on_value
+            return out
         return hit.astype(dtype) if plain else xp.where(hit, on_value, off_value)
 
     return run

@@ -155,7 +155,8 @@ def pad_v2(node: KernelNode) -> Callable:
 def _pad(xp: Any, x: Any, shape: tuple, inner: tuple, value: Any) -> Any:
     """An array of `shape` with `x` at the place `inner`, and `value` around it."""
     if xp is not np or x.nbytes < copies.LARGE_BYTES:
-        out = xp.full(shape, value, x.dtype)
+        out = xp.empty(shape, x.dtype)
+        out[...] = value  # xp.full would take final zeros off a string
         out[inner] = x
         return out
     out = aligned.empty(shape, x.dtype)

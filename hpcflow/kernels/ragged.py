@@ -227,7 +227,9 @@ def _fill_empty_rows(node: KernelNode) -> Callable:
         order = np.argsort(keys, kind="stable")
         new = np.zeros((len(added), indices.shape[1]), np.int64)
         new[:, 0] = added
-        filled = np.concatenate([values, np.full(len(added), default, values.dtype)])
+        fill = np.empty(len(added), values.dtype)
+        fill[...] = default  # np.full would take final zeros off a string
+        filled = np.concatenate([values, fill])
         places = np.empty(len(order), np.int64)
         places[order] = np.arange(len(order))
         return (np.concatenate([indices, new])[order], filled[order], empty,

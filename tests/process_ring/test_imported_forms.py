@@ -93,6 +93,19 @@ def test_gradients_of_rows_by_coordinates_stay_sparse():
     np.testing.assert_array_equal(found[:, 0], [0, 1, 0, 2])
 
 
+def test_what_fills_keeps_its_final_zeros():
+    value = hf.placeholder(hf.string, [])
+    sparse = raw.SparseFillEmptyRows(indices=np.array([[0, 0]]), values=["q"],
+                                     dense_shape=np.array([2, 1]), default_value=value)
+    rows = hf.data.Dataset.from_tensors(["w"]).padded_batch(1, [2], padding_values="a\0")
+    made = [raw.PadV2(input=["q"], paddings=[[0, 1]], constant_values=value),
+            sparse.output_values, hf.one_hot([0], 2, on_value="q", off_value=value,
+                                             dtype=hf.string)[0],
+            rows.make_one_shot_iterator().get_next()[0]]
+    with hf.Session() as session:
+        assert [m[-1] for m in session.run(made, {value: b"a\0"})] == [b"a\0"] * 4
+
+
 def test_a_single_string_is_scattered():
     found = raw.ScatterNd(indices=np.array([1]), updates=b"x", shape=np.array([2]))
     assert run(found).tolist() == [b"", b"x"]

@@ -133,7 +133,8 @@ def _padded(column: tuple, dtype: DType, component: int, dims: tuple[int, ...],
                 None, None, f"Attempted to pad to a smaller size than the input element: component "
                 f"{component} has {largest} in dimension {axis}, to be padded to {size}")
         full.append(largest if size < 0 else size)
-    result = np.full((len(column), *full), value, dtype.np)
+    result = np.empty((len(column), *full), dtype.np)
+    result[...] = value  # np.full would take final zeros off a string
     for i, (item, shape) in enumerate(zip(column, shapes, strict=True)):
         place: tuple = (i, *[slice(n) for n in shape])
         result[place] = item
