@@ -55,6 +55,11 @@ def _functions(graph: StepGraph, context: PassContext) -> None:
     inline_functions(graph)
 
 
+def _log(graph: StepGraph, context: PassContext) -> None:
+    if context.placer.log:
+        context.placer.note_all(graph, context.remembered)
+
+
 def _later_reads(graph: StepGraph, context: PassContext) -> None:
     read_later(graph)
 
@@ -133,6 +138,7 @@ def _regions(graph: StepGraph, context: PassContext) -> None:
 # Name, pass, and whether it only makes the step faster. In this order; nothing else runs.
 PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("functions", _functions, False),
+    ("log", _log, False),
     ("later reads", _later_reads, False),
     ("shapes", _shapes, True),
     ("fold", _fold, True),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -112,9 +113,10 @@ class Placer:
 
     `devices` are all that exist, `default_device` is the partial name of the master's task, which
     is preferred. With `soft`, a device that does not exist or has no kernel is replaced by another
-    of the same task. With `log`, the placement is printed. `pinned` gives devices by op name and
-    type that go before those the ops ask for. With `costs`, what may be on several devices goes
-    where a simulated execution says; otherwise the master's task and accelerators are preferred.
+    of the same task. With `log`, the placement is printed (see :meth:`note_all`). `pinned` gives
+    devices by op name and type that go before those the ops ask for. With `costs`, what may be on
+    several devices goes where a simulated execution says; otherwise the master's task and
+    accelerators are preferred.
     """
 
     def __init__(self, devices: list[DeviceInfo], default_device: str, soft: bool = False,
@@ -127,6 +129,21 @@ class Placer:
         self.pinned = pinned
         self.costs = costs
         self._cache: dict[Any, str] = {}
+        self._noted: dict[str, tuple[str, str]] = {}  # op name -> type, device
+
+    def note_all(self, graph: StepGraph, colocated: dict[str, str]) -> None:
+        """Note where all nodes of a graph would be, for the log of a later :meth:`place`.
+
+        Some of them may be gone by then, like those whose values are constants. Changes nothing;
+        what cannot be placed is left to that call, which says why.
+        """
+        asked = [(node, node.device) for node in graph.nodes]
+        with contextlib.suppress(InvalidArgumentError):
+            self._assign(graph, dict(colocated))
+            self._noted = {name: (kind, node.device) for node in graph.nodes
+                           for name, kind in _logged_as(node)}
+        for node, device in asked:
+            node.device = device
 
     def place(self, graph: StepGraph, colocated: dict[str, str] | None = None) -> None:
         """Set ``node.device`` of every node.
@@ -135,7 +152,11 @@ class Placer:
         stay where an earlier step put them. Raises ``InvalidArgumentError`` naming the op, its
         constraint and group, and what exists.
         """
-        remembered = colocated if colocated is not None else {}
+        self._assign(graph, colocated if colocated is not None else {})
+        if self.log:
+            self._print(graph)
+
+    def _assign(self, graph: StepGraph, remembered: dict[str, str]) -> None:
         if self.pinned is not None:
             for node in graph.nodes:
                 if node.type not in _INTERNAL:
@@ -161,8 +182,6 @@ class Placer:
             if node.op_def.is_stateful and node.type not in _INTERNAL and (
                     not node.type.startswith(_STEP_LIVED)):
                 remembered[node.name] = node.device
-        if self.log:
-            self._print(graph)
 
     def _choose_by_cost(self, graph: StepGraph, groups: dict[Node, _Group],
                         remembered: dict[str, str], costs: CostModel) -> None:
@@ -283,9 +302,18 @@ class Placer:
             f"Available devices: {have}", owner)
 
     def _print(self, graph: StepGraph) -> None:
-        for node in graph.nodes:
-            if node.type not in _INTERNAL:
-                print(f"{node.name}: ({node.type}): {node.device}")
+        """Print what was noted, and where it differs, or nothing was noted, what is."""
+        placed = {name: (kind, node.device) for node in graph.nodes
+                  for name, kind in _logged_as(node)}
+        for name, (kind, device) in (self._noted or placed).items():
+            print(f"{name}: ({kind}): {placed[name][1] if name in placed else device}")
+
+
+def _logged_as(node: Node) -> list[tuple[str, str]]:
+    """The name and type under which a placement is logged; none of what steps add for clients."""
+    if node.type == FEED and node.op is not None and node.op.type.startswith("Placeholder"):
+        return [(node.op.name, node.op.type)]
+    return [] if node.type in _INTERNAL else [(node.name, node.type)]
 
 
 def _serves(kind: str, nodes: list[Node]) -> bool:

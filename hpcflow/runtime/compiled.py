@@ -72,7 +72,8 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
                fed: tuple[Dims, ...] | None = None) -> dict[str, list[Node]]:
     """Compile fetches and feeds to task -> nodes, for a master at `task`; `incremental` if the
     feeds of a step arrive one by one; `fed` if it is for feeds of these shapes alone."""
-    placer = Placer(devices, task.name, options.soft_placement, options.log_placement,
+    placer = Placer(devices, task.name, options.soft_placement,
+                    options.log_placement and fed is None,  # it has been logged for all shapes
                     options.pinned)
 
     def cpu_kernel(node: Node, values: list) -> Any:

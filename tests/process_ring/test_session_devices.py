@@ -141,6 +141,47 @@ def test_log_names_types(graph, capsys):
     assert f"one/RandomUniform: (RandomUniform): {PREFIX}CPU:0" in capsys.readouterr().out
 
 
+def test_the_log_has_what_becomes_constant(graph, capsys):
+    x = hf.placeholder(hf.float32, [], name="x")
+    with hf.device("/cpu:1"):
+        a = hf.constant(1.0, name="a")
+        b = hf.constant(2.0, name="b")
+    with hf.device("/cpu:2"):
+        c = hf.add(a, b, name="c")
+    taken = hf.cond(hf.constant(True, name="pred"), lambda: hf.negative(c, name="yes"),
+                    lambda: hf.square(c, name="no"))
+    y = hf.multiply(hf.identity(taken, name="same"), x, name="y")
+    with cpus(log_device_placement=True) as session:
+        assert session.run(y, {x: 2.0}) == -6.0
+        lines = capsys.readouterr().out.splitlines()
+        assert session.run(y, {x: 3.0}) == -9.0
+        assert session.run(c) == 3.0
+    wanted = ["x: (Placeholder): CPU:0", "a: (Const): CPU:1", "b: (Const): CPU:1",
+              "c: (Add): CPU:2", "same: (Identity): CPU:0", "y: (Mul): CPU:0",
+              "cond/yes: (Neg): CPU:0", "cond/no: (Square): CPU:0"]
+    for line in wanted:
+        name, device = line.rsplit(" ", 1)
+        assert lines.count(f"{name} {PREFIX}{device}") == 1, lines
+    assert len(lines) == len({line.split(":")[0] for line in lines})
+    later = capsys.readouterr().out.splitlines()  # of the step for c alone
+    assert later == [f"a: (Const): {PREFIX}CPU:1", f"b: (Const): {PREFIX}CPU:1",
+                     f"c: (Add): {PREFIX}CPU:2"]
+
+
+def test_the_log_changes_nothing(graph, capsys):
+    """A dead branch that no device can run is in nobody's way, logged or not."""
+    def build():
+        with hf.device("/cpu:7"):
+            return hf.square(2.0, name="nowhere")
+
+    y = hf.cond(hf.constant(True), lambda: hf.constant(1.0), build)
+    with cpus() as session:
+        expected = session.run(y)
+    with cpus(log_device_placement=True) as session:
+        assert session.run(y) == expected
+    assert "nowhere" not in capsys.readouterr().out
+
+
 def test_colocation(graph, capsys):
     with hf.device("/cpu:1"):
         v = hf.Variable([1.0], name="v")
