@@ -54,7 +54,11 @@ NAMES: dict[str, dict[str, str]] = {
             "is_tensor": "graph.legacy:is_tensor",
             "make_ndarray": "graph.tensor_proto:make_ndarray",
             "make_tensor_proto": "graph.tensor_proto:make_tensor_proto",
+            "init_scope": "graph.graph:init_scope",
             "numpy_function": "ops.py_func:py_func",
+            "repeat": "ops.repeating:repeat",
+            "to_complex128": "ops.casting:to_complex128",
+            "to_complex64": "ops.casting:to_complex64",
             "uint32": "dtypes:uint32", "uint64": "dtypes:uint64",
             "no_gradient": "graph.opdef:NotDifferentiable",
         }.items()},
@@ -121,11 +125,12 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"hpcflow.nn:{name}" for name in (
             "in_top_k", "l2_normalize", "log_softmax", "softmax", "softplus", "softsign", "top_k",
             "zero_fraction")},
+        "cumulative_logsumexp": "hpcflow.ops.cumulative:cumulative_logsumexp",
         **{name: f"raw:{op_type}" for name, op_type in {
             "bessel_i0": "BesselI0", "bessel_i0e": "BesselI0e", "bessel_i1": "BesselI1",
             "bessel_i1e": "BesselI1e", "erfinv": "Erfinv", "ndtri": "Ndtri",
             "divide_no_nan": "DivNoNan", "multiply_no_nan": "MulNoNan", "nextafter": "NextAfter",
-            "xdivy": "Xdivy", "xlogy": "Xlogy",
+            "xdivy": "Xdivy", "xlog1py": "Xlog1py", "xlogy": "Xlogy",
         }.items()},
     },
     "hpcflow.nn": {
@@ -154,6 +159,7 @@ NAMES: dict[str, dict[str, str]] = {
         "categorical": "hpcflow:multinomial", "set_random_seed": "hpcflow:set_random_seed",
     },
     "hpcflow.sparse": {
+        "from_dense": "hpcflow.ops.sparse_layout:from_dense",
         "cross": "hpcflow.ops.sparse_cross:sparse_cross",
         "cross_hashed": "hpcflow.ops.sparse_cross:sparse_cross_hashed",
     },
@@ -168,6 +174,9 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "hpcflow.train": {
         "SummaryWriter": "hpcflow.summary:FileWriter",
+        **{name: f"hpcflow.train.checkpoint_files:{name}" for name in (
+            "checkpoints_iterator", "remove_checkpoint")},
+        "piecewise_constant_decay": "hpcflow.train:piecewise_constant",
         **{name: f"hpcflow.contrib.framework:{name}" for name in (
             "list_variables", "load_checkpoint", "load_variable")},
     },

@@ -411,6 +411,19 @@ def control_dependencies(control_inputs: list | None) -> Any:
     return get_default_graph().control_dependencies(control_inputs)
 
 
+@contextlib.contextmanager
+def init_scope() -> Iterator[None]:
+    """Context manager: build outside of all functions, loops, branches and control dependencies
+    that are being built, in the name scope of here."""
+    graph: Any = get_default_graph()
+    scope = graph.get_name_scope()
+    while graph.building_function:
+        graph = graph.outer
+    with graph.as_default(), graph.control_dependencies(None), graph.name_scope(
+            f"{scope}/" if scope else None):
+        yield
+
+
 def add_to_collection(name: Any, value: Any) -> None:
     """:meth:`Graph.add_to_collection` of the default graph."""
     get_default_graph().add_to_collection(name, value)

@@ -126,3 +126,13 @@ def to_bfloat16(x: Any, name: str = "ToBFloat16") -> Any:
 
 register_op("ToBool", "input: T", "output: bool", "T: type", shape=scalar)
 not_differentiable("ToBool")
+
+
+def to_complex64(x: Any, name: str = "ToComplex64") -> Any:
+    """Convert to complex64."""
+    return cast(x, dtypes.complex64, name)
+
+
+def to_complex128(x: Any, name: str = "ToComplex128") -> Any:
+    """Convert to complex128."""
+    return cast(x, dtypes.complex128, name)

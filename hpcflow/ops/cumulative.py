@@ -89,3 +89,10 @@ def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = Fals
             name: str | None = None) -> Tensor:
     """Return the running products along `axis`; options as in :func:`cumsum`, starting at one."""
     return raw_ops.Cumprod(x, axis, exclusive=exclusive, reverse=reverse, name=name)
+
+
+def cumulative_logsumexp(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False,
+                         name: str | None = None) -> Tensor:
+    """Return the logarithms of the running sums of exponentials along `axis`; options as in
+    :func:`cumsum`. With `exclusive` the first result is the lowest number of the dtype."""
+    return raw_ops.CumulativeLogsumexp(x, axis, exclusive=exclusive, reverse=reverse, name=name)

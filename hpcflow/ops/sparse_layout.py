@@ -386,3 +386,12 @@ def sparse_split(keyword_required: Any = _KEYWORDS, sp_input: Any = None,
         int64(axis), sparse.indices, sparse.values, sparse.dense_shape, num_split=num_split,
         name=name)
     return [SparseTensor(*parts) for parts in zip(indices, values, shapes, strict=True)]
+
+
+def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
+    """Return the elements of `tensor` that are not zero (not empty strings) as a sparse tensor."""
+    with name_scope(name, "dense_to_sparse", [tensor]):
+        dense = convert_to_tensor(tensor)
+        indices = raw_ops.Where(raw_ops.NotEqual(dense, raw_ops.ZerosLike(dense)))
+        return SparseTensor(indices, raw_ops.GatherNd(dense, indices),
+                            raw_ops.Shape(dense, out_type=dtypes.int64))

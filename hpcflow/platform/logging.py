@@ -5,9 +5,9 @@ from __future__ import annotations
 import logging as _logging
 from typing import Any
 
-__all__ = ["DEBUG", "ERROR", "FATAL", "INFO", "WARN", "debug", "error", "fatal", "get_verbosity",
-           "info", "log", "log_every_n", "log_first_n", "log_if", "set_verbosity", "warn",
-           "warning"]
+__all__ = ["DEBUG", "ERROR", "FATAL", "INFO", "WARN", "debug", "error", "fatal", "flush",
+           "get_verbosity", "info", "log", "log_every_n", "log_first_n", "log_if", "set_verbosity",
+           "vlog", "warn", "warning"]
 
 DEBUG, INFO, WARN = _logging.DEBUG, _logging.INFO, _logging.WARNING
 ERROR, FATAL = _logging.ERROR, _logging.CRITICAL
@@ -84,3 +84,14 @@ def set_verbosity(v: int) -> None:
 def get_verbosity() -> int:
     """The level from which messages are logged."""
     return _logger.getEffectiveLevel()
+
+
+def vlog(level: int, msg: str, *args: Any) -> None:
+    """Log ``msg % args`` at `level`, as :func:`log` does."""
+    log(level, msg, *args)
+
+
+def flush() -> None:
+    """Write out what handlers may still hold."""
+    for handler in _ready().handlers:
+        handler.flush()

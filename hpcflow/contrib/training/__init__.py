@@ -14,3 +14,4 @@ from hpcflow.contrib.training.placing import (
     RandomStrategy,
     byte_size_load_fn,
 )
+from hpcflow.train.checkpoint_files import checkpoints_iterator, wait_for_new_checkpoint
