@@ -38,6 +38,15 @@ def is_narrow(dtype: Any) -> bool:
     return dtype.itemsize == 2 and dtype.kind not in "iub"
 
 
+def wide_type(reduction: str, dtype: Any) -> Any:
+    """The type in which values of `dtype` are joined; `dtype` itself if that is wide enough."""
+    if is_narrow(dtype):
+        return np.dtype(np.float32)
+    if reduction == MEAN and dtype.kind in "iu" and dtype.itemsize < 8:
+        return np.dtype(np.uint64 if dtype.kind == "u" else np.int64)
+    return dtype
+
+
 def cover(start: int, stop: int, leaves: int) -> list[TreeNode]:
     """The fewest nodes of the tree over `leaves` that make up the leaves [start, stop)."""
     found: list[TreeNode] = []
@@ -77,8 +86,9 @@ class Reducer:
     """Joins the pieces of one reduction; ``divisor`` is what a mean is divided by.
 
     `nodes` says per owner which nodes of the tree over `leaves` its pieces are; by default every
-    owner is one leaf. Then narrow types are summed in 32 bits; pieces of a tree that is given have
-    been summed in their own type, and go on so.
+    owner is one leaf. Then narrow types are summed in 32 bits, and integers for a mean in 64;
+    pieces of a tree that is given have been summed in their own type, and go on so. The means of
+    integers are rounded towards zero.
     """
 
     def __init__(
@@ -96,7 +106,7 @@ class Reducer:
         self.nodes = [[(0, i)] for i in range(owners)] if nodes is None else nodes
         self._order = [node for owned in self.nodes for node in owned]
         self._divisor = (divisor or self._leaves) if reduction == MEAN else 1
-        self._wide = np.dtype(np.float32) if is_narrow(dtype) and nodes is None else dtype
+        self._wide = dtype if nodes is not None else wide_type(reduction, dtype)
         self._scale = _divider(self._divisor, self._wide)
 
     def reduce(self, pieces: list[Any], out: Any) -> None:
@@ -152,7 +162,9 @@ class Reducer:
 
 def _divider(divisor: int, dtype: Any) -> Callable[..., Any]:
     """``f(x, out)`` that divides by a whole number: by a power of two it multiplies by what that
-    is one over, which has the same bits and takes less time."""
+    is one over, which has the same bits and takes less time. Integers are rounded towards zero."""
+    if dtype.kind in "iu":
+        return partial(_divide_integers, divisor)
     if divisor & (divisor - 1) or dtype.kind not in "fc" or divisor > _MOST_EXACT:
         return partial(_divide, np.asarray(divisor, dtype))
     return partial(np.multiply, np.asarray(1 / divisor, dtype))
@@ -162,10 +174,23 @@ def _divide(divisor: Any, value: Any, out: Any) -> Any:
     return np.divide(value, divisor, out=out)
 
 
+def _divide_integers(divisor: int, value: Any, out: Any) -> Any:
+    """`out` may be `value`. A divisor above all values of the type gives zeros."""
+    if divisor > np.iinfo(out.dtype).max:
+        out[...] = 0
+        return out
+    whole = np.asarray(divisor, out.dtype)
+    np.subtract(value, np.fmod(value, whole), out=out)
+    return np.floor_divide(out, whole, out=out)
+
+
 def divided(value: Any, divisor: int) -> Any:
-    """`value` over a whole number, in its own type (of narrow types rounded once)."""
+    """`value` over a whole number, in its own type (of narrow types rounded once, of integers
+    towards zero)."""
     if divisor == 1:
         return value
     if is_narrow(value.dtype):
         return (value.astype(np.float32) / np.float32(divisor)).astype(value.dtype)
+    if value.dtype.kind in "iu":
+        return _divide_integers(divisor, value, np.empty_like(value))[()]
     return value / np.asarray(divisor, value.dtype)

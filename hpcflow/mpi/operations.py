@@ -11,11 +11,10 @@ from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.collectives import add_op, rank_and_size
+from hpcflow.mpi.sparse import allreduce_slices
+from hpcflow.ops.collectives import add_op
 
 _REDUCTIONS = ("sum", "mean", "min", "max")
 
@@ -24,19 +23,26 @@ def allreduce(tensor: Any, reduction: str = "sum", name: str | None = None) -> A
     """Return `tensor` reduced over the ranks, element by element, on every rank.
 
     Args:
-        tensor: of one shape and type on all ranks; an ``IndexedSlices``, whose rows are gathered;
-            or a list of tensors of one type, which are reduced at once.
-        reduction: "sum", "mean" (floating and complex types), "min" or "max" (not of complex
-            ones). Of booleans there are only "min" (all) and "max" (any). Types of 16 bits are
-            added in 32 and rounded once.
+        tensor: of one shape and type on all ranks; an ``IndexedSlices``, whose rows are gathered
+            (see below); or a list of tensors of one type, which are reduced at once.
+        reduction: "sum", "mean", "min" or "max" (not of complex types). Of booleans there are only
+            "min" (all) and "max" (any). Types of 16 bits are added in 32 and rounded once. Means
+            of integers are rounded towards zero, as those of ``reduce_mean``; their sums do not
+            overflow unless they do in 64 bits.
         name: name of the op; where it is given, all ranks must give the same.
+
+    The dense tensor of an ``IndexedSlices`` that is returned is the sum of those of all ranks, or
+    their mean: a rank that does not have a row counts with zeros. "min" and "max" are those of the
+    ranks that have a row, after rows that one rank has several times were added (of booleans:
+    reduced likewise); rows that no rank has are not there.
 
     The bits of the result do not depend on timing. Raises ``ValueError`` for a reduction that
     there is not, ``TypeError`` for one that the type does not have. Ranks that disagree about
     shapes or types get an ``InvalidArgumentError`` when the step runs.
     """
     if isinstance(tensor, IndexedSlices):
-        return _allreduce_slices(tensor, reduction, name)
+        check_reduction(reduction, tensor.dtype)
+        return allreduce_slices(tensor, reduction, name)
     several = isinstance(tensor, (list, tuple)) and any(isinstance(t, Tensor) for t in tensor)
     tensors = [convert_to_tensor(t) for t in (tensor if several else [tensor])]
     check_reduction(reduction, tensors[0].dtype)
@@ -44,21 +50,6 @@ def allreduce(tensor: Any, reduction: str = "sum", name: str | None = None) -> A
                    name=name or "allreduce")
     found = found if isinstance(found, list) else [found]
     return found if several else found[0]
-
-
-def _allreduce_slices(slices: IndexedSlices, reduction: str, name: str | None) -> IndexedSlices:
-    if reduction not in ("sum", "mean"):
-        raise ValueError(f"IndexedSlices are reduced by 'sum' or 'mean', got {reduction!r}")
-    check_reduction(reduction, slices.dtype)
-    with name_scope(name, "allreduce", [slices.values, slices.indices]) as scope:
-        values = slices.values
-        if reduction == "mean":
-            _, size = rank_and_size()
-            values = values / raw_ops.Cast(size, DstT=values.dtype.base_dtype)
-        key = scope.rstrip("/") if name else None
-        return IndexedSlices(allgather(values, key and f"{key}/values"),
-                             allgather(slices.indices, key and f"{key}/indices"),
-                             slices.dense_shape)
 
 
 def broadcast(tensor: Any, root: int = 0, name: str | None = None) -> Any:
@@ -116,7 +107,7 @@ def check_reduction(reduction: str, dtype: Any) -> None:
     if reduction not in _REDUCTIONS:
         raise ValueError(f"reduction must be one of {', '.join(_REDUCTIONS)}, got {reduction!r}")
     dtype = dtypes.as_dtype(dtype).base_dtype
-    has = {"sum": not dtype.is_bool, "mean": dtype.is_floating or dtype.is_complex,
+    has = {"sum": not dtype.is_bool, "mean": not dtype.is_bool,
            "min": not dtype.is_complex, "max": not dtype.is_complex}
     if not has[reduction]:
         raise TypeError(f"There is no {reduction} of {dtype.name} values over ranks")

@@ -15,7 +15,7 @@ import numpy as np
 
 from hpcflow.comm import patterns
 from hpcflow.comm.patterns import Levels, Pattern
-from hpcflow.comm.reduction import MEAN, Reducer, cover, divided
+from hpcflow.comm.reduction import MEAN, Reducer, cover, divided, is_narrow, wide_type
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.registry import KernelNode
 from hpcflow.runtime.collective_moves import (
@@ -66,6 +66,9 @@ class Allreduce:
                 for k in range(members)
             ]
         self.reducer = Reducer(reduction, dtype, members, nodes=nodes, leaves=slices or None)
+        #: Nodes of the cluster reduce by themselves first, where their sums fit into the type.
+        self._levels = layout.levels if not slices and (
+            is_narrow(dtype) or wide_type(reduction, dtype) == dtype) else None
         self.pieces = len(self.reducer.nodes[layout.me])
         if len(dims) % self.pieces:
             raise InvalidArgumentError(
@@ -81,7 +84,8 @@ class Allreduce:
         if self.is_static:
             self._set_sizes([tuple(d) for d in self.dims])
             self.lanes = max(1, min(patterns.LANES, len(self._blocks)))
-            if not self._small and len(layout.local) > 1 and not slices:
+            in_memory = len(layout.local) > 1 and not slices and self._levels is layout.levels
+            if in_memory and not self._small:
                 self.room_sizes = room_sizes(self.length * dtype.itemsize, len(layout.local))
 
     def _set_sizes(self, shapes: list[tuple[int, ...]]) -> None:
@@ -161,15 +165,15 @@ class Allreduce:
         if self._small:
             scratch = self._scratch(self.length)
             return patterns.allreduce_small(me, sources, out, self.reducer, scratch)
-        if self.layout.levels is not None and not self.slices:
-            return self._in_levels(self.layout.levels, sources[0], out, None)
+        if self._levels is not None:
+            return self._in_levels(self._levels, sources[0], out, None)
         segment = -(-len(out) // self.layout.size)
         return patterns.allreduce(me, sources, out, self.reducer, self._scratch(segment))
 
     def in_memory(self, source: Any, shared: patterns.Shared) -> Pattern:
         """Reduce a block in memory that the members of this node share."""
-        if self.layout.levels is not None:
-            return self._in_levels(self.layout.levels, source, shared.sources[0], shared)
+        if self._levels is not None:
+            return self._in_levels(self._levels, source, shared.sources[0], shared)
         members = range(self.layout.size)
         return patterns.allreduce_shared(members, self.layout.me, source, shared, self.reducer)
 

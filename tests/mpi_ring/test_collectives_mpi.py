@@ -42,6 +42,26 @@ def test_allreduce(ranks, length, reduction):
             np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
 
 
+def test_means_of_integers_and_extremes_of_slices(ranks):
+    """Short and long, and in the memory that ranks share."""
+    rank, size = ranks
+    data = [np.random.default_rng(i).integers(-128, -100, 300_001).astype(np.int8)
+            for i in range(size)]
+    x = hf.constant(data[rank])
+    slices = hf.IndexedSlices(hf.constant([[rank], [-rank]]), hf.constant([0, rank + 1]))
+    most = hf.mpi.allreduce(slices, "max")
+    fetches = [hf.mpi.allreduce(x, "mean"), hf.mpi.allreduce(x[:5], "mean"), most.indices,
+               most.values]
+    want = -(-np.sum(data, 0, dtype=np.int64) // size)
+    with hf.Session() as session:
+        for _ in range(2):
+            long, short, rows, values = session.run(fetches)
+            np.testing.assert_array_equal(long, want)
+            np.testing.assert_array_equal(short, want[:5])
+            assert dict(zip(rows.tolist(), values[:, 0].tolist(), strict=True)) == {
+                0: size - 1, **{i + 1: -i for i in range(size)}}
+
+
 def test_all_operations_in_one_step(ranks):
     rank, size = ranks
     rows = 2 * size
