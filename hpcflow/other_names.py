@@ -140,7 +140,7 @@ NAMES: dict[str, dict[str, str]] = {
         "depthwise_conv2d_backprop_filter": "hpcflow.nn:depthwise_conv2d_native_backprop_filter",
         "depthwise_conv2d_backprop_input": "hpcflow.nn:depthwise_conv2d_native_backprop_input",
         "bidirectional_rnn": f"{_RNN}:static_bidirectional_rnn",
-        "rnn": f"{_RNN}:static_rnn", "rnn_cell": _RNN, "selu": "raw:Selu",
+        "rnn": f"{_RNN}:static_rnn", "rnn_cell": f"{_RNN}.nn_cells", "selu": "raw:Selu",
         "seq2seq": "hpcflow.contrib.legacy_seq2seq",
         "safe_embedding_lookup_sparse": "hpcflow.contrib.layers:safe_embedding_lookup_sparse",
         "silu": "hpcflow.nn:swish",

@@ -104,10 +104,10 @@ def batch_normalization(inputs: Any, axis: Any = -1, momentum: float = 0.99,
             return get_variable(kind, layout.kept, inputs.dtype.base_dtype, initializer,
                                 regularizer, trained, constraint=constraint)
 
-        beta = variable("beta", beta_initializer, beta_regularizer, trainable,
-                        beta_constraint) if center else None
         gamma = variable("gamma", gamma_initializer, gamma_regularizer, trainable,
                          gamma_constraint) if scale else None
+        beta = variable("beta", beta_initializer, beta_regularizer, trainable,
+                        beta_constraint) if center else None
         moving = (variable("moving_mean", moving_mean_initializer),
                   variable("moving_variance", moving_variance_initializer))
         if plain:

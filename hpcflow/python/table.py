@@ -77,7 +77,7 @@ _OP_MODULES = {
     "nn": (_NN,), "nn_grad": (_NN,), "nn_impl": (_NN,), "nn_ops": (_NN,),
     "numerics": (), "parsing_ops": (), "partitioned_variables": (), "random_grad": (),
     "random_ops": (), "resource_variable_ops": (), "rnn": (_NN, "hpcflow.contrib.rnn"),
-    "rnn_cell": ("hpcflow.contrib.rnn",), "rnn_cell_impl": ("hpcflow.contrib.rnn",),
+    "rnn_cell": ("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
     "script_ops": (), "session_ops": (), "sets": ("hpcflow.ops.sets",),
     "sets_impl": ("hpcflow.ops.sets",),
     "sparse_grad": (), "sparse_ops": (), "special_math_ops": (), "spectral_ops":
@@ -97,8 +97,9 @@ _OPS = {
     **{name: Entry((*first, _API, RAW)) for name, first in _OP_MODULES.items()},
     **{f"gen_{family}_ops": Entry((RAW,)) for family in _GENERATED},
     "rnn": Entry((_NN, "hpcflow.contrib.rnn", _API, RAW), {"rnn_cell_impl": "hpcflow.contrib.rnn"}),
-    "resource_variable_ops": Entry((_API, RAW), {"ResourceVariable": "hpcflow:Variable"}),
-    "rnn_cell_impl": Entry(("hpcflow.contrib.rnn",),
+    "resource_variable_ops": Entry(
+        (_API, RAW), {"ResourceVariable": "hpcflow.ops.handle_variables:ResourceVariable"}),
+    "rnn_cell_impl": Entry(("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
                            {"_RNNCell": "hpcflow.contrib.rnn:RNNCell"}),
     "state_ops": Entry(("hpcflow.ops.state", _API, RAW),
                        {"variable_op_v2": "hpcflow.ops.state:variable_op"}),

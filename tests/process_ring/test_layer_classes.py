@@ -191,7 +191,7 @@ def test_batch_normalization(session):
     layer, training = hf.layers.BatchNormalization(momentum=0.5), hf.placeholder(hf.bool)
     x = hf.constant([[1.0, 2.0], [3.0, 6.0]])
     layer(x, training=training)
-    assert layer.trainable_variables == [layer.beta, layer.gamma]
+    assert layer.trainable_variables == [layer.gamma, layer.beta]
     assert layer.non_trainable_variables == [layer.moving_mean, layer.moving_variance]
     assert layer.updates == hf.get_collection(hf.GraphKeys.UPDATE_OPS) and len(layer.updates) == 2
     session.run(hf.global_variables_initializer())

@@ -227,3 +227,26 @@ def test_batch_and_time(session):
     assert rnn.transpose_batch_time(hf.zeros([2, 3, 4])).shape.as_list() == [3, 2, 4]
     with pytest.raises(ValueError, match="at least 2"):
         rnn.transpose_batch_time([1.0])
+
+
+def test_cells_of_nn_name_their_variables_as_later_checkpoints_do(graph):
+    """The same cells otherwise, and cells of ``contrib.rnn`` as well."""
+    later, first = hf.nn.rnn_cell, hf.contrib.rnn
+    for name in ("BasicRNNCell", "GRUCell", "BasicLSTMCell", "LSTMCell"):
+        options = {"num_proj": 4, "use_peepholes": True} if name == "LSTMCell" else {}
+        outputs = []
+        for package in (later, first):
+            with hf.variable_scope(f"{name}_{package is first}",
+                                   initializer=hf.constant_initializer(0.1)):
+                cell = getattr(package, name)(6, **options)
+                outputs.append(hf.nn.dynamic_rnn(cell, hf.ones([2, 3, 5]), dtype=hf.float32)[0])
+        with hf.Session() as session:
+            session.run(hf.global_variables_initializer())
+            np.testing.assert_array_equal(*session.run(outputs))
+        assert issubclass(getattr(later, name), getattr(first, name))
+    names = [v.op.name for v in hf.trainable_variables() if "_False/" in v.op.name]
+    kinds = [n.replace("projection/", "").rsplit("/", 1)[1] for n in names]
+    assert kinds == ["kernel", "bias"] * 4 + [
+        "kernel", "bias", "w_f_diag", "w_i_diag", "w_o_diag", "kernel"]
+    assert later.MultiRNNCell is first.MultiRNNCell
+    assert later.InputProjectionWrapper is first.InputProjectionWrapper

@@ -33,6 +33,8 @@ class RNNCell(Layer):
     ``Layer``; or ``__call__`` itself, which then opens its variable scope by itself.
     """
 
+    _variable_names = WEIGHTS, BIASES
+
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None,
                  **keywords: Any) -> None:
         super().__init__(trainable, name, dtype, **keywords)
@@ -93,6 +95,11 @@ class RNNCell(Layer):
             for variable in get_collection(GraphKeys.GLOBAL_VARIABLES)[len(existing):]:
                 self._note_variable(variable, existing, self.trainable)
 
+    def _affine(self, values: Sequence[Any], output_size: int, bias: bool = True,
+                **options: Any) -> Tensor:
+        """:func:`affine` with the names of this cell's variables."""
+        return affine(values, output_size, bias, names=self._variable_names, **options)
+
     def __deepcopy__(self, memo: dict) -> RNNCell:
         """A cell whose inner cells are its own, too."""
         copied = cast(RNNCell, super().__deepcopy__(memo))
@@ -132,10 +139,11 @@ class UnitCell(RNNCell):
 
 def affine(values: Sequence[Any], output_size: int, bias: bool = True,
            bias_start: float = 0.0, kernel_initializer: Any = None,
-           bias_initializer: Any = None) -> Tensor:
+           bias_initializer: Any = None, names: tuple[str, str] = (WEIGHTS, BIASES)) -> Tensor:
     """Return ``concat(values, 1) @ weights (+ biases)``, shape ``[batch, output_size]``.
 
-    Biases begin at `bias_start` where they have no initializer. Raises ``ValueError`` for values
+    Biases begin at `bias_start` where they have no initializer; `names` are those of the variables.
+    Raises ``ValueError`` for values
     that are not matrices of known size.
     """
     tensors = [convert_to_tensor(v) for v in values]
@@ -147,11 +155,11 @@ def affine(values: Sequence[Any], output_size: int, bias: bool = True,
                              f"known size, got {tensor.shape} of {tensor.name}")
         sizes.append(dims[1])
     dtype = tensors[0].dtype.base_dtype
-    weights = get_variable(WEIGHTS, [sum(sizes), output_size], dtype, kernel_initializer)
+    weights = get_variable(names[0], [sum(sizes), output_size], dtype, kernel_initializer)
     joined = tensors[0] if len(tensors) == 1 else raw_ops.ConcatV2(tensors, 1)
     product = raw_ops.MatMul(joined, convert_to_tensor(weights))
     if not bias:
         return product
-    biases = get_variable(BIASES, [output_size], dtype,
+    biases = get_variable(names[1], [output_size], dtype,
                           bias_initializer or Constant(bias_start, dtype))
     return raw_ops.BiasAdd(product, convert_to_tensor(biases))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hpcflow.contrib.rnn.cell import RNNCell, affine
+from hpcflow.contrib.rnn.cell import RNNCell
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
@@ -96,7 +96,7 @@ class BasicLSTMCell(MemoryCell):
         """Run one step."""
         with self._step_scope(scope, "basic_lstm_cell", self._reuse):
             c, h = _state_parts(state, self._num_units, self._state_is_tuple)
-            gates = affine([inputs, h], 4 * self._num_units)
+            gates = self._affine([inputs, h], 4 * self._num_units)
             i, j, f, o = raw_ops.Split(1, gates, num_split=4)
             kept = raw_ops.Mul(c, sigmoid(_plus(f, self._forget_bias)))
             new_c = raw_ops.Add(kept, raw_ops.Mul(sigmoid(i), self._activation(j)))
@@ -152,7 +152,7 @@ class LSTMCell(MemoryCell):
         with self._step_scope(scope, "lstm_cell", self._reuse, initializer=self._initializer,
                               partitioner=_shards(self._num_unit_shards)):
             c, h = _state_parts(state, self._num_units, self._state_is_tuple)
-            gates = affine([inputs, h], 4 * self._num_units)
+            gates = self._affine([inputs, h], 4 * self._num_units)
             i, j, f, o = raw_ops.Split(1, gates, num_split=4)
             new_c = self._memory(c, i, j, f)
             new_h = raw_ops.Mul(sigmoid(self._peep("w_o_diag", o, new_c)),
@@ -178,7 +178,7 @@ class LSTMCell(MemoryCell):
         if self._num_proj is None:
             return output
         with variable_scope("projection", partitioner=_shards(self._num_proj_shards)):
-            output = affine([output], self._num_proj, bias=False)
+            output = self._affine([output], self._num_proj, bias=False)
         return _clipped(output, self._proj_clip)
 
 

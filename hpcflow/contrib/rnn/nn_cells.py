@@ -1,0 +1,54 @@
+"""``hpcflow.nn.rnn_cell``: the cells whose home this became after 1.0.
+
+Their variables have been called ``kernel`` and ``bias`` since, as checkpoints of later releases
+have them; those of ``contrib.rnn`` keep the names of 1.0. Everything else is the same.
+"""
+
+from __future__ import annotations
+
+import hpcflow.contrib.rnn as _rnn
+from hpcflow.contrib.rnn import (
+    DeviceWrapper,
+    DropoutWrapper,
+    LSTMStateTuple,
+    MultiRNNCell,
+    ResidualWrapper,
+    RNNCell,
+)
+
+_NAMES = "kernel", "bias"
+
+
+class BasicRNNCell(_rnn.BasicRNNCell):
+    """``contrib.rnn.BasicRNNCell`` with the variables ``kernel`` and ``bias``."""
+
+    _variable_names = _NAMES
+
+
+class GRUCell(_rnn.GRUCell):
+    """``contrib.rnn.GRUCell`` with variables ``kernel`` and ``bias``."""
+
+    _variable_names = _NAMES
+
+
+class BasicLSTMCell(_rnn.BasicLSTMCell):
+    """``contrib.rnn.BasicLSTMCell`` with the variables ``kernel`` and ``bias``."""
+
+    _variable_names = _NAMES
+
+
+class LSTMCell(_rnn.LSTMCell):
+    """``contrib.rnn.LSTMCell`` with the variables ``kernel`` and ``bias``."""
+
+    _variable_names = _NAMES
+
+
+__all__ = ["BasicLSTMCell", "BasicRNNCell", "DeviceWrapper", "DropoutWrapper", "GRUCell",
+           "LSTMCell", "LSTMStateTuple", "MultiRNNCell", "RNNCell", "ResidualWrapper"]
+
+
+def __getattr__(name: str) -> object:
+    """What stood here before 1.0 and is in ``contrib.rnn`` alone."""
+    if name.startswith("_"):
+        raise AttributeError(name)
+    return getattr(_rnn, name)
