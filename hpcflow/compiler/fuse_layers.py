@@ -15,7 +15,7 @@ import numpy as np
 
 from hpcflow import blas
 from hpcflow.compiler.frames import nodes_in_loops
-from hpcflow.compiler.ir import Node, StepGraph, device_type
+from hpcflow.compiler.ir import Node, Port, StepGraph, device_type
 from hpcflow.compiler.only_reader import chain_to, readers_of
 from hpcflow.dtypes import float32, uint8
 from hpcflow.graph.opdef import get_op_def
@@ -44,7 +44,8 @@ def _recognize_biases(graph: StepGraph) -> None:
         if node in in_loops:
             continue
         if node.type in ("Add", "AddV2"):
-            layer = next((i for i, (s, _) in enumerate(node.inputs) if _is_layer(s)), None)
+            layer = next((i for i, (s, _) in enumerate(node.inputs)
+                          if _is_layer(s) or (_is_view(s) and _is_layer(s.inputs[0][0], s))), None)
             if layer is not None and _adds_vector(node, layer):
                 inputs = [node.inputs[layer], node.inputs[1 - layer]]
                 _become(node, "BiasAdd", {"T": node.attrs["T"], "data_format": b"NHWC"})
@@ -54,17 +55,17 @@ def _recognize_biases(graph: StepGraph) -> None:
             node.inputs = node.inputs[:1]
 
 
-def _is_layer(node: Node) -> bool:
+def _is_layer(node: Node, view: Node | None = None) -> bool:
     if node.type == "Conv2D":
         return node.attrs.get("data_format", b"NHWC") == b"NHWC"
-    return _is_product(node)
+    return _is_product(node, view)
 
 
 def _adds_vector(node: Node, layer: int) -> bool:
     """True if what is added to input `layer` has one element for each of the last dimension."""
     dims, other = (source.dims[index] for source, index in (node.inputs[layer],
                                                             node.inputs[1 - layer]))
-    return bool(dims and other and len(other) == 1 and other[0] is not None
+    return bool(dims and other and len(dims) > 1 and len(other) == 1 and other[0] is not None
                 and dims[-1] == other[0])
 
 
@@ -79,23 +80,78 @@ def _sums_channels(node: Node) -> bool:
 
 
 def _fuse_with_bias(graph: StepGraph) -> None:
-    """Replace Conv2D or MatMul, BiasAdd and Relu, as far as each is read by the next alone."""
+    """Replace Conv2D or MatMul, BiasAdd and Relu, as far as each is read by the next alone.
+
+    A view between them that keeps the channels, as of a dense layer of sequences, comes after all.
+    """
     consumers, in_loops = graph.consumers(), nodes_in_loops(graph)
     gone: set[Node] = set()
+    moved: dict[Node, Node] = {}  # a layer in the place of a view -> what it comes after
+    order = {n: i for i, n in enumerate(graph.nodes)}
     for bias in graph.nodes:
         if bias.type != "BiasAdd":
             continue
-        first, _ = bias.inputs[0]
-        fits = _is_convolution(first, bias) or (_is_product(first) and first not in in_loops)
-        if not (fits and _may_fuse(first, bias) and consumers[first] == [bias]):
+        before, vector = bias.inputs[0][0], bias.inputs[1]
+        view = before if _is_view(before) and _keeps_channels(before, bias) else None
+        first = before if view is None else view.inputs[0][0]
+        fits = _is_convolution(first, bias) or (
+            first not in in_loops and _is_product(first, view))
+        if not (fits and _may_fuse(first, bias) and consumers[before] == [bias]):
+            continue
+        anchor = before if order[before] > order[vector[0]] else vector[0]
+        if view is not None and not all([
+                n is view or (order[n] > order[anchor] and _reads_shape(n, first))
+                for n in consumers[first]]):
             continue
         readers = consumers[bias]
         relu = readers[0] if len(readers) == 1 and _is_relu_of(readers[0], bias) else None
         last = relu or bias
         gone.update({first, bias} - {last})
-        _become_layer(last, first, bias, relu is not None)
+        if view is not None:
+            _change_places(view, last, consumers[first])
+            moved[view] = anchor
+        _become_layer(view or last, first, vector, relu is not None)
     if gone:
-        graph.nodes = [n for n in graph.nodes if n not in gone]
+        graph.nodes = _in_order([n for n in graph.nodes if n not in gone], moved)
+
+
+def _in_order(nodes: list[Node], moved: dict[Node, Node]) -> list[Node]:
+    """`nodes`, some of them moved behind others, or left where they are."""
+    behind: dict[Node, list[Node]] = {}
+    for node, anchor in moved.items():
+        behind.setdefault(anchor, []).append(node)
+    return [m for n in nodes for m in (*(() if n in moved else (n,)), *behind.get(n, ()))]
+
+
+def _is_view(node: Node) -> bool:
+    return node.type in ("Reshape", "Squeeze", "ExpandDims") and not node.controls
+
+
+def _keeps_channels(view: Node, bias: Node) -> bool:
+    """True if the last dimension of what is viewed, the channels, is that of the view."""
+    source, index = view.inputs[0]
+    dims, viewed = source.dims[index], view.dims[0]
+    return bool(dims and viewed and dims[-1] is not None and dims[-1] == viewed[-1]
+                and view.device == bias.device
+                and bias.attrs.get("data_format", b"NHWC") == b"NHWC")
+
+
+def _reads_shape(node: Node, source: Node) -> bool:
+    """True for what knows no more of `source` than its shape, as gradients of views do."""
+    return node.type == "Shape" and source not in node.controls
+
+
+def _change_places(view: Node, last: Node, readers: list[Node]) -> None:
+    """Let `last` be the view of what `view` then computes, in the shape of its input, which some
+    of the `readers` of that input ask for."""
+    source, index = view.inputs[0]
+    last.inputs = [(view, 0), *view.inputs[1:]]
+    for reader in readers:
+        if reader is not view:
+            reader.inputs = [(view, 0)]
+    view.dims = [source.dims[index]]
+    _become(last, view.type, view.attrs)
+    last.name, last.op, last.site = view.name, view.op, view.site
 
 
 def _may_fuse(first: Node, bias: Node) -> bool:
@@ -110,15 +166,22 @@ def _is_convolution(node: Node, bias: Node) -> bool:
             and node.attrs.get("data_format", b"NHWC") == bias.attrs.get("data_format", b"NHWC"))
 
 
-def _is_product(node: Node) -> bool:
-    """True for a product that may be large; small ones join loops over elements instead."""
+def _is_product(node: Node, view: Node | None = None) -> bool:
+    """True for a product that may be large; small ones join loops over elements instead.
+
+    Its `view` may know more of its rows.
+    """
     if node.type != "MatMul":
         return False
     a, b = (source.dims[index] for source, index in node.inputs)
     if a is None or b is None or None in b:
         return False
-    rows = a[1 if node.attrs.get("transpose_a") else 0]
-    return not blas.is_small((_MANY_ROWS if rows is None else rows) * math.prod(b))
+    rows = [a[1 if node.attrs.get("transpose_a") else 0]]
+    viewed = view.dims[0] if view is not None else None
+    if rows == [None] and viewed is not None:
+        rows = list(viewed[:-1])
+    size = math.prod(_MANY_ROWS if n is None else n for n in rows)
+    return not blas.is_small(size * math.prod(b))
 
 
 def _is_relu_of(node: Node, bias: Node) -> bool:
@@ -131,12 +194,12 @@ _FUSED = {"Conv2D": ("_ConvBias", ("T", "strides", "padding", "data_format", "di
           "MatMul": ("_MatMulBias", ("T", "transpose_a", "transpose_b"))}
 
 
-def _become_layer(last: Node, first: Node, bias: Node, relu: bool) -> None:
+def _become_layer(last: Node, first: Node, bias: Port, relu: bool) -> None:
     """`last` takes the place of all; messages name the first, which may find bad input."""
     op_type, kept = _FUSED[first.type]
     attrs = {name: first.attrs[name] for name in kept if name in first.attrs}
     _become(last, op_type, attrs | {"relu": relu})
-    last.inputs = [*first.inputs, bias.inputs[1]]
+    last.inputs = [*first.inputs, bias]
     last.controls = list(first.controls)
     last.name, last.op, last.site = first.name, first.op, first.site
 

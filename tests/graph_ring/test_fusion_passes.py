@@ -122,6 +122,49 @@ def test_dense_layers_that_stay():
         assert "_MatMulBias" not in fused(*outputs)
 
 
+def of_sequences(kind, relu=True, add=hf.nn.bias_add, batch=None):
+    """A layer of [batch, 20, 128] whose bias comes after a view of the result."""
+    x, b = hf.placeholder(hf.float32, [batch, 20, 128]), hf.Variable(hf.ones([512]))
+    if kind == "conv1d":
+        y = hf.nn.conv1d(x, hf.Variable(hf.ones([1, 128, 512])), 1, "SAME")
+    else:
+        y = hf.tensordot(x, hf.Variable(hf.ones([128, 512])), [[2], [0]])
+    biased = add(y, b)
+    return x, y, biased, hf.nn.relu(biased) if relu else biased
+
+
+@pytest.mark.parametrize("add", [hf.nn.bias_add, lambda y, b: b + y], ids=["bias_add", "plus"])
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("batch", [None, 16])
+@pytest.mark.parametrize(("kind", "layer"), [("conv1d", "_ConvBias"), ("dense", "_MatMulBias")])
+def test_a_view_comes_after_the_layer(kind, layer, batch, relu, add):
+    """Also where gradients ask for the shape of what is viewed."""
+    x, *_, y = of_sequences(kind, relu, add, batch)
+    for fetches in ([y], [y, *hf.gradients(hf.reduce_sum(y * y), x)]):
+        nodes = fused_nodes(*fetches)
+        types = [n.type for n in nodes]
+        assert types.count(layer) == 1
+        assert types.count("MatMul") == (kind == "dense" and len(fetches) > 1)  # the gradient's
+        assert not {"Conv2D", "BiasAdd", "Relu", "Add", "AddV2"} & set(types)
+        view = nodes[types.index(layer) + 1 :]
+        assert any(n.inputs and n.inputs[0][0].type == layer and n.dims[0] == (batch, 20, 512)
+                   for n in view)
+
+
+@pytest.mark.parametrize("kind", ["conv1d", "dense"])
+def test_a_view_that_is_read_stays_before_the_bias(kind):
+    _, y, _, out = of_sequences(kind)
+    types = fused(out, y)
+    assert not {"_ConvBias", "_MatMulBias"} & set(types) and "BiasAdd" in types
+
+
+def test_a_view_of_other_channels_stays_before_the_bias():
+    product = hf.matmul(hf.placeholder(hf.float32, [64, 784]), hf.Variable(hf.ones([784, 512])))
+    y = hf.nn.bias_add(hf.reshape(product, [64, 2, 256]), hf.Variable(hf.ones([256])))
+    types = fused(y)
+    assert "_MatMulBias" not in types and "BiasAdd" in types
+
+
 def test_dense_layers_in_loops_stay():
     w, b = hf.ones([256, 256]), hf.ones([256])
     _, y = hf.while_loop(lambda i, _: i < 3,

@@ -94,6 +94,28 @@ def test_layers(batch, layout, padding, relu):
     run_both(build, [x])
 
 
+@pytest.mark.parametrize("add", [hf.nn.bias_add, plus])
+@pytest.mark.parametrize("relu", [True, False])
+@pytest.mark.parametrize("batch", [0, 1, 16])
+@pytest.mark.parametrize("kind", ["conv1d", "dense"])
+def test_layers_of_sequences(kind, batch, relu, add):
+    """The bias comes after a view of the result, whose shape the gradients ask for."""
+    x, w, b = normal(batch, 20, 128), normal(128, 512), normal(512)
+
+    def build():
+        fed = hf.placeholder(hf.float32, [None, None, 128])
+        weights, bias = hf.Variable(w), hf.Variable(b)
+        if kind == "dense":
+            y = hf.tensordot(fed, weights, [[2], [0]])
+        else:
+            y = hf.nn.conv1d(fed, hf.expand_dims(weights, 0), 1, "SAME")
+        y = add(y, bias)
+        y = hf.nn.relu(y) if relu else y
+        return [y, *hf.gradients(y, [fed, weights, bias])], [], [fed]
+
+    run_both(build, [x])
+
+
 @pytest.mark.parametrize("padding", ["SAME", "VALID"])
 @pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
 @pytest.mark.parametrize(("batch", "window"), [(0, 3), (3, 3), (2, 1)])
