@@ -259,3 +259,31 @@ print("worker", task.index, "left", flush=True)
 """))
     assert status == 0, output
     assert "worker 0 left" in output and "worker 1 left" in output
+
+
+@pytest.mark.parametrize(("device", "kind", "said"), [
+    ("/job:ps/task:0", "float64", "exists with float32(3,), but this graph declares it with"),
+    ("/job:ps/task:5", "float32", "Not in the cluster: /job:ps/task:5; it has /job:ps/task:0")])
+def test_one_worker_with_a_wrong_graph_ends_the_job_by_name(tmp_path, device, kind, said):
+    """The others, in steps of their own or serving, end with it."""
+    status, output, _ = finish(start(tmp_path, f"""
+if task.job == "ps":
+    server.join()
+    sys.exit()
+wrong = task.index == 1
+with hf.device("{device}" if wrong else "/job:ps/task:0"):
+    v = hf.get_variable("v", [3], hf.{kind} if wrong else hf.float32,
+                        initializer=hf.zeros_initializer())
+session = hf.Session(server.target)
+if not wrong:
+    session.run(v.initializer)
+    open({str(tmp_path / "made")!r}, "w").close()
+    while True:
+        session.run(v + 1.0)
+while not os.path.exists({str(tmp_path / "made")!r}):
+    time.sleep(0.01)
+session.run(v + 1)
+"""))
+    assert status != 0, output
+    assert "[rank 2] failed; ending the job" in output and said in output
+    assert f"created at {tmp_path / 'job.py'}:" in output
