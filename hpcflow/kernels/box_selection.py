@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -59,22 +60,49 @@ def select_boxes(boxes: np.ndarray, scores: np.ndarray, limit: int,
     boxes = boxes.astype(_F, copy=False)
     low, high = np.minimum(boxes[:, :2], boxes[:, 2:]), np.maximum(boxes[:, :2], boxes[:, 2:])
     areas = (high - low).prod(1)
-    lowered = scores.astype(_F)
-    left = np.flatnonzero(lowered > rule.score)
-    left = left[np.argsort(-lowered[left], kind="stable")]
+    if rule.sigma:
+        return _select_softly((low, high, areas), scores, limit, rule)
+    scores = scores.astype(_F)
+    left = np.flatnonzero(scores > rule.score)
+    left = left[np.argsort(-scores[left], kind="stable")]
     chosen: list[int] = []
     while left.size and len(chosen) < limit:
         best, left = int(left[0]), left[1:]
         chosen.append(best)
-        shared = _shared(low, high, areas, best, left)
-        if not rule.sigma:
-            left = left[shared <= rule.overlap]
-            continue
-        lowered[left] *= np.exp(_F(-0.5 / rule.sigma) * shared * shared)
-        left = left[lowered[left] > rule.score]
-        left = left[np.argsort(-lowered[left], kind="stable")]
+        left = left[_shared(low, high, areas, best, left) <= rule.overlap]
     found = np.array(chosen, np.int32)
-    return found, lowered[found]
+    return found, scores[found]
+
+
+def _select_softly(sides: tuple, scores: np.ndarray, limit: int,
+                   rule: _Rule) -> tuple[np.ndarray, np.ndarray]:
+    """The boxes, of these low and high sides and areas, in the order in which a queue yields them.
+
+    A box's score is multiplied by a weight for each chosen box, once, when its turn comes. Unless
+    that leaves it as it was the box is queued again. Where scores are negative, and weights raise
+    them, the order depends on the turns.
+    """
+    dtype = scores.dtype.type  # every step is rounded to it
+    scale = dtype(-0.5) / dtype(rule.sigma)
+    # Score, the higher the sooner; number, the lower the sooner; how many chosen ones have counted.
+    queue = [(-float(scores[i]), int(i), 0) for i in np.flatnonzero(scores > rule.score)]
+    heapq.heapify(queue)
+    chosen = np.zeros(min(limit, len(queue)), np.int32)
+    values: list[float] = []
+    low, high, areas = sides
+    while queue and len(values) < limit:
+        negated, box, counted = heapq.heappop(queue)
+        new = chosen[counted:len(values)][::-1]
+        shared = _shared(low, high, areas, box, new).astype(dtype)
+        steps = np.append(dtype(-negated), np.exp(scale * shared * shared))
+        steps = np.multiply.accumulate(steps, dtype=dtype)
+        score = float(steps[-1])
+        if score == -negated:
+            chosen[len(values)] = box
+            values.append(score)
+        elif (steps > rule.score).all():
+            heapq.heappush(queue, (-score, box, len(values)))
+    return chosen[:len(values)], np.array(values, dtype)
 
 
 def _shared(low: np.ndarray, high: np.ndarray, areas: np.ndarray, best: int,

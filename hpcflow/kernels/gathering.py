@@ -94,13 +94,25 @@ def gather_v2(node: KernelNode) -> Callable:
         if not -params.ndim <= axis < params.ndim:
             raise invalid(f"axis {int(axis)} is out of range for params of rank {params.ndim}")
         position = int(axis) % params.ndim
-        check_rows(xp, indices, params.shape[position])
         shared = batch + indices.ndim if batch < 0 else batch
+        if shared:
+            _check_batch(params, indices, position, shared)
+        check_rows(xp, indices, params.shape[position])
         if not shared:
             return xp.take(params, indices, axis=position)
         return _gather_in_batches(xp, params, indices, position, shared)
 
     return run
+
+
+def _check_batch(params: Any, indices: Any, axis: int, batch: int) -> None:
+    """InvalidArgumentError unless both have the same first `batch` dimensions, before the axis."""
+    if not 0 <= batch <= min(axis, indices.ndim):
+        raise invalid(f"batch_dims must be in the range [0, {min(axis, indices.ndim)}], of axis "
+                      f"{axis} and indices of rank {indices.ndim}, but is {batch}")
+    if params.shape[:batch] != indices.shape[:batch]:
+        raise invalid(f"The first {batch} dimensions of params of shape {shown(params)} should be "
+                      f"equal to those of indices of shape {shown(indices)}")
 
 
 def _gather_in_batches(xp: Any, params: Any, indices: Any, axis: int, batch: int) -> Any:

@@ -67,8 +67,9 @@ def _hsv_grad(op: Operation, grad: Tensor) -> Tensor:
     dtype = images.dtype.base_dtype.np
     largest = _marked(images, False)
     smallest = _marked(images, True)
-    upper, lower = (raw_ops.Max(images, _LAST, keep_dims=True),
-                    raw_ops.Min(images, _LAST, keep_dims=True))
+    # By the marks, so that the next derivative too goes to one of equal channels.
+    upper, lower = (raw_ops.Sum(raw_ops.Mul(images, mark), _LAST, keep_dims=True)
+                    for mark in (largest, smallest))
     by_hue, by_saturation, by_value = raw_ops.Split(np.int32(-1), grad, num_split=3)
     signs = raw_ops.Sum(raw_ops.Mul(raw_ops.ExpandDims(largest, np.int32(-1)), _HUE.astype(dtype)),
                         np.array([-2], np.int32))

@@ -339,3 +339,31 @@ def test_a_wrong_size_is_named(graph, size, text):
     with pytest.raises(ValueError, match=f"'size' must be a 1-D int32 Tensor: .*{text}"
                        if text.startswith("got") else text):
         hf.image.resize_images(hf.zeros([5, 5, 3]), size)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_soft_suppression_follows_the_turns_of_a_queue(session, dtype):
+    boxes = np.array([[0, 0, 1, 1], [5, 5, 6, 6], [0, 0, 1, 1]], dtype)
+
+    def select(scores, threshold):
+        return session.run(raw_ops.NonMaxSuppressionV5(
+            boxes=boxes, scores=np.array(scores, dtype), max_output_size=3,
+            iou_threshold=dtype(0.5), score_threshold=dtype(threshold), soft_nms_sigma=dtype(0.5)))
+
+    # The last box is the first one again: its score is raised, but its turn comes last.
+    found, scores, count = select([0.5, -0.2, -0.3], -1)
+    assert found.tolist() == [0, 1, 2] and count == 3 and scores.dtype == dtype
+    np.testing.assert_allclose(scores, [0.5, -0.2, -0.3 * np.exp(-1)], rtol=2e-3)
+    found, scores, _ = select([0.5, 0.25, 0.5], 0.2)  # here it is lowered too far
+    assert found.tolist() == [0, 1]
+    found, scores, _ = select([0.5, 0.25, 0.5], 0.1)
+    assert found.tolist() == [0, 1, 2]
+
+
+def test_the_second_derivative_of_saturation_takes_the_first_of_equal_channels(session):
+    red, blue = 0.8, 0.2
+    x = hf.constant([[[red, red, blue]]], hf.float64)
+    first = hf.gradients(image.rgb_to_hsv(x)[..., 1], x)[0]
+    np.testing.assert_allclose(session.run(first)[0, 0], [blue / red**2, 0, -1 / red])
+    second = hf.gradients(first[..., 0], x)[0]
+    np.testing.assert_allclose(session.run(second)[0, 0], [-2 * blue / red**3, 0, 1 / red**2])

@@ -306,3 +306,15 @@ def test_partition_and_stitch_undo_each_other():
         return hf.dynamic_stitch(places, hf.dynamic_partition(x, p, 3))
 
     equal(evaluate(build, X, p), X)
+
+
+@pytest.mark.parametrize("shape,batch", [((1, 2), 1), ((1, 2), -1), ((0, 2), 1), ((1, 2, 2), 1),
+                                         ((), 1)])
+def test_a_gather_by_batches_refuses_other_batches(shape, batch):
+    with hf.Graph().as_default(), hf.Session() as session:
+        indices = hf.placeholder(hf.int32)
+        taken = raw_ops.GatherV2(params=hf.placeholder_with_default(np.ones((2, 3, 4)), None),
+                                 indices=indices, axis=1, batch_dims=batch, name="taken")
+        with pytest.raises(hf.errors.InvalidArgumentError, match="taken"):
+            session.run(taken, {indices: np.zeros(shape, np.int32)})
+        assert session.run(taken, {indices: np.zeros((2, 1), np.int32)}).shape == (2, 1, 4)
