@@ -184,10 +184,11 @@ def _closed(program: Translation, group: list[Line], uses: dict[str, int],
 def _is_deferred(name: str, following: Iterable[Line]) -> bool:
     """True if the next line that does any work takes `name` as a ``Deferred``.
 
-    What a deferred value is made of must not change before, so there may be no other line between.
+    What a deferred value is made of must not change before, so between them there may only be lines
+    that read.
     """
     for line in following:
-        if line.function in (READ, ITEM, OPERATOR):
+        if line.function in (READ, ITEM, OPERATOR) or line.node.type == "ReadVariableOp":
             continue
         b = line.bound
         return (b is not None and b.kernel is not None and not b.moves
