@@ -284,9 +284,10 @@ class _Beams:
     def advance(self, log_y: Any, active: Any) -> None:
         """One step in time, for the `active` examples."""
         width, letters = self.last.shape[1], log_y.shape[1] - 1
-        kept_blank, kept_label, grown = self._candidates(log_y)
-        scores = np.concatenate([np.logaddexp(kept_blank, kept_label),
-                                 grown.reshape(len(grown), -1)], axis=1)
+        kept_blank, kept_label, grown, families = self._candidates(log_y)
+        kept = np.logaddexp(kept_blank, kept_label)
+        self._stop_growth(kept, grown, families, active)
+        scores = np.concatenate([kept, grown.reshape(len(grown), -1)], axis=1)
         chosen = np.argpartition(-scores, width - 1, axis=1)[:, :width]
         # What stays is left in its place where the example has ended.
         chosen = np.where(active[:, None], chosen, np.arange(width))
@@ -298,7 +299,8 @@ class _Beams:
                    np.where(stays, _at(kept_label, source), _at(scores, chosen)), active)
 
     def _candidates(self, log_y: Any) -> tuple:
-        """(prefixes that end in a blank, in a label; prefixes with one more label)."""
+        """(prefixes that end in a blank, in a label; prefixes with one more label; examples,
+        children and parents where both are in the beam)."""
         letters = log_y.shape[1] - 1
         total = np.logaddexp(self.blank, self.label)
         is_prefix = self.last >= 0
@@ -316,7 +318,28 @@ class _Beams:
         letter = self.last[row, child]
         kept_label[row, child] = np.logaddexp(kept_label[row, child], grown[row, parent, letter])
         grown[row, parent, letter] = -np.inf
-        return total + log_y[:, -1:], kept_label, grown
+        return total + log_y[:, -1:], kept_label, grown, (row, child, parent)
+
+    def _stop_growth(self, kept: Any, grown: Any, families: tuple, active: Any) -> None:
+        """Let prefixes not grow that leave the beam before their parents have.
+
+        Prefixes grow in the order of their probabilities, label by label. One that is pushed out
+        before its turn, and before its parent comes to its last label, is dropped with it.
+        """
+        width = kept.shape[1]
+        order = np.argsort(-np.logaddexp(self.blank, self.label), axis=1, kind="stable")
+        turns = np.argsort(order, axis=1)
+        row, child, parent = families
+        above = np.sum(kept[row] > kept[row, child][:, None], axis=1) + np.sum(
+            grown[row] > kept[row, child][:, None, None], axis=(1, 2))
+        lost = (above >= width) & (turns[row, child] > turns[row, parent]) & active[row]
+        row, child, parent = row[lost], child[lost], parent[lost]
+        for i in np.lexsort((turns[row, child], row)):
+            r, c, p = row[i], child[i], parent[i]
+            better = grown[r] > kept[r, c]
+            count = np.sum(kept[r] > kept[r, c]) + better[turns[r] < turns[r, p]].sum()
+            if count + better[p, :self.last[r, c]].sum() >= width:
+                grown[r, c] = -np.inf
 
     def _take(self, source: Any, added: Any, blank: Any, label: Any, active: Any) -> None:
         active = active[:, None]

@@ -253,3 +253,51 @@ def test_labels_of_rows():
                 [[1, 2, 2, 1], [3, 3, 4, 4], [5, 6, 7, 8]], lengths))
             assert labels.tolist() == rows
             assert new.tolist() == [np.count_nonzero(row) for row in rows]
+
+
+def _searched(log_y, width):
+    """The best labels and their log probability, by one prefix after the other."""
+    beams = {(): (0.0, -np.inf)}  # ending in a blank, in a label
+
+    def total(of, prefix):
+        return np.logaddexp(*of[prefix])
+
+    for y in log_y:
+        old, beams, silent = beams, {}, set()
+        order = sorted(old, key=lambda p: -total(old, p))
+        for p in order:
+            label = old[p][1]
+            if p and p[:-1] in old:
+                before = old[p[:-1]][0] if p[-2:-1] == p[-1:] else total(old, p[:-1])
+                label = np.logaddexp(label, before)
+            beams[p] = (total(old, p) + y[-1], label + y[p[-1]] if p else label)
+        for p in order:
+            for letter in range(len(y) - 1 if p not in silent else 0):
+                longer = (*p, letter)
+                if longer in beams:
+                    continue
+                if longer in old:  # has left the beam in this step
+                    silent.add(longer)
+                    continue
+                score = (old[p][0] if p[-1:] == (letter,) else total(old, p)) + y[letter]
+                if len(beams) == width:
+                    worst = min(beams, key=lambda q: total(beams, q))
+                    if score <= total(beams, worst):
+                        continue
+                    del beams[worst]
+                beams[longer] = (-np.inf, score)
+    best = max(beams, key=lambda p: total(beams, p))
+    return list(best), total(beams, best)
+
+
+def test_narrow_beams_over_many_steps():
+    """Prefixes that leave the beam before their parents have grown do not grow themselves."""
+    inputs = np.random.default_rng(5).normal(size=(30, 24, 12)).astype(np.float32)
+    (indices,), (values,), _, scores = evaluate(
+        lambda x: raw_ops.CTCBeamSearchDecoder(
+            inputs=x, sequence_length=np.full(24, 30, np.int32), beam_width=4, top_paths=1,
+            merge_repeated=False), inputs)
+    for b in range(24):
+        labels, score = _searched(np.log(probabilities(inputs[:, b])), 4)
+        assert values[indices[:, 0] == b].tolist() == labels
+        np.testing.assert_allclose(scores[b, 0], score, rtol=1e-5)
