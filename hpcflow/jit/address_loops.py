@@ -81,14 +81,14 @@ class AddressLoop:
         """A pointer to what is `offset` bytes after `start`."""
         return self.builder.inttoptr(self.builder.add(start, offset), kind.as_pointer())
 
-    def prefetch(self, start: Any, offset: Any) -> None:
-        """Bring the line of memory into cache."""
+    def prefetch(self, start: Any, offset: Any, writes: bool = False) -> None:
+        """Bring the line of memory into cache, to be read or written."""
         small = self.ir.IntType(32)
         kind = self.ir.FunctionType(self.ir.VoidType(), [self.byte, small, small, small])
         function = self.builder.module.declare_intrinsic("llvm.prefetch", [self.byte], kind)
-        reading, everywhere, data = small(0), small(3), small(1)
+        access, everywhere, data = small(int(writes)), small(3), small(1)
         place = self.place(start, offset, self.byte.pointee)
-        self.builder.call(function, [place, reading, everywhere, data])
+        self.builder.call(function, [place, access, everywhere, data])
 
 
 def written(body: AddressLoop) -> AddressLoop:

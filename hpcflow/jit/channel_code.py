@@ -17,6 +17,9 @@ from hpcflow.jit.entries import FLAT, Array, Code, Integer, Kind
 from hpcflow.jit.program_code import number_type
 
 _AT_ONCE = 8  # rows that are added up before their sum is
+# Bytes that are asked for before they are needed: what the hardware fetches on its own ends where a
+# page does.
+_AHEAD = 1 << 12
 
 
 def code_of_sums(dtype: str, name: str) -> Code:
@@ -42,6 +45,11 @@ class _Images(AddressLoop):
     def loaded(self, start: Any, offset: Any, kind: Any) -> Any:
         """The numbers `offset` bytes after `start`."""
         return self.builder.load(self.place(start, offset, kind), align=self.item)
+
+    def fetch_ahead(self, start: Any, offset: Any, kind: Any, writes: bool = False) -> None:
+        """Ask for what vectors of the type `kind` will need soon."""
+        if kind is not self.number:
+            self.prefetch(self.builder.add(start, self.word(_AHEAD)), offset, writes)
 
     def store(self, value: Any, start: Any, offset: Any, kind: Any) -> None:
         """Put `value` there."""
@@ -91,6 +99,8 @@ class _Sums(_Images):
         builder, average = self.builder, self.loaded(mean, offset, kind)
         given, multiplied = [], []
         for dy, x in places:
+            for start in (dy, x):
+                self.fetch_ahead(start, offset, kind)
             gradient, value = (self.loaded(start, offset, kind) for start in (dy, x))
             given.append(gradient)
             multiplied.append(builder.fmul(gradient, builder.fsub(value, average)))
@@ -129,6 +139,8 @@ class _Gradient(_Images):
             images = [builder.add(image, start) for image in (dy, x, dx)]
 
             def apply(offset: Any, kind: Any) -> None:
+                for image in images:
+                    self.fetch_ahead(image, offset, kind, image is images[2])
                 mean, slope, by_mean, by_spread, gradient, value = [
                     self.loaded(place, offset, kind) for place in (*vectors, *images[:2])]
                 spread = builder.fmul(builder.fsub(value, mean), by_spread)

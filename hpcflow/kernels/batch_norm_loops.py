@@ -57,7 +57,7 @@ def gradient(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
 def _fit(arrays: tuple) -> bool:
     """Whether all are arrays in order, of one type that there are loops for."""
     dtype = arrays[0].dtype
-    return dtype.isnative and dtype.name in ("float32", "float64") and all(
+    return dtype.isnative and dtype.char in "fd" and all(
         [type(a) is np.ndarray and a.dtype == dtype and a.flags.c_contiguous and a.flags.aligned
          for a in arrays])
 
