@@ -44,6 +44,8 @@ IDLE_SLEEP_SECONDS = 5e-3
 IDLE_SECONDS = 1.0
 #: Polls between two looks at the clock while yielding.
 _CLOCK_STRIDE = 8
+#: Polls without a result after which a little more work no longer matters.
+_LONG_MISSES = 100
 #: Yield the core, and the interpreter with it, so that other threads of this process get their
 #: turn. (`os.sched_yield` keeps the interpreter before Python 3.13.)
 _yield_core = ctypes.CDLL(None).sched_yield
@@ -80,6 +82,14 @@ class Backoff:
             if not self._sleep:
                 self._adapt_spins(waited > yields * ALONE_SECONDS)
         self._misses = 0
+
+    def end(self) -> None:
+        """What was waited for has happened: as `reset`, but only long waits are learned from,
+        because somebody goes on now."""
+        if self._misses > _LONG_MISSES:
+            self.reset()
+        else:
+            self._misses = 0
 
     def wait(self, limit: float | None = None) -> bool:
         """Nothing happened: spin, yield or sleep, for at most `limit` seconds; True if it slept."""

@@ -100,6 +100,7 @@ class Executable:
         if compiled:
             self._make_pieces()
         self.tracer: Any = None  # makes what a traced step keeps its record in
+        self.is_plain = compiled and self._is_plain()
 
     # ------------------------------------------------------------ building
 
@@ -273,6 +274,12 @@ class Executable:
         self.other_sources = [i for i in self.sources if self.items[i].kind != CALL]
         for item in self.items:
             item.piece = pieces.get(item)
+
+    def _is_plain(self) -> bool:
+        """True if a step is regions and edges alone: once it is over, nothing acts on it."""
+        return not (self.spread or self.has_frames or self.late_receives or self.collectives) and (
+            all(i.kind in (SOURCE, RECEIVE) or (i.region is not None and not i.region.has_loops)
+                for i in self.items))
 
     def drop_pieces(self) -> None:
         """Let the executor call the functions of the items one by one."""

@@ -284,7 +284,7 @@ class Endpoint:
                                 body=step.lane.stopped_at, blob=blob)
         step.lane.end()
         self.transport.send_message(source, message)
-        step.lane.prepare(self.loop.when_idle)
+        step.lane.prepare(step, self.loop.when_idle)
 
     def tell_failure(self, source: int, plan: int, lane: int, step: Step) -> None:
         """A step of the master at rank `source` has failed here: tell it why."""

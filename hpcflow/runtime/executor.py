@@ -30,6 +30,9 @@ from hpcflow.runtime.spread import SpreadLoops
 _POSITIONS = [np.int32(i) for i in range(16)]  # what a Merge says about which input came
 
 
+_UNUSED = -1  # number of a step that is over and will serve again
+
+
 class Step(Propagation):
     """One execution of an :class:`Executable`.
 
@@ -53,7 +56,7 @@ class Step(Propagation):
         super().__init__(executable)
         self.lane = lane
         self.step_id = step_id
-        self.results = executable.results.copy()
+        self.results: list[Any] = executable.results.copy()
         self.error: BaseException | None = None
         self.finished = False
         self.on_done = on_done
@@ -85,6 +88,24 @@ class Step(Propagation):
         self.deadline: float | None = None  # by time.monotonic()
         self._reason: BaseException | None = None  # why it was cancelled
         self.pace: Pace | None = None  # how long its pieces take; None if that is not noted
+
+    def again(self) -> bool:
+        """Make a step that is over what it was at first; False if it cannot be: it failed, or
+        something may still act on it."""
+        executable = self.executable
+        if not (executable.is_plain and self.finished) or (
+                self.error is not None or self._reason is not None or self._inbox):
+            return False
+        self.step_id = _UNUSED
+        self.results = executable.results.copy()
+        self._ready = executable.sources.copy()
+        self._root = self._sending = Iteration(executable.root)
+        if self.resources is not None or self.on_finish_hooks or self.describers:
+            self.resources, self.on_finish_hooks, self.describers = None, [], []
+        self._outstanding = 1
+        self.deadline = None
+        self._begun = self.finished = False
+        return True
 
     # ------------------------------------------------------------ driving
 
@@ -243,9 +264,16 @@ class Step(Propagation):
     def cancel(self, reason: BaseException | None = None) -> None:
         """Stop the step: nothing new starts, parked kernels are told, loops look at `check`."""
         error = reason or CancelledError(None, None, "Step was cancelled")
+        number = self.step_id
+        if number == _UNUSED:
+            return  # what was to be cancelled is over
         self._reason = error
         self._woken = False  # an interrupt may have come between a wake and what follows
-        self.post(lambda: self.fail(error))
+        self.post(lambda: self._cancelled(number, error))
+
+    def _cancelled(self, number: int, error: BaseException) -> None:
+        if number == self.step_id:  # otherwise that step is over, and this is the next
+            self.fail(error)
 
     def check(self) -> None:
         """Raise why the step has to stop, if it has: called by loops that never wait."""

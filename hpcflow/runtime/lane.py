@@ -88,6 +88,7 @@ class Lane:
         self.wake: Any = None
         self.on_done: Any = None
         self._spare: Step | None = None
+        self._used: Step | None = None  # one that is over
         self._spare_maker = WeakMethod(self._make_spare)
         self._asked = False  # for a spare step
         self._closed = False
@@ -144,7 +145,7 @@ class Lane:
 
     def close(self) -> None:
         """Give tags and requests back; what is still under way stays with the transport."""
-        self._spare, self._closed = None, True
+        self._spare, self._used, self._closed = None, None, True
         if self.on_close is not None:
             self.on_close()
         for slot in self._send_slots:
@@ -185,8 +186,11 @@ class Lane:
         step.pace = self.pace
         return step
 
-    def prepare(self, when_idle: Callable[[WeakMethod], None]) -> None:
-        """Let ``when_idle`` make the next step, at a time when nobody waits for it."""
+    def prepare(self, used: Step, when_idle: Callable[[WeakMethod], None]) -> None:
+        """Let ``when_idle`` make the next step, of one that is over if that is possible, at a time
+        when nobody waits for it."""
+        if self._spare is None:
+            self._used = used
         if not self._asked and self.executable.tracer is None:
             self._asked = True
             when_idle(self._spare_maker)
@@ -194,7 +198,12 @@ class Lane:
     def _make_spare(self) -> None:
         self._asked = False
         if self._spare is None and not self._closed:
-            self._spare = self._make_step()
+            used, self._used = self._used, None
+            if used is not None and used.executable is self.executable and used.again():
+                used.on_done = self.on_done
+                self._spare = used
+            else:
+                self._spare = self._make_step()
 
     def begin(self, step: Step) -> None:
         """`step` uses this lane from now on."""

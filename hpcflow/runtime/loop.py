@@ -121,7 +121,7 @@ class EventLoop:
         entered = silence()  # once for all pieces of steps that run here
         try:
             while not done():
-                if self._driving.acquire(blocking=False):
+                if self._driving.acquire(False):
                     try:
                         self._drive(done, deadline, what)
                     finally:
@@ -147,6 +147,9 @@ class EventLoop:
                     self._run_ready()
                 if came:
                     backoff = self._backoff
+                    if not self._beside and done():
+                        backoff.end()
+                        return
                     backoff.reset()
                     if self._beside:
                         self._wake_beside()

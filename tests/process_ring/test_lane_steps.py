@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import weakref
 
 import numpy as np
 import pytest
@@ -81,8 +82,56 @@ def test_a_step_is_made_beforehand(session, monkeypatch):
     monkeypatch.setattr(lanes, "Step", lambda *a: made.append(Step(*a)) or made[-1])
     assert session.run(y, {x: 2.0}) == -6.0
     drive_a_little()
-    # Both parts ran on steps that were made after the run before, and then one for the next was.
-    assert len(made) == 2 and not any(step.finished for step in made)
+    # Both parts ran on steps that were there before, and the master's next one was made; that of
+    # the server serves again.
+    assert len(made) == 1 and not made[0].finished
+    for k in range(3, 6):
+        assert session.run(y, {x: float(k)}) == -3.0 * k
+        drive_a_little()
+    assert len(made) == 4
+
+
+def test_a_step_that_serves_again_keeps_nothing_of_the_last(session):
+    x = hf.placeholder(hf.float32, [3])
+    y = there_and_back(x)
+    first = session.run(y, {x: [1.0, 2.0, 3.0]})
+    held = weakref.ref(session.run(y, {x: [4.0, 5.0, 6.0]}))
+    assert held() is None
+    drive_a_little()
+    session.run(y, {x: [7.0, 8.0, 9.0]})
+    np.testing.assert_array_equal(first, [-3.0, -6.0, -9.0])
+
+
+def test_a_step_that_failed_does_not_serve_again(session):
+    x = hf.placeholder(hf.float32, [])
+    with hf.device(PS):
+        checked = hf.check_numerics(x, "bad")
+    with hf.device(WORKER):
+        y = 3.0 * checked
+    for value in (1.0, float("nan"), 2.0, float("inf"), float("nan"), 4.0):
+        if np.isfinite(value):
+            assert session.run(y, {x: value}) == 3.0 * value
+        else:
+            with pytest.raises(hf.errors.InvalidArgumentError, match="bad"):
+                session.run(y, {x: value})
+        drive_a_little()
+
+
+def test_the_end_of_a_step_that_is_over_does_not_end_the_next():
+    with hf.Graph().as_default(), hf.Session() as alone:
+        y = hf.placeholder(hf.float32, []) * 2.0
+        step = Step(alone._engine.compile([y], [y.op.inputs[0]], {}, "session").executable,
+                    step_id=1)
+        step.start((1.0,))
+        assert step.finished and step.results == [2.0]
+        assert step.again() and not step.finished
+        step.cancel()  # comes too late
+        step.step_id = 2
+        step._cancelled(1, hf.errors.CancelledError(None, None, "late"))
+        step.start((3.0,))
+        assert step.error is None and step.results == [6.0]
+        step.cancel()  # of a step that is over: it is not used again
+        assert not step.again()
 
 
 def test_a_step_made_beforehand_is_not_used_after_a_reset(session):
