@@ -49,6 +49,8 @@ from hpcflow.comm.world import PrivateComms, private_comms
 _FEW = 6
 #: How often a poll looks for something that has come.
 _LOOKS = 4
+#: Control messages that go before values at most, where looking for values gives the core away.
+_AHEAD = 16
 #: Longer messages have hardly ever left when their send returns: they wait for the receiver.
 _SHORT_BYTES = 4096
 #: The least that MPI may offer as its highest tag.
@@ -115,6 +117,7 @@ class MpiTransport(Transport):
         # Looks in one poll: each further one costs less than another poll, but may give the core
         # away with the lock.
         self._looks = range(2 if self.yields else _LOOKS)
+        self._ahead = 0  # control messages that were taken since the last look for values
         self._isend = comms.data.Isend
         self._irecv = comms.data.Irecv
         self._control = ControlPlane(self, comms.control, highest_tag)
@@ -138,7 +141,9 @@ class MpiTransport(Transport):
                 self.run_deferred()
             status, ready, active = self._status, self.ready, self._active
             control = self._control
-            for _ in self._looks:
+            if control.is_shut and self.yields:
+                came = self._look_ahead(status)
+            for _ in () if came else self._looks:
                 if len(active) > _FEW:
                     came |= self._test_many()
                 else:
@@ -174,6 +179,24 @@ class MpiTransport(Transport):
                 function(*arguments)
         finally:
             self._polling = False
+        return True
+
+    def _look_ahead(self, status: Any) -> bool:
+        """Take a control message that has come already; whether there was one.
+
+        Where a test that finds nothing gives the core away, it is away for as long as others
+        compute: what has come must not wait for that. Values get their turn in any case.
+        """
+        self._ahead += 1
+        if self._ahead > _AHEAD:
+            self._ahead = 0
+            return False
+        control = self._control
+        control.reopen(False)
+        if not control.test(status):
+            self._ahead = 0
+            return False
+        control.take(status)
         return True
 
     def _forget_finished(self) -> None:

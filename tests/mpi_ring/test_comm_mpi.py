@@ -198,3 +198,58 @@ def test_messages_of_many_transfers_at_once(node: Node) -> None:
     node.until(lambda: len(finished) == total)
     assert sorted(finished) == list(range(total))
     assert all((target == number % 256).all() for number, target in enumerate(targets))
+
+
+class Watched:
+    """A transfer that does not complete until it may; notes every look for it."""
+
+    outgoing = False
+    where = (0, 0)
+
+    def __init__(self, events: list[str]) -> None:
+        self._events = events
+        self.may_complete = False
+
+    def test(self, status: MPI.Status) -> bool:
+        self._events.append("value")
+        return self.may_complete
+
+    def finish(self, status: MPI.Status) -> None:
+        pass
+
+
+def test_messages_that_have_come_do_not_wait_for_the_core(node: Node) -> None:
+    """Where a look for values gives the core away, messages that are there are taken before, but
+    not any number of them."""
+    if node.size == 1:
+        pytest.skip("no message to ourselves goes through MPI")
+    node.barrier()
+    count = 20
+    if node.rank == 1:
+        MPI.COMM_WORLD.recv(source=0)  # the first rank has left the barrier
+        for number in range(count):
+            node.transport.send_message(0, bytes([number]))
+        MPI.COMM_WORLD.send(None, 0)  # behind them
+    elif node.rank == 0:
+        MPI.COMM_WORLD.send(None, 1)
+        MPI.COMM_WORLD.recv(source=1)
+        events: list[str] = []
+        watched = Watched(events)
+
+        def handle(source: int, payload: bytes) -> None:
+            if len(payload) == 1:
+                events.append("message")
+            else:  # another rank is at the barrier
+                node._handle(source, payload)
+
+        node.transport.set_handler(handle)
+        node.transport.yields = True
+        node.transport.watch(watched)
+        node.until(lambda: events.count("message") == count)
+        first = events.index("message")
+        assert events[first : first + 10] == ["message"] * 10
+        assert "value" in events[first + 10 : first + count]
+        watched.may_complete = True
+        node.until(lambda: not node.transport.pending())
+        node.listen()
+    node.barrier()
