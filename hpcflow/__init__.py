@@ -98,6 +98,7 @@ _LAZY_MODULES = {
     "contrib": "hpcflow.contrib",
     "core": "hpcflow.core",
     "distributions": "hpcflow.distributions",
+    "estimator": "hpcflow.estimator",
     "feature_column": "hpcflow.feature_column",
     "framework": "hpcflow.framework",
     "flags": "hpcflow.platform.flags",

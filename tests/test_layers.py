@@ -32,7 +32,7 @@ USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "spectral",
 BELOW_RUNTIME = {"comm", "storage", "resources", "kernels", "compiler"}
 TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "user_ops",
        "placement", "python", "core", "saved_model", "extending", "compat", "contrib",
-       "feature_column", "distributions",
+       "feature_column", "distributions", "estimator",
        "__init__", "__main__"}
 
 # Part of hpcflow -> the parts (besides level 0 and itself) that it may import.

@@ -42,6 +42,7 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: Any = False,
         axis %= rank
         length, step = _scalar(frame_length, "frame_length"), _scalar(frame_step, "frame_step")
         size = _size(signal, axis)
+        known = _known_count(signal.get_shape().as_list()[axis], length, step, pad_end)
         if pad_end:
             count = raw_ops.Neg(raw_ops.FloorDiv(raw_ops.Neg(size), step))
             signal = _padded(signal, axis, size, _end(count, length, step), pad_value)
@@ -51,16 +52,17 @@ def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: Any = False,
         count = raw_ops.Maximum(count, np.int32(0))
         starts = raw_ops.ExpandDims(raw_ops.Mul(_range(count), step), np.int32(1))
         places = raw_ops.Add(starts, raw_ops.ExpandDims(_range(length), np.int32(0)))
-        places.set_shape([_known_count(signal, axis, length, step), constant_value(length)])
+        places.set_shape([known, constant_value(length)])
         return raw_ops.GatherV2(signal, places, np.int32(axis))
 
 
-def _known_count(signal: Tensor, axis: int, length: Tensor, step: Tensor) -> int | None:
-    """How many whole frames there are, where static shapes and constants tell."""
-    size = signal.get_shape().as_list()[axis]
+def _known_count(size: int | None, length: Tensor, step: Tensor, pad_end: Any) -> int | None:
+    """How many frames a signal of `size` samples has, where constants tell."""
     each, every = constant_value(length), constant_value(step)
     if size is None or each is None or every is None:
         return None
+    if pad_end:
+        return -(-size // int(every))
     return max(0, 1 + (size - int(each)) // int(every))
 
 
@@ -114,7 +116,11 @@ def _padded(signal: Tensor, axis: int, size: Tensor, end: Tensor, value: Any) ->
     unit = np.zeros((rank, 2), np.int32)
     unit[axis, 1] = 1
     value = convert_to_tensor(value, signal.dtype.base_dtype)
-    return raw_ops.PadV2(signal, raw_ops.Mul(more, unit), value)
+    padded = raw_ops.PadV2(signal, raw_ops.Mul(more, unit), value)
+    shape = signal.get_shape().as_list()
+    shape[axis] = None  # How much is added is computed; the other dimensions stay.
+    padded.set_shape(shape)
+    return padded
 
 
 def _size(x: Tensor, axis: int) -> Tensor:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Iterable
 from typing import Any
 
 from hpcflow.graph.graph import get_default_graph
@@ -40,7 +41,7 @@ class CheckpointSaverListener:
 
 
 class CheckpointSaverHook(SessionRunHook):
-    """Saves after the first step, then every so many steps or seconds, and at the end.
+    """Saves what the session begins with, then every so many steps or seconds, and at the end.
 
     Args:
         checkpoint_dir: where checkpoints, the graph and events go.
@@ -66,6 +67,10 @@ class CheckpointSaverHook(SessionRunHook):
         self._timer = SecondOrStepTimer(save_secs, save_steps)
         self._listeners = listeners or []
 
+    def add_listeners(self, listeners: Iterable[CheckpointSaverListener]) -> None:
+        """Tell these too; before ``begin``."""
+        self._listeners = [*self._listeners, *listeners]
+
     def begin(self) -> None:
         """Find the global step; ``RuntimeError`` without one."""
         self._global_step = global_step_for(self)
@@ -73,10 +78,15 @@ class CheckpointSaverHook(SessionRunHook):
         for listener in self._listeners:
             listener.begin()
 
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """Write the graph, and save."""
+        step = int(session.run(self._global_step))
+        self._write_graph()
+        self._save(session, step)
+        self._timer.update_last_triggered_step(step)
+
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Fetch the global step; before the first step write the graph."""
-        if self._timer.last_triggered_step() is None:
-            self._write_graph()
+        """Fetch the global step."""
         return SessionRunArgs(self._global_step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:

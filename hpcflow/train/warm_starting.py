@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from hpcflow.graph.graph import colocate_with, name_scope
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops import state
 from hpcflow.ops.partitioned import PartitionedVariable
+from hpcflow.ops.variable_lists import global_variables, trainable_variables
 from hpcflow.ops.variable_scope import scoped_variables
 from hpcflow.ops.variables import Variable
 from hpcflow.shapes import TensorShape
@@ -42,6 +44,58 @@ def init_from_checkpoint(ckpt_dir_or_file: str, assignment_map: Mapping[str, Any
                 raise ValueError(f"Tensor {tensor} is not found in {ckpt_dir_or_file} checkpoint "
                                  f"{shapes}")
             _start_from(variable, tensor, path, shapes[tensor])
+
+
+class WarmStartSettings(NamedTuple):
+    """The arguments of :func:`warm_start`."""
+
+    ckpt_to_initialize_from: str
+    vars_to_warm_start: Any = ".*"
+    var_name_to_vocab_info: Mapping[str, Any] | None = None
+    var_name_to_prev_var_name: Mapping[str, str] | None = None
+
+
+def warm_start(ckpt_to_initialize_from: str, vars_to_warm_start: Any = ".*",
+               var_name_to_vocab_info: Mapping[str, Any] | None = None,
+               var_name_to_prev_var_name: Mapping[str, str] | None = None) -> None:
+    """Let the initializers of the variables of the default graph read a checkpoint.
+
+    Args:
+        ckpt_to_initialize_from: a checkpoint, or a directory, whose latest one is taken.
+        vars_to_warm_start: a regular expression that the names of trainable variables begin with,
+            a list of such for all variables, or a list of variables.
+        var_name_to_vocab_info: must be empty: rows of other vocabularies are not found.
+        var_name_to_prev_var_name: name of a variable -> its name in the checkpoint.
+
+    Raises ``ValueError`` as :func:`init_from_checkpoint`, or for names that no variable has.
+    """
+    if var_name_to_vocab_info:
+        raise ValueError("var_name_to_vocab_info is not supported: the rows of a variable must "
+                         "be those of the checkpoint")
+    before = dict(var_name_to_prev_var_name or {})
+    chosen: dict[str, list] = {}
+    for variable in _chosen(vars_to_warm_start):
+        part = variable._get_save_slice_info()
+        name = variable.op.name if part is None else part.full_name
+        chosen.setdefault(name, []).append(variable)
+    if unknown := sorted(set(before) - set(chosen)):
+        raise ValueError(f"var_name_to_prev_var_name names {unknown}, which are not among the "
+                         f"variables {sorted(chosen)}")
+    init_from_checkpoint(ckpt_to_initialize_from, [
+        (before.get(name, name), parts if len(parts) > 1 else parts[0])
+        for name, parts in chosen.items()])
+
+
+def _chosen(given: Any) -> list[Any]:
+    """The variables that `vars_to_warm_start` means."""
+    if given is None:
+        return []
+    if isinstance(given, str):
+        return [v for v in trainable_variables() if re.match(given, v.op.name)]
+    if all(isinstance(item, str) for item in given):
+        return [v for v in global_variables() if any(re.match(e, v.op.name) for e in given)]
+    return [v for item in given for v in (
+        item if isinstance(item, (list, tuple, PartitionedVariable)) else [item])]
 
 
 def _matched(name: str, target: Any) -> Iterator[tuple[str, Any]]:

@@ -42,6 +42,7 @@ def test_the_guide_runs_from_top_to_bottom(capsys):
         run(block, scope)
     assert capsys.readouterr().out.splitlines() == ["(?, 2) Softmax", "(4, 2)", "(8, 8, 3)",
                                                     "5.0 [ 0.  -0.6 -0.8] 4.0", "[3.]",
+                                                    "['accuracy', 'global_step', 'loss']",
                                                     "3.0 4 0.0625", "[201.  30.]"]
     assert scope["imported"].op.type == "Softmax"
 

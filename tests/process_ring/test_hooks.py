@@ -135,12 +135,12 @@ def test_checkpoints(step, tmp_path):
                                         listeners=[Listener()])
     run_steps(add, [hook, hf.train.StopAtStepHook(num_steps=7)], scaffold=scaffold)
     assert [s for s in seen if s[0] != "before"] == [
-        ("after", 1), ("after", 5), ("after", 7), ("end", 7)]
+        ("after", 0), ("after", 4), ("after", 7), ("end", 7)]
     assert hf.train.latest_checkpoint(str(tmp_path)).endswith("model.ckpt-7")
     assert (tmp_path / "graph.pbtxt").exists()
     hf.summary.FileWriterCache.clear()
     logs = [e.step for e in events(tmp_path) if e.HasField("session_log")]
-    assert logs == [1, 5, 7]
+    assert logs == [0, 4, 7]
     assert any(e.HasField("meta_graph_def") for e in events(tmp_path))
 
 
@@ -150,7 +150,7 @@ def test_the_saver_of_a_checkpoint_hook(step, tmp_path):
     own = hf.train.Saver()
     hook = hf.train.CheckpointSaverHook(str(tmp_path), save_steps=1, saver=own)
     run_steps(hf.assign_add(step, 1), [hook, hf.train.StopAtStepHook(num_steps=2)])
-    assert len(own.last_checkpoints) == 2
+    assert len(own.last_checkpoints) == 3
 
 
 def test_summaries_and_speed(step, tmp_path):
@@ -199,4 +199,4 @@ def test_a_listener_ends_training(step, tmp_path):
 
     hook = hf.train.CheckpointSaverHook(str(tmp_path), save_steps=2, saver=hf.train.Saver(),
                                         listeners=[Enough(), hf.train.CheckpointSaverListener()])
-    assert run_steps(hf.assign_add(step, 1), [hook]) == 3
+    assert run_steps(hf.assign_add(step, 1), [hook]) == 4

@@ -39,6 +39,12 @@ def test_overlapping_transforms_add_up():
     np.testing.assert_allclose(back[8:-8], x[8:-8], atol=1e-10)
 
 
+def test_static_shapes_of_padded_frames():
+    frames = hf.signal.frame(hf.zeros([2, 100]), 50, 5, pad_end=True)
+    assert frames.get_shape().as_list() == [2, 20, 50]
+    assert hf.signal.overlap_and_add(frames, 5).get_shape().as_list() == [2, 145]
+
+
 def test_frames_of_unknown_length():
     x = hf.placeholder(hf.float32, [None])
     framed = hf.signal.frame(x, 4, 3, pad_end=True, pad_value=9)

@@ -1,0 +1,25 @@
+"""``hpcflow.estimator``: models as functions of features, labels and mode, trained, evaluated,
+used for predictions and exported by one object."""
+
+from hpcflow.estimator import export, inputs
+from hpcflow.estimator.base import Estimator
+from hpcflow.estimator.canned import (
+    DNNClassifier,
+    DNNLinearCombinedClassifier,
+    DNNLinearCombinedRegressor,
+    DNNRegressor,
+    LinearClassifier,
+    LinearRegressor,
+)
+from hpcflow.estimator.exporters import BestExporter, Exporter, FinalExporter, LatestExporter
+from hpcflow.estimator.run_config import RunConfig
+from hpcflow.estimator.spec import EstimatorSpec, ModeKeys
+from hpcflow.estimator.train_and_evaluate import EvalSpec, TrainSpec, train_and_evaluate
+from hpcflow.train.warm_starting import WarmStartSettings
+
+__all__ = [
+    "BestExporter", "DNNClassifier", "DNNLinearCombinedClassifier", "DNNLinearCombinedRegressor",
+    "DNNRegressor", "Estimator", "EstimatorSpec", "EvalSpec", "Exporter", "FinalExporter",
+    "LatestExporter", "LinearClassifier", "LinearRegressor", "ModeKeys", "RunConfig", "TrainSpec",
+    "WarmStartSettings", "export", "inputs", "train_and_evaluate",
+]  # fmt: skip

@@ -1,0 +1,288 @@
+"""Estimators whose models are made of feature columns: linear, deep, and both together."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from hpcflow import layers, optimizers, summary
+from hpcflow.estimator.base import Estimator
+from hpcflow.estimator.heads import Head, RegressionHead, classification
+from hpcflow.estimator.spec import EstimatorSpec, ModeKeys
+from hpcflow.feature_column import input_layer, linear_model
+from hpcflow.graph.graph import control_dependencies, get_collection
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.operation import Tensor
+from hpcflow.losses import Reduction
+from hpcflow.nn import relu, zero_fraction
+from hpcflow.ops.grouping import group
+from hpcflow.ops.initializers import glorot_uniform_initializer
+from hpcflow.ops.state import assign_add
+from hpcflow.ops.sums import add_n
+from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.optimizers.global_step import get_global_step
+
+_OPTIMIZERS = {
+    "Adagrad": optimizers.AdagradOptimizer, "Adam": optimizers.AdamOptimizer,
+    "Ftrl": optimizers.FtrlOptimizer, "RMSProp": optimizers.RMSPropOptimizer,
+    "SGD": optimizers.GradientDescentOptimizer,
+}  # fmt: skip
+_DEEP_RATE, _LINEAR_RATE, _LINEAR_RATE_BESIDE_DEEP = 0.05, 0.2, 0.005
+
+
+class _Part:
+    """One of the models whose outputs are added up."""
+
+    scope: str
+    columns: list
+
+    def logits(self, features: Any, units: int, mode: str) -> Tensor:
+        """The output ``[batch, units]``."""
+        raise NotImplementedError
+
+    def optimizer(self, beside_deep: bool) -> Any:
+        """What trains it."""
+        raise NotImplementedError
+
+
+class _Linear(_Part):
+    scope = "linear"
+
+    def __init__(self, columns: Iterable, optimizer: Any, partitioner: Any,
+                 combiner: str) -> None:
+        self.columns = list(columns)
+        self._optimizer, self._partitioner, self._combiner = optimizer, partitioner, combiner
+
+    def logits(self, features: Any, units: int, mode: str) -> Tensor:
+        """See _Part."""
+        with variable_scope(self.scope, values=list(features.values()),
+                            partitioner=self._partitioner):
+            logits = linear_model(features, self.columns, units, self._combiner)
+            summary.histogram("activation", logits)
+            return logits
+
+    def optimizer(self, beside_deep: bool) -> Any:
+        """See _Part."""
+        most = _LINEAR_RATE_BESIDE_DEEP if beside_deep else _LINEAR_RATE
+        return _optimizer(self._optimizer, min(most, 1 / math.sqrt(len(self.columns))))
+
+
+class _Deep(_Part):
+    scope = "dnn"
+
+    def __init__(self, columns: Iterable, hidden: Sequence[int], optimizer: Any,
+                 activation: Callable, dropout: float | None, partitioner: Any,
+                 batch_norm: bool) -> None:
+        self.columns, self._hidden = list(columns), list(hidden)
+        self._optimizer, self._activation, self._dropout = optimizer, activation, dropout
+        self._partitioner, self._batch_norm = partitioner, batch_norm
+
+    def logits(self, features: Any, units: int, mode: str) -> Tensor:
+        """See _Part."""
+        training = mode == ModeKeys.TRAIN
+        with variable_scope(self.scope, values=list(features.values()),
+                            partitioner=self._partitioner):
+            with variable_scope("input_from_feature_columns"):
+                net = input_layer(features, self.columns)
+            for i, width in enumerate(self._hidden):
+                net = self._hidden_layer(net, width, f"hiddenlayer_{i}", training)
+            return _watched(layers.dense(net, units, name="logits",
+                                         kernel_initializer=glorot_uniform_initializer()), "logits")
+
+    def _hidden_layer(self, net: Tensor, width: int, name: str, training: bool) -> Tensor:
+        net = layers.dense(net, width, self._activation, name=name,
+                           kernel_initializer=glorot_uniform_initializer())
+        if self._dropout is not None and training:
+            net = layers.dropout(net, self._dropout, training=True)
+        if self._batch_norm:
+            net = layers.batch_normalization(net, momentum=0.999, training=training,
+                                             name=f"batchnorm_{name.removeprefix('hiddenlayer_')}")
+        return _watched(net, name)
+
+    def optimizer(self, beside_deep: bool) -> Any:
+        """See _Part."""
+        return _optimizer(self._optimizer, _DEEP_RATE)
+
+
+class _OfColumns(Estimator):
+    """An estimator of one head and some parts."""
+
+    def __init__(self, head: Head, parts: list[_Part], model_dir: Any, config: Any,
+                 warm_start_from: Any) -> None:
+        if not parts:
+            raise ValueError("Either linear_feature_columns or dnn_feature_columns must be "
+                             "defined.")
+
+        def model_fn(features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
+            if not isinstance(features, dict):
+                raise ValueError(f"features should be a dictionary of `Tensor`s. Given type: "
+                                 f"{type(features)}")
+            outputs = [part.logits(features, head.logits, mode) for part in parts]
+            logits = outputs[0] if len(outputs) == 1 else add_n(outputs)
+            return head.spec(features, mode, logits, labels, lambda loss: _train_op(loss, parts))
+
+        super().__init__(model_fn, model_dir, config, warm_start_from=warm_start_from)
+
+
+class LinearClassifier(_OfColumns):
+    """A linear model of classes.
+
+    Args:
+        feature_columns: what the model reads.
+        model_dir, config, warm_start_from: as of ``Estimator``.
+        n_classes: how many.
+        weight_column: a feature that weights examples.
+        label_vocabulary: names of the classes, if labels are strings.
+        optimizer: its name, a function that makes it, or an optimizer.
+        partitioner: of the variables.
+        loss_reduction: how examples make up the loss.
+        sparse_combiner: of the weights of an example's ids.
+    """
+
+    def __init__(self, feature_columns: Iterable, model_dir: Any = None, n_classes: int = 2,
+                 weight_column: Any = None, label_vocabulary: Sequence | None = None,
+                 optimizer: Any = "Ftrl", config: Any = None, partitioner: Any = None,
+                 warm_start_from: Any = None, loss_reduction: str = Reduction.SUM,
+                 sparse_combiner: str = "sum") -> None:
+        super().__init__(
+            classification(n_classes, weight_column, label_vocabulary, loss_reduction),
+            [_Linear(feature_columns, optimizer, partitioner, sparse_combiner)], model_dir, config,
+            warm_start_from)
+
+
+class LinearRegressor(_OfColumns):
+    """A linear model of `label_dimension` numbers; other arguments as of LinearClassifier."""
+
+    def __init__(self, feature_columns: Iterable, model_dir: Any = None, label_dimension: int = 1,
+                 weight_column: Any = None, optimizer: Any = "Ftrl", config: Any = None,
+                 partitioner: Any = None, warm_start_from: Any = None,
+                 loss_reduction: str = Reduction.SUM, sparse_combiner: str = "sum") -> None:
+        super().__init__(
+            RegressionHead(label_dimension, weight_column, loss_reduction),
+            [_Linear(feature_columns, optimizer, partitioner, sparse_combiner)], model_dir, config,
+            warm_start_from)
+
+
+class DNNClassifier(_OfColumns):
+    """A deep network of classes.
+
+    Args:
+        hidden_units: widths of the hidden layers.
+        activation_fn: of the hidden layers.
+        dropout: part of their outputs that is left out in training.
+        input_layer_partitioner: of the variables.
+        batch_norm: whether hidden layers are normalized.
+
+    Other arguments as of LinearClassifier.
+    """
+
+    def __init__(self, hidden_units: Sequence[int], feature_columns: Iterable,
+                 model_dir: Any = None, n_classes: int = 2, weight_column: Any = None,
+                 label_vocabulary: Sequence | None = None, optimizer: Any = "Adagrad",
+                 activation_fn: Callable = relu, dropout: float | None = None,
+                 input_layer_partitioner: Any = None, config: Any = None,
+                 warm_start_from: Any = None, loss_reduction: str = Reduction.SUM,
+                 batch_norm: bool = False) -> None:
+        super().__init__(
+            classification(n_classes, weight_column, label_vocabulary, loss_reduction),
+            [_Deep(feature_columns, hidden_units, optimizer, activation_fn, dropout,
+                   input_layer_partitioner, batch_norm)], model_dir, config, warm_start_from)
+
+
+class DNNRegressor(_OfColumns):
+    """A deep network of `label_dimension` numbers; other arguments as of DNNClassifier."""
+
+    def __init__(self, hidden_units: Sequence[int], feature_columns: Iterable,
+                 model_dir: Any = None, label_dimension: int = 1, weight_column: Any = None,
+                 optimizer: Any = "Adagrad", activation_fn: Callable = relu,
+                 dropout: float | None = None, input_layer_partitioner: Any = None,
+                 config: Any = None, warm_start_from: Any = None,
+                 loss_reduction: str = Reduction.SUM, batch_norm: bool = False) -> None:
+        super().__init__(
+            RegressionHead(label_dimension, weight_column, loss_reduction),
+            [_Deep(feature_columns, hidden_units, optimizer, activation_fn, dropout,
+                   input_layer_partitioner, batch_norm)], model_dir, config, warm_start_from)
+
+
+class DNNLinearCombinedClassifier(_OfColumns):
+    """The sum of a linear model and a deep network, of classes; arguments as of both."""
+
+    def __init__(self, model_dir: Any = None, linear_feature_columns: Iterable | None = None,
+                 linear_optimizer: Any = "Ftrl", dnn_feature_columns: Iterable | None = None,
+                 dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Sequence[int] | None = None,
+                 dnn_activation_fn: Callable = relu, dnn_dropout: float | None = None,
+                 n_classes: int = 2, weight_column: Any = None,
+                 label_vocabulary: Sequence | None = None, input_layer_partitioner: Any = None,
+                 config: Any = None, warm_start_from: Any = None,
+                 loss_reduction: str = Reduction.SUM, batch_norm: bool = False,
+                 linear_sparse_combiner: str = "sum") -> None:
+        super().__init__(
+            classification(n_classes, weight_column, label_vocabulary, loss_reduction),
+            _both(linear_feature_columns, linear_optimizer, linear_sparse_combiner,
+                  dnn_feature_columns, dnn_hidden_units, dnn_optimizer, dnn_activation_fn,
+                  dnn_dropout, input_layer_partitioner, batch_norm),
+            model_dir, config, warm_start_from)
+
+
+class DNNLinearCombinedRegressor(_OfColumns):
+    """The sum of a linear model and a deep network, of `label_dimension` numbers; arguments as of
+    both."""
+
+    def __init__(self, model_dir: Any = None, linear_feature_columns: Iterable | None = None,
+                 linear_optimizer: Any = "Ftrl", dnn_feature_columns: Iterable | None = None,
+                 dnn_optimizer: Any = "Adagrad", dnn_hidden_units: Sequence[int] | None = None,
+                 dnn_activation_fn: Callable = relu, dnn_dropout: float | None = None,
+                 label_dimension: int = 1, weight_column: Any = None,
+                 input_layer_partitioner: Any = None, config: Any = None,
+                 warm_start_from: Any = None, loss_reduction: str = Reduction.SUM,
+                 batch_norm: bool = False, linear_sparse_combiner: str = "sum") -> None:
+        super().__init__(
+            RegressionHead(label_dimension, weight_column, loss_reduction),
+            _both(linear_feature_columns, linear_optimizer, linear_sparse_combiner,
+                  dnn_feature_columns, dnn_hidden_units, dnn_optimizer, dnn_activation_fn,
+                  dnn_dropout, input_layer_partitioner, batch_norm),
+            model_dir, config, warm_start_from)
+
+
+def _both(linear_columns: Iterable | None, linear_optimizer: Any, combiner: str,
+          deep_columns: Iterable | None, hidden: Sequence[int] | None, deep_optimizer: Any,
+          activation: Callable, dropout: float | None, partitioner: Any,
+          batch_norm: bool) -> list[_Part]:
+    deep, linear = list(deep_columns or ()), list(linear_columns or ())
+    if bool(deep) != bool(hidden):
+        raise ValueError("dnn_hidden_units must be defined when dnn_feature_columns is specified, "
+                         "and only then.")
+    parts: list[_Part] = []
+    if deep:
+        parts.append(_Deep(deep, hidden or (), deep_optimizer, activation, dropout, partitioner,
+                           batch_norm))
+    if linear:
+        parts.append(_Linear(linear, linear_optimizer, partitioner, combiner))
+    return parts
+
+
+def _train_op(loss: Tensor, parts: list[_Part]) -> Any:
+    """Each part is trained by its own optimizer; then the step is counted."""
+    updates = [part.optimizer(len(parts) > 1).minimize(loss, var_list=get_collection(
+        GraphKeys.TRAINABLE_VARIABLES, f"{part.scope}/")) for part in parts]
+    with control_dependencies([group(*updates, *get_collection(GraphKeys.UPDATE_OPS))]):
+        return assign_add(get_global_step(), 1).op
+
+
+def _optimizer(given: Any, rate: float) -> Any:
+    if isinstance(given, str):
+        if given not in _OPTIMIZERS:
+            raise ValueError(f"Unsupported optimizer name: {given}. Supported names are: "
+                             f"{tuple(sorted(_OPTIMIZERS))}")
+        return _OPTIMIZERS[given](rate)
+    found = given() if callable(given) and not isinstance(given, optimizers.Optimizer) else given
+    if not isinstance(found, optimizers.Optimizer):
+        raise ValueError(f"The given object is not an Optimizer instance. Given: {given}")
+    return found
+
+
+def _watched(x: Tensor, name: str) -> Tensor:
+    summary.scalar(f"{name}/fraction_of_zero_values", zero_fraction(x))
+    summary.histogram(f"{name}/activation", x)
+    return x
