@@ -103,10 +103,12 @@ _LAZY_MODULES = {
     "framework": "hpcflow.framework",
     "flags": "hpcflow.platform.flags",
     "gfile": "hpcflow.platform.gfile",
+    "keras": "hpcflow.keras",
     "logging": "hpcflow.platform.logging",
     "mpi": "hpcflow.mpi",
     "nest": "hpcflow.framework.nest",
     "placement": "hpcflow.placement",
+    "profiler": "hpcflow.profiler",
     "python": "hpcflow.python",
     "python_io": "hpcflow.platform.python_io",
     "resource_loader": "hpcflow.platform.resource_loader",
@@ -150,6 +152,8 @@ _named_otherwise = other_names.named_otherwise("hpcflow")
 
 
 def __getattr__(name: str) -> Any:
+    if name == "__all__":  # asked for by ``from hpcflow import *``, which is to give all there is
+        return [n for n in __dir__() if not n.startswith("_") and n not in _OF_THIS_FILE]
     if name in _LAZY_MODULES:
         value: Any = importlib.import_module(_LAZY_MODULES[name])
     elif name in _PROTOS:
@@ -163,4 +167,10 @@ def __getattr__(name: str) -> Any:
     return value
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LAZY_MODULES, *_PROTOS, *other_names.MODULES,
+                   *other_names.NAMES["hpcflow"]})
+
+
 NoGradient = NotDifferentiable
+_OF_THIS_FILE = ("Any", "annotations", "importlib", "other_names")

@@ -102,7 +102,10 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_KEEP_BYTES", _parse_int, 512 << 20,
          "freed memory that the process keeps for later arrays; 0 is what the C library does"),
     Flag("HPCFLOW_SHARED_BYTES", _parse_int, 1 << 30,
-         "memory through which a rank reduces with the others of its node; 0 sends messages"),
+         "memory through which a rank reduces with the others of its node, and gets what they "
+         "send; 0 sends messages"),
+    Flag("HPCFLOW_KEEP_CORE", _parse_bool, True,
+         "0 leaves it to the system on which cores short steps run, where ranks share cores"),
     Flag("HPCFLOW_JIT", _parse_bool, True, "0 compiles no element-wise loops with Numba"),
     Flag("HPCFLOW_LOOP_CACHE", str, "",
          "directory that keeps compiled loops for later runs, ~/.cache/hpcflow/loops if not set; "
@@ -152,6 +155,7 @@ class Flags:
     threads: int
     keep_bytes: int
     shared_bytes: int
+    keep_core: bool
     jit: bool
     loop_cache: str
     connect_timeout: float

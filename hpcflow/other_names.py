@@ -32,7 +32,7 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"raw:{op_type}" for name, op_type in {
             "acosh": "Acosh", "asinh": "Asinh", "atan2": "Atan2", "atanh": "Atanh",
             "batch_matmul": "BatchMatMul", "broadcast_to": "BroadcastTo", "cosh": "Cosh",
-            "div_no_nan": "DivNoNan", "ensure_shape": "EnsureShape",
+            "div_no_nan": "DivNoNan",
             "guarantee_const": "GuaranteeConst", "identity_n": "IdentityN",
             "regex_replace": "RegexReplace", "roll": "Roll",
             "scatter_max": "ScatterMax", "scatter_min": "ScatterMin", "sinh": "Sinh",
@@ -48,7 +48,14 @@ NAMES: dict[str, dict[str, str]] = {
         }.items()},
         **{name: f"hpcflow.{path}" for name, path in {
             "add_to_collections": "graph.legacy:add_to_collections",
+            "TensorSpec": "graph.tensor_spec:TensorSpec",
+            "enable_eager_execution": "platform.eager_context:enable_eager_execution",
+            "get_logger": "platform.logging:get_logger",
+            "load_file_system_library": "platform.libraries:load_file_system_library",
+            "load_library": "platform.libraries:load_library",
+            "load_op_library": "platform.libraries:load_op_library",
             "dimension_at_index": "shapes:dimension_at_index",
+            "ensure_shape": "ops.shape_ops:ensure_shape",
             "dimension_value": "shapes:dimension_value",
             "get_static_value": "graph.shape_inference:constant_value",
             "is_tensor": "graph.legacy:is_tensor",
@@ -74,6 +81,7 @@ NAMES: dict[str, dict[str, str]] = {
         "bitwise_xor": "raw:BitwiseXor", "invert": "raw:Invert", "left_shift": "raw:LeftShift",
         "right_shift": "raw:RightShift",
     },
+    "hpcflow.debugging": {"assert_all_finite": "hpcflow:verify_tensor_all_finite"},
     "hpcflow.dtypes": {name: f"hpcflow:{name}" for name in (
         "as_string", "cast", "complex", "saturate_cast")},
     "hpcflow.io": {
@@ -156,10 +164,13 @@ NAMES: dict[str, dict[str, str]] = {
             "uniform_candidate_sampler")},
         **{name: f"hpcflow.ops.stateless_random:{name}" for name in (
             "stateless_normal", "stateless_truncated_normal", "stateless_uniform")},
-        "categorical": "hpcflow:multinomial", "set_random_seed": "hpcflow:set_random_seed",
+        "categorical": "hpcflow.ops.random_ops:categorical",
+        "set_random_seed": "hpcflow:set_random_seed",
     },
     "hpcflow.sparse": {
         "from_dense": "hpcflow.ops.sparse_layout:from_dense",
+        **dict.fromkeys(("matmul", "sparse_dense_matmul"), "hpcflow:sparse_tensor_dense_matmul"),
+        "to_dense": "hpcflow:sparse_tensor_to_dense",
         "cross": "hpcflow.ops.sparse_cross:sparse_cross",
         "cross_hashed": "hpcflow.ops.sparse_cross:sparse_cross_hashed",
     },

@@ -20,10 +20,8 @@ PACKAGE = ROOT / "hpcflow"
 
 LEVEL_0 = {
     "config", "errors", "dtypes", "shapes", "strided", "device_spec", "tracing", "version",
-    "windows", "protos", "array_protos", "callbacks", "threads", "jit", "blas",
-    "addresses", "aligned", "copies", "denormals", "diagonals", "deferred", "formulas", "heap",
-    "native_calls", "other_names", "panel_products", "row_loops", "vector_math", "openmp",
-    "spread", "float_errors",
+    "windows", "protos", "array_protos", "callbacks", "diagonals", "deferred", "other_names",
+    "jit", "native",
 }  # fmt: skip
 CORE = {"graph", "ops"}
 GRADIENTS = {"autodiff", "nn", "framework"}
@@ -32,7 +30,8 @@ USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "spectral",
 BELOW_RUNTIME = {"comm", "storage", "resources", "kernels", "compiler"}
 TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "user_ops",
        "placement", "python", "core", "saved_model", "extending", "compat", "contrib",
-       "feature_column", "distributions", "estimator",
+       "feature_column", "distributions", "estimator", "keras",
+       "profiler",
        "__init__", "__main__"}
 
 # Part of hpcflow -> the parts (besides level 0 and itself) that it may import.

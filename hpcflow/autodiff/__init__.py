@@ -3,8 +3,8 @@
 import hpcflow.autodiff.control_flow
 import hpcflow.autodiff.functions
 from hpcflow.autodiff.aggregation import AggregationMethod
-from hpcflow.autodiff.custom import custom_gradient
+from hpcflow.autodiff.custom import custom_gradient, grad_pass_through, recompute_grad
 from hpcflow.autodiff.gradients import UnconnectedGradients, gradients, hessians
 
-__all__ = ["AggregationMethod", "UnconnectedGradients", "custom_gradient", "gradients",
-           "hessians"]  # fmt: skip
+__all__ = ["AggregationMethod", "UnconnectedGradients", "custom_gradient", "grad_pass_through",
+           "gradients", "hessians", "recompute_grad"]  # fmt: skip

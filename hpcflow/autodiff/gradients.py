@@ -324,9 +324,11 @@ def _ops_between(targets: set[Operation], sources: set[Operation],
 
 
 def _readers(op: Operation) -> Iterator[Operation]:
-    """What depends on `op`: also what is popped from the stack that it pushes onto."""
+    """What depends on `op` by more than integers, booleans or strings, which count as constants:
+    also what is popped from the stack that it pushes onto."""
     for tensor in op.outputs:
-        yield from tensor._consumers
+        if is_trainable(tensor.dtype) or tensor.dtype.base_dtype.name == "resource":
+            yield from tensor._consumers
     if op.type in PUSH_TYPES:
         yield stack_of(op)
 

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 from hpcflow import errors
 from hpcflow.comm import abort, buffers, finalize
+from hpcflow.comm.cores import own_core
 from hpcflow.comm.matching import Exchange, Half, LocalSlot, Ready, Task
 from hpcflow.comm.mpi_control import SHORT_BYTES, ControlPlane
 from hpcflow.comm.mpi_requests import (
@@ -113,6 +114,7 @@ class MpiTransport(Transport):
         #: Persistent requests, to be freed.
         self.slots: set[Any] = set()
 
+        self.core = own_core(self.rank, comms.local_ranks) if comms.oversubscribed else None
         self.yields = comms.yields
         # Looks in one poll: each further one costs less than another poll, but may give the core
         # away with the lock.
@@ -123,6 +125,10 @@ class MpiTransport(Transport):
         self._control = ControlPlane(self, comms.control, highest_tag)
         self._short = self._control.short
         finalize.at_exit(self)
+
+    def is_near(self, rank: int) -> bool:
+        """Whether `rank` is another one of this node."""
+        return rank != self.rank and rank in self.comms.local_ranks
 
     # --- progress ---------------------------------------------------------------------------
 

@@ -48,10 +48,14 @@ class Room:
 
     def shut(self, used: bool) -> None:
         """Let nobody map it any more; the room counts no longer if it is not `used`."""
-        global _made
         os.close(self._file)
         if not used:
-            _made -= self.nbytes
+            self.give_back()
+
+    def give_back(self) -> None:
+        """The room counts no longer: nobody uses it any more."""
+        global _made
+        _made -= self.nbytes
 
 
 def make_room(nbytes: int) -> Room | None:

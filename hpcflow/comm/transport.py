@@ -31,6 +31,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from hpcflow import errors
+from hpcflow.comm.cores import Core
 
 #: Called when a send has completed, so that its buffer may be written again.
 SendDone = Callable[[], None]
@@ -86,6 +87,12 @@ class Transport(ABC):
     yields = False
     #: Whether ranks of one node are processes that can share memory.
     shares_memory = False
+    #: What this rank keeps to while its steps are short, if it shares cores.
+    core: Core | None = None
+
+    def is_near(self, rank: int) -> bool:
+        """Whether `rank` is another process with which this one can share memory."""
+        return False
 
     @abstractmethod
     def poll(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any
 import hpcflow
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> Any:  # also what ``import *`` brings: ``__all__``
     return getattr(hpcflow, name)
 
 

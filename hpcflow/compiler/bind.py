@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import config, copies
+from hpcflow import config
 from hpcflow.compiler.checks import watched
 from hpcflow.compiler.explain import explain, node_error
 from hpcflow.compiler.ir import (
@@ -36,6 +36,7 @@ from hpcflow.kernels.registry import (
     describe_kernels,
     find_kernel,
 )
+from hpcflow.native import copies
 
 HOST, DEVICE = "host", "device"
 _HOST_TYPES = frozenset({"string", "resource", "variant"})

@@ -42,7 +42,9 @@ from hpcflow.compiler.items import (
     Gate,
     Item,
     Layout,
+    Part,
 )
+from hpcflow.compiler.packs import ATTR as PACK
 from hpcflow.compiler.partition import task_of
 from hpcflow.compiler.pieces import START, Piece, make_pieces
 from hpcflow.compiler.places import places_of
@@ -101,6 +103,8 @@ class Executable:
             self._make_pieces()
         self.tracer: Any = None  # makes what a traced step keeps its record in
         self.is_plain = compiled and self._is_plain()
+        # Whether values go to other tasks, or come from there.
+        self.has_edges = bool(self.sends or self.recvs or self.loop_sends or self.loop_recvs)
 
     # ------------------------------------------------------------ building
 
@@ -129,7 +133,10 @@ class Executable:
         self._layouts: dict[FrameInfo, Layout] = {}
         order = topological(nodes)
         remote = {n for n in nodes if _is_remote(n)}
+        self._packs: dict[tuple[int, bool], Edge] = {}
         bound = {node: self._bind(node, binder, remote) for node in order}
+        for edge in self._packs.values():
+            edge.close()
         _pass_on_controls(order, bound)
         groups = _groups(order, bound, compiled)
         wanted = _wanted_ports(groups, binder.known)
@@ -153,16 +160,27 @@ class Executable:
                 edges = self.loop_sends if sending else self.loop_recvs
             else:
                 edges = self.sends if sending else self.recvs
-            edge = Edge(node, sending, len(edges))
-            edges.append(edge)
+            edge, part = self._edge_of(node, sending, edges)
             if sending:
-                return Bound(node, _SEND_KERNEL, _sender(edge))
+                return Bound(node, _SEND_KERNEL, _sender(edge, part))
             binder.follow(node)
             return Bound(node, None, None)
         if node.type in CONTROL_FLOW_TYPES or node.type in (FEED, LOOP_GATE):
             binder.follow(node)
             return Bound(node, None, None)
         return binder.bind(node)
+
+    def _edge_of(self, node: Node, sending: bool, edges: list[Edge]) -> tuple[Edge, Part | None]:
+        """The edge that a Send or Recv node is an end of, and which part of it, if it has parts."""
+        pack = node.attrs.get(PACK)
+        edge = None if pack is None else self._packs.get((pack, sending))
+        if edge is None:
+            edge = Edge(node, sending, len(edges))
+            edges.append(edge)
+        if pack is None:
+            return edge, None
+        self._packs[pack, sending] = edge
+        return edge, edge.add(node, sending)
 
     def _make_item(self, group: list[Bound], binder: Binder, wanted: dict) -> Item:
         nodes = [b.node for b in group]
@@ -175,19 +193,22 @@ class Executable:
             if config.flags.print_source:
                 print(f"# {self.task} item {index}\n{region.source}", file=sys.stderr)
         else:
-            item = self._primitive(index, kind, group[0], binder)
+            item = self._primitive(index, kind, group, binder)
         if kind == SOURCE:
             self.feeds[nodes[0].attrs["index"]] = item
         self.items.append(item)
         return item
 
-    def _primitive(self, index: int, kind: int, b: Bound, binder: Binder) -> Item:
+    def _primitive(self, index: int, kind: int, group: list[Bound], binder: Binder) -> Item:
+        b = group[0]
         node, known = b.node, binder.known
         outputs: list[Port | None] = [(node, i) for i in range(len(node.dtypes))]
         if kind == RECEIVE:
-            item = Item(index, kind, [node], [], outputs)
             edges = self.loop_recvs if node.attrs.get("depth") else self.recvs
-            item.edge = next(e for e in edges if e.node is node)
+            edge = next(e for e in edges if e.node is node)
+            nodes = [part.node for part in edge.parts] or [node]
+            item = Item(index, kind, nodes, [], [(n, 0) for n in nodes] if edge.parts else outputs)
+            item.edge = edge
             return item
         item = Item(index, kind, [node], [p for p in node.inputs if p not in known], outputs)
         if kind == CALL_ASYNC:
@@ -352,9 +373,11 @@ def _is_remote(node: Node) -> bool:
 _SEND_KERNEL = Kernel("_Send", "xp", lambda node: None, mode=STEP)
 
 
-def _sender(edge: Edge) -> Any:
+def _sender(edge: Edge, part: Part | None) -> Any:
     """The function that a region calls to send: the step knows the lane."""
     index = edge.index
+    if part is not None:
+        return lambda step, value: step.lane.send_part(step, index, part, value)
     if edge.depth:
         if edge.is_control:
             return lambda step: step.send_in_loop(index, None)
@@ -386,9 +409,12 @@ def _groups(order: list[Node], bound: dict[Node, Bound], compiled: bool) -> list
         b = bound[node]
         if b.is_constant:
             continue
-        alone = not compiled or _kind_of(b) != CALL or node.type in _ALONE and not node.absorbed
-        groups.setdefault(("alone", node) if alone else ("region", node.device, node.region),
-                          []).append(b)
+        kind = _kind_of(b)
+        alone = not compiled or kind != CALL or node.type in _ALONE and not node.absorbed
+        key: Any = ("alone", node) if alone else ("region", node.device, node.region)
+        if kind == RECEIVE and PACK in node.attrs:
+            key = ("pack", node.attrs[PACK])
+        groups.setdefault(key, []).append(b)
     # What is ready runs in this order: what others wait for, what leads to it, the rest.
     leading = leading_to_others(order)
     return sorted(groups.values(), key=lambda group: (

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned
 from hpcflow.compiler.ir import (
     CONTROL_FLOW_TYPES,
     FEED,
@@ -18,6 +17,7 @@ from hpcflow.compiler.ir import (
     new_node,
 )
 from hpcflow.kernels.registry import SYNC, find_kernel
+from hpcflow.native import aligned
 
 # Bytes of a folded value that is larger than what it is made of.
 _LIMIT = 1 << 18

@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import blas
 from hpcflow.compiler.frames import nodes_in_loops
 from hpcflow.compiler.ir import Node, Port, StepGraph, device_type
 from hpcflow.compiler.only_reader import chain_to, readers_of
 from hpcflow.dtypes import float32, uint8
 from hpcflow.graph.opdef import get_op_def
+from hpcflow.native import blas
 
 # What a number of rows that is only known at run time is taken for.
 _MANY_ROWS = 64

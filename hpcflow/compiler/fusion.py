@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, copies, jit, spread, threads
+from hpcflow import jit
 from hpcflow.compiler import row_blocks, row_fusion
 from hpcflow.compiler.ir import device_type
 from hpcflow.compiler.row_fusion import RowGroup
@@ -36,6 +36,7 @@ from hpcflow.compiler.translate import (
 )
 from hpcflow.deferred import Deferred, Steps
 from hpcflow.kernels.registry import SYNC
+from hpcflow.native import aligned, copies, spread, threads
 
 _FEWEST, _MOST = 3, 200  # lines that are worth a call; lines of which the loop compiles quickly
 _ROWS_SECONDS = 1e-5  # of small arrays: what a group of rows must take, about, to be worth a loop

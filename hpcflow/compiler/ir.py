@@ -149,6 +149,8 @@ class StepGraph:
         kept: nodes that no fetch depends on, but that the step cannot do without.
         tokens: (path of a frame, task) -> the node that stands there for the beginning of an
             iteration; of loops that are spread over tasks.
+        packs: (node, output, another device) -> the number of the message in which it goes there,
+            of the values that do not go alone.
     """
 
     def __init__(self, nodes: list[Node], feeds: list[Node], fetches: list[Node],
@@ -159,6 +161,7 @@ class StepGraph:
         self.incremental = incremental
         self.kept: list[Node] = []
         self.tokens: dict[tuple[tuple[str, ...], str], Node] = {}
+        self.packs: dict[tuple[Node, int, str], int] = {}
 
     def consumers(self) -> dict[Node, list[Node]]:
         """Node -> nodes that read or wait for it."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+from hpcflow import dtypes
 from hpcflow.compiler.codegen import RegionFunction
 from hpcflow.compiler.compress import ATTR
 from hpcflow.compiler.frames import FrameInfo
@@ -19,6 +21,9 @@ Piece = Callable[[Any, Any], None]
 
 # A loop of so many parallel iterations loses little if one of them is left out.
 _FEW = 4
+
+# Where the tensors of a message with several begin: at multiples of so many bytes.
+_ALIGNMENT = 64
 
 
 class Item:
@@ -133,15 +138,33 @@ class Gate:
         self.window = parallel - (node.attrs["early"] and not self.grants)
 
 
+class Part:
+    """One of the tensors of an edge that carries several: where it lies in the message."""
+
+    __slots__ = ("node", "dims", "dtype", "position", "offset")
+
+    def __init__(self, node: Node, dims: tuple[int, ...], dtype: Any) -> None:
+        self.node = node
+        self.dims = dims
+        self.dtype = dtype
+        self.position = self.offset = 0
+
+    def view(self, message: Any) -> Any:
+        """The tensor in a `message`, which is an array of bytes."""
+        size = self.dtype.size * math.prod(self.dims)
+        return message[self.offset : self.offset + size].view(self.dtype.np).reshape(self.dims)
+
+
 class Edge:
     """A tensor's way from this task to another or back, fixed when the step is compiled.
 
     ``depth`` is the number of loops that it is in: a value belongs to one iteration of each.
     A ``compressed`` edge carries the upper halves of float32 values; ``nbytes`` counts these.
+    An edge with ``parts`` is that of several tensors, whose message is an array of bytes.
     """
 
     __slots__ = ("key", "node", "peer", "nbytes", "dims", "dtype", "is_control", "index", "depth",
-                 "compressed", "tensor")  # fmt: skip
+                 "compressed", "tensor", "parts")  # fmt: skip
 
     def __init__(self, node: Node, sending: bool, index: int) -> None:
         self.key: bytes = node.attrs["tensor_name"]
@@ -161,6 +184,27 @@ class Edge:
             if dims is not None and None not in dims and self.dtype.size:
                 self.dims = dims
         self.nbytes = self._static_bytes()
+        self.parts: list[Part] = []
+
+    def add(self, node: Node, sending: bool) -> Part:
+        """Let the edge carry the tensor of `node` too, or make its first tensor a part."""
+        other = Edge(node, sending, self.index)
+        part = Part(node, other.dims, other.dtype)
+        self.parts.append(part)
+        return part
+
+    def close(self) -> None:
+        """All parts are known: give them their places, in the same order at both ends."""
+        self.parts.sort(key=lambda part: part.node.attrs["tensor_name"])
+        end = 0
+        for position, part in enumerate(self.parts):
+            part.position, part.offset = position, end
+            nbytes = part.dtype.size * math.prod(part.dims)
+            end += -(-nbytes // _ALIGNMENT) * _ALIGNMENT
+        names = [part.node.attrs["tensor_name"] for part in self.parts]
+        self.key = b"\n".join(names)
+        self.tensor = "', '".join(name.decode().split(";")[0] for name in names)
+        self.dims, self.dtype, self.nbytes = (end,), dtypes.uint8, end
 
     def _type_of(self, node: Node, sending: bool) -> Any:
         return None if self.is_control else node.attrs["T" if sending else "tensor_type"]

@@ -61,7 +61,7 @@ def delay_receives(nodes: list[Node]) -> Change | None:
 
 
 def _is_large(node: Node) -> bool:
-    return (node.type == RECV and is_remote(node) and "depth" not in node.attrs
+    return (node.type == RECV and is_remote(node) and not node.attrs.keys() & {"depth", "pack"}
             and bytes_of((node, 0)) >= LEAST_BYTES)
 
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import blas, native_calls, threads
 from hpcflow.compiler.native_memory import (
     GIVEN,
     KEPT,
@@ -25,7 +24,8 @@ from hpcflow.compiler.native_memory import (
 from hpcflow.compiler.native_multiplications import Multiplications
 from hpcflow.compiler.native_products import has_same_bits
 from hpcflow.compiler.native_values import Note, Unfit, Value
-from hpcflow.native_calls import Call, Operand
+from hpcflow.native import blas, native_calls, threads
+from hpcflow.native.native_calls import Call, Operand
 
 # Rows that a thread should have: by panels, which are no more work for few rows, and by a BLAS.
 FEWEST_ROWS = (8, 16)

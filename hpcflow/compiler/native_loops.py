@@ -20,12 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import blas, native_calls, spread, threads
 from hpcflow.compiler.native_layout import FEWEST_ROWS, Layout, key_of
 from hpcflow.compiler.native_steps import LoopSteps, Step
 from hpcflow.compiler.native_values import Unfit
 from hpcflow.compiler.over_time import end_of
 from hpcflow.compiler.translate import FUSED, FUSED_END, LOOP, Line, Translation
+from hpcflow.native import blas, native_calls, spread, threads
 
 _MOST_LAYOUTS = 16
 _FEWEST_ITERATIONS = 2

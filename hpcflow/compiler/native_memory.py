@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import aligned
-from hpcflow.addresses import address_of
-from hpcflow.aligned import LINE
-from hpcflow.panel_products import pack
+from hpcflow.native import aligned
+from hpcflow.native.addresses import address_of
+from hpcflow.native.aligned import LINE
+from hpcflow.native.panel_products import pack
 
 if TYPE_CHECKING:
     from hpcflow.compiler.native_layout import Layout

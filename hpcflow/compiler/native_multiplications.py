@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import jit, native_calls, panel_products
+from hpcflow import jit
 from hpcflow.compiler.native_memory import FIXED, SUM, Packed, Slot
 from hpcflow.compiler.native_products import Factors, panels_for
 from hpcflow.compiler.native_values import Unfit, Value, Values
-from hpcflow.native_calls import Call, Operand
+from hpcflow.native import native_calls, panel_products
+from hpcflow.native.native_calls import Call, Operand
 
 # Bytes of sums of products, and rows of a part, for which products are added up in the loop.
 _MOST_ADDED, _FEWEST_TERMS = 1 << 18, 16

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import blas, native_calls, panel_products
-from hpcflow.addresses import address_of
-from hpcflow.native_calls import Call, Operand
+from hpcflow.native import blas, native_calls, panel_products
+from hpcflow.native.addresses import address_of
+from hpcflow.native.native_calls import Call, Operand
 
 # Terms that a BLAS may add up at a time, and what halves of a rest are multiples of.
 _CHAINS, _EVEN = (384, 256, 320, 192, 448, 512, 768), (1, 16)

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import native_calls
 from hpcflow.compiler.native_memory import FIXED, SCRATCH, Slot
-from hpcflow.native_calls import Call, Operand
+from hpcflow.native import native_calls
+from hpcflow.native.native_calls import Call, Operand
 
 _DTYPES = ("float32", "float64")
 

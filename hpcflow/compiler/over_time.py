@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import aligned, blas, config
+from hpcflow import config
 from hpcflow.compiler.ir import Node
 from hpcflow.compiler.products_ahead import Ahead
 from hpcflow.compiler.running_sums import Plan, Sums, Term
@@ -39,6 +39,7 @@ from hpcflow.compiler.translate import (
     Translation,
 )
 from hpcflow.kernels.registry import SYNC
+from hpcflow.native import aligned, blas
 
 # Operations of a product that takes longer than what is done about it.
 _LARGE = 4e5

@@ -19,8 +19,8 @@ from hpcflow.compiler.ir import (
 from hpcflow.compiler.sizes import bytes_of
 from hpcflow.errors import InvalidArgumentError
 
-# A value of up to so many bytes takes about as long as the message of a control edge.
-_SHORT = 1 << 20
+#: A value of up to so many bytes takes about as long as the message of a control edge.
+SHORT_BYTES = 1 << 20
 
 
 def task_of(device: str) -> str:
@@ -79,7 +79,7 @@ class _Partitioner:
                         source.type in CONTROL_FLOW_TYPES):  # of these, some outputs may be dead
                     continue
                 key, nbytes = (source, node.device), bytes_of((source, index))
-                if nbytes <= _SHORT and (
+                if nbytes <= SHORT_BYTES and (
                         key not in found or nbytes < bytes_of((source, found[key]))):
                     found[key] = index
         return found
@@ -118,6 +118,9 @@ class _Partitioner:
         recv = new_node(RECV, f"{source.name}/_recv_{index}",
                         {"tensor_type": dtype.base_dtype, **attrs}, [], [], node.device,
                         [source.dims[index]], source.order + 0.5)
+        pack = self.graph.packs.get((source, index, node.device))
+        if pack is not None:
+            send.attrs["pack"] = recv.attrs["pack"] = pack
         return self._connect(send, recv, source)
 
     def _control_edge(self, node: Node, source: Node) -> Node:

@@ -9,7 +9,7 @@ from hpcflow import config
 from hpcflow.compiler import checks
 from hpcflow.compiler.batch_products import batch_products
 from hpcflow.compiler.compress import Rule, compress_edges
-from hpcflow.compiler.cse import eliminate_common_subexpressions
+from hpcflow.compiler.cse import eliminate_common_subexpressions, merge_placed
 from hpcflow.compiler.dead_branches import remove_dead_branches
 from hpcflow.compiler.deterministic import order_accesses
 from hpcflow.compiler.fold import fold_constants
@@ -85,6 +85,10 @@ def _cse(graph: StepGraph, context: PassContext) -> None:
     eliminate_common_subexpressions(graph)
 
 
+def _placed_cse(graph: StepGraph, context: PassContext) -> None:
+    merge_placed(graph)
+
+
 def _unused(graph: StepGraph, context: PassContext) -> None:
     drop_unread(graph)
 
@@ -132,7 +136,7 @@ def _fuse(graph: StepGraph, context: PassContext) -> None:
 
 
 def _regions(graph: StepGraph, context: PassContext) -> None:
-    assign_regions(graph)
+    assign_regions(graph, not context.compress)  # compressed edges go one by one
 
 
 # Name, pass, and whether it only makes the step faster. In this order; nothing else runs.
@@ -147,6 +151,7 @@ PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("cse", _cse, True),
     ("unused", _unused, True),
     ("place", _place, False),
+    ("cse of placed", _placed_cse, True),
     ("last reads", _last_reads, False),
     ("reads", _reads, False),
     ("deterministic", _deterministic, False),

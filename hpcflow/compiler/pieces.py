@@ -87,7 +87,9 @@ def _generate(event: Item | None, begins: list[Item], order: list[Item],
     body = [f"item = item_{order[0].index}"]
     for item in begins:
         value = f"value[{item.nodes[0].attrs['index']}]" if event is START else "value"
-        body += _hand_on(item, lambda port, v=value: v, values, regions, items)  # type: ignore[misc]
+        if item.edge is not None and item.edge.parts:  # the value is one of each
+            value = "value[{}]"
+        body += _hand_on(item, lambda port, v=value: v.format(port), values, regions, items)  # type: ignore[misc]
     for item in order:
         k = item.index
         names[f"item_{k}"], names[f"run_{k}"] = item, item.function

@@ -46,6 +46,16 @@ class DeviceInfo(NamedTuple):
     type: str
     priority: int = 0
 
+    @property
+    def device_type(self) -> str:
+        """The type, as the devices that sessions list call it."""
+        return self.type
+
+    @property
+    def memory_limit_bytes(self) -> int:
+        """0: nothing but the machine limits the memory."""
+        return 0
+
 
 @functools.lru_cache(maxsize=4096)
 def _parse(device: str) -> DeviceSpec:

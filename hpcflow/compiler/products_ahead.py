@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import blas, threads
+from hpcflow.native import blas, threads
 
 _BLOCK_FLOPS = 2e7  # of a block's products, about: long beside what it costs to hand them over
 _MOST_STEPS = 64

@@ -36,17 +36,19 @@ from hpcflow.compiler.ir import (
     StepGraph,
     is_barrier,
 )
+from hpcflow.compiler.packs import Packs
 from hpcflow.kernels.registry import is_early
 
 # Dead for reasons of their own: a Merge when all its inputs are, an Exit when its loop never ran.
 _OWN_DEADNESS = MERGE_TYPES | EXIT_TYPES
 
 
-def assign_regions(graph: StepGraph) -> None:
-    """Set ``node.region`` to the number of the node's region on its device."""
+def assign_regions(graph: StepGraph, packs: bool = True) -> None:
+    """Set ``node.region`` to the number of the node's region on its device, and find what goes to
+    other tasks in `packs` if there are to be some."""
     absorption = Absorption(graph)
     while True:
-        _Regions(graph, absorption).assign()
+        _Regions(graph, absorption, packs).assign()
         if not absorption.reject_torn():
             return
 
@@ -54,8 +56,10 @@ def assign_regions(graph: StepGraph) -> None:
 class _Regions:
     """The two sets of every node, as bits of integers."""
 
-    def __init__(self, graph: StepGraph, absorption: Absorption) -> None:
+    def __init__(self, graph: StepGraph, absorption: Absorption, makes_packs: bool) -> None:
         self.graph = graph
+        self.makes_packs = makes_packs
+        self.packs: Packs | None = None
         self.absorption = absorption
         self.bits: dict[object, int] = {}
         self.kernels = self.feeds = 0  # the bits of asynchronous kernels, and of late feeds
@@ -70,10 +74,13 @@ class _Regions:
             for frame in misfits:
                 self.absorption.drop_unit(frame)
             misfits = self._number()
+        if self.packs is not None:
+            self.graph.packs = self.packs.numbers()
 
     def _number(self) -> list[FrameInfo]:
         self.bits, self.kernels, self.feeds = {}, 0, 0
         self.waits, self.dead = {}, {}
+        self.packs = Packs(self.graph) if self.makes_packs else None
         self.barriers = {n for n in self.graph.nodes if is_barrier(n)}
         units = {n: self.absorption.unit_of(n) for n in self.graph.nodes}
         groups, misfits = _contracted(self.graph.nodes, units)
@@ -95,6 +102,8 @@ class _Regions:
                 self.dead[node] = dead
                 key = (node.device, waits, dead, stages.get(node, -1))
                 node.region = numbers.setdefault(key, len(numbers))
+                if self.packs is not None:
+                    self.packs.ran(node)
         return misfits or self._misfits(inputs)
 
     def _sets(self, node: Node) -> tuple[int, int]:
@@ -123,7 +132,8 @@ class _Regions:
             elif source.type not in BARRIER_TYPES:
                 self.kernels |= bit
         if source.device != node.device and not source.is_const and source.type != FEED:
-            waits |= self._bit((source, index, node.device))
+            waits |= self._bit((source, index, node.device) if self.packs is None
+                               else self.packs.event(source, index, node.device))
         return waits
 
     def _dead_over(self, source: Node, index: int) -> int:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import aligned, threads
+from hpcflow.native import aligned, threads
 
 if TYPE_CHECKING:
     from hpcflow.compiler.row_programs import RowLoop

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import aligned, jit, row_loops, spread
+from hpcflow import jit
 from hpcflow.compiler.row_blocks import END_UFUNCS, End
-from hpcflow.row_loops import COLUMN, FULL, NUMBER, VECTOR, RowProgram, RowStep
+from hpcflow.native import aligned, row_loops, spread
+from hpcflow.native.row_loops import COLUMN, FULL, NUMBER, VECTOR, RowProgram, RowStep
 
 if TYPE_CHECKING:
     from hpcflow.compiler.row_fusion import RowGroup

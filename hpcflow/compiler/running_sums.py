@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import aligned, blas, threads
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.compiler.ir import Node
+from hpcflow.native import aligned, blas, threads
 
 _BLOCK_FLOPS = 3e8  # of a block's products, about: long beside what it costs to hand them over
 _MOST_STEPS = 64

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow import threads
 from hpcflow.compiler.costs import cost_of
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.compiler.ir import Node
 from hpcflow.compiler.translate import STRUCTURE, Line, Translation
 from hpcflow.kernels.registry import SYNC
+from hpcflow.native import threads
 
 # Operations of a product that takes much longer (a millisecond) than a thread needs to wake up.
 _LARGE = 5e7

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned
 from hpcflow.compiler.ir import (
     BACK_EDGE_TYPES,
     ENTER_TYPES,
@@ -21,6 +20,7 @@ from hpcflow.compiler.ir import (
 from hpcflow.compiler.structure import Block, Branch, Copy, Loop, arrange
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.registry import STEP, Kernel
+from hpcflow.native import aligned
 
 # Ops whose output is their first input.
 ALIASES = frozenset({"Identity", "StopGradient", "PreventGradient", "_Send", "RefIdentity",

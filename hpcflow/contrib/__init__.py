@@ -8,9 +8,10 @@ from typing import Any
 
 from hpcflow.python import aliases
 
-_MODULES = ("crf", "data", "distributions", "framework", "layers", "legacy_seq2seq",
-            "lookup", "losses", "metrics", "rnn", "seq2seq", "sharded", "slim", "staging",
-            "tensorboard", "training", "util")
+_MODULES = ("checkpoint", "cluster_resolver", "crf", "data", "distributions", "eager", "estimator",
+            "feature_column", "framework", "image", "keras", "layers", "legacy_seq2seq", "lookup",
+            "losses", "metrics", "nn", "opt", "predictor", "rnn", "seq2seq", "sharded", "signal",
+            "slim", "staging", "stateless", "tensorboard", "tpu", "training", "util")
 
 aliases.install()  # finds the module paths of 1.x, such as layers.python.layers
 

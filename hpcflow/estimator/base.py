@@ -203,12 +203,14 @@ class Estimator:
     def build_with(self, input_fn: Callable, mode: str) -> tuple[EstimatorSpec, list]:
         """Build input and model in the default graph: (spec, hooks that the input needs)."""
         get_or_create_global_step()
-        features, labels, hooks = features_and_labels(input_fn, mode, self.params, self._config)
+        features, labels, hooks = features_and_labels(
+            input_fn, mode, self._params_of(mode), self._config)
         return self.build(features, labels, mode, self._config), hooks
 
     def build(self, features: Any, labels: Any, mode: str, config: Any) -> EstimatorSpec:
         """Call the model function with the arguments that it has."""
-        names, given = self._arguments, {"mode": mode, "config": config, "params": self.params}
+        names = self._arguments
+        given = {"mode": mode, "config": config, "params": self._params_of(mode)}
         arguments = {name: value for name, value in given.items() if name in names}
         if "labels" in names:
             arguments["labels"] = labels
@@ -217,9 +219,14 @@ class Estimator:
         logging.info("Calling model_fn.")
         spec = self._model_fn(features=features, **arguments)
         logging.info("Done calling model_fn.")
+        spec = getattr(spec, "as_estimator_spec", lambda: spec)()
         if not isinstance(spec, EstimatorSpec):
             raise ValueError("model_fn should return an EstimatorSpec.")
         return spec
+
+    def _params_of(self, mode: str) -> Any:
+        """What the functions are given in a mode."""
+        return self.params
 
     def run_as(self, config: RunConfig) -> None:
         """Go on with other settings of the same task."""

@@ -217,13 +217,17 @@ class _Embedding(DenseColumn):
 
     def dense(self, features: Features, trainable: bool, collections: list | None) -> Any:
         ids, weights = features.of(self)
-        kept = get_collection_ref(self.shared_name) if self.shared_name else []
-        if not kept:
-            kept.append(self._table(trainable, collections))
-        table = kept[0]
+        table = self.table(trainable, collections)
         found = safe_embedding_lookup_sparse(table, ids, weights, self.combiner,
                                              max_norm=self.max_norm, name=f"{self.name}_weights")
         return reshape(found, [-1, self.size])
+
+    def table(self, trainable: bool, collections: list | None) -> Any:
+        """The embeddings, shared by columns where they have a name."""
+        kept = get_collection_ref(self.shared_name) if self.shared_name else []
+        if not kept:
+            kept.append(self._table(trainable, collections))
+        return kept[0]
 
     def _table(self, trainable: bool, collections: list | None) -> Any:
         table = get_variable(

@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, dtypes
+from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph, get_default_graph, name_scope
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.tensor_proto import numpy_value
+from hpcflow.native import aligned
 from hpcflow.shapes import Dimension, TensorShape
 
 _registry: list[tuple[int, int, Any, Callable]] = []

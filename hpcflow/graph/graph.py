@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpcflow.dtypes import DType
 from hpcflow.graph import shape_inference
@@ -22,6 +22,27 @@ from hpcflow.graph.scopes import VALID_OP_NAME, ScopedGraph, operation_of
 from hpcflow.version import GRAPH_DEF_VERSION
 
 
+class Parting(NamedTuple):
+    """A session that has run `begin` is to run `end` before it ends; `only_if_closed`: not where
+    its program ends without closing it, because its threads may go on meanwhile."""
+
+    begin: Operation
+    end: Operation
+    only_if_closed: bool = False
+
+
+class DeviceSeen:
+    """What device functions look at in place of an operation that nobody makes."""
+
+    type, name, node_def = "", "", None
+
+    def __init__(self) -> None:
+        self.device = ""
+
+    def _set_device(self, device: str) -> None:
+        self.device = device
+
+
 class Graph(Elements, Collections, ScopedGraph):
     """A dataflow graph: operations and the tensors that flow between them.
 
@@ -34,6 +55,8 @@ class Graph(Elements, Collections, ScopedGraph):
         self._finalized = False
         self._seed: int | None = None
         self._compression: list = []  # the rules of hpcflow.mpi.compress
+        #: What sessions do before they end, because of what they have begun.
+        self.partings: list[Parting] = []
         self._library = FunctionLibrary()
         self._callbacks: list = []  # the Python functions that operations call
         self._unfeedable: set[Tensor] = set()
@@ -41,6 +64,10 @@ class Graph(Elements, Collections, ScopedGraph):
         # producer, min_consumer of a GraphDef made from this graph
         self._version_info = (GRAPH_DEF_VERSION, 0)
         self._variable_scope_store: Any = None
+
+    def add_parting(self, begin: Operation, end: Operation, only_if_closed: bool = False) -> None:
+        """Let sessions that have run `begin` run `end` before they end; see :class:`Parting`."""
+        self.partings.append(Parting(begin, end, only_if_closed))
 
     # ------------------------------------------------------------ facts
 
@@ -194,12 +221,26 @@ class Graph(Elements, Collections, ScopedGraph):
         if self._container and op_def.is_stateful and attrs.get("container") == b"":
             attrs["container"] = self._container.encode()
 
-    def _apply_device(self, op: Operation) -> None:
+    def _apply_device(self, op: Any) -> None:
         """Let the innermost device scope speak first; a scope of None silences the outer ones."""
         for function in reversed(self._scopes.devices):
             if function is None:
                 break
             op._set_device(function(op))
+
+    def _apply_device_functions(self, op: Any) -> None:
+        """Tell an object of a program's own, by the method of operations that it has, which device
+        an operation would get here: by ``_set_device_from_string``, or by ``_set_device`` as a
+        ``DeviceSpec``. Nothing is told outside of device scopes."""
+        from hpcflow.device_spec import DeviceSpec
+
+        seen = DeviceSeen()
+        self._apply_device(seen)
+        if self._scopes.devices and seen.device:
+            if hasattr(op, "_set_device_from_string"):
+                op._set_device_from_string(seen.device)
+            else:
+                op._set_device(DeviceSpec.from_string(seen.device))
 
     def _apply_colocation(self, op: Operation) -> None:
         targets = self._scopes.colocation

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -83,3 +84,11 @@ def ShapeEquals(tensor_proto: Any, shape: Any) -> bool:
 def TensorShapeProtoToList(shape: Any) -> list[int]:
     """The dimensions of a ``TensorShapeProto``."""
     return [d.size for d in shape.dim]
+
+
+_uids = itertools.count(1)
+
+
+def uid() -> int:
+    """Return a number that no other call in this process returns."""
+    return next(_uids)

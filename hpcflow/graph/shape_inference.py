@@ -61,6 +61,19 @@ def constant_value(tensor: Tensor) -> np.ndarray | None:
     return None if value is None else np.asarray(value)
 
 
+def known_number(op: Operation, index: int) -> int | float | None:
+    """The number that the input of that place is, None if it does not follow from the graph;
+    ``ValueError`` unless it is a scalar."""
+    with_rank(op.input_dims(index), 0, f"the input '{_argument(op, index)}'")
+    value = constant_value(op.inputs[index])
+    return None if value is None else value.item()
+
+
+def _argument(op: Operation, index: int) -> str:
+    arguments = op.op_def.inputs
+    return arguments[index].name if not any(a.is_sequence for a in arguments) else str(index)
+
+
 _SHAPE_FNS: dict[tuple[str, int], Callable[[Operation], Dims]] = {}
 
 
@@ -95,6 +108,13 @@ def constant_value_as_dims(tensor: Tensor) -> Dims:
 def unchanged(op: Operation) -> list[Dims]:
     """Shape function: every output has the shape of the first input."""
     return [op._inputs[0]._dims] * len(op._outputs)
+
+
+def passed_on(op: Operation) -> list[Dims]:
+    """Shape function: every output is the first input, also what is known behind a handle."""
+    for output in op._outputs:
+        output._handle_data = op._inputs[0]._handle_data
+    return unchanged(op)
 
 
 def scalar(op: Operation) -> list[Dims]:
@@ -152,6 +172,14 @@ def with_rank_at_least(dims: Dims, rank: int, what: str = "") -> Dims:
     """`dims`, the shape of `what`, checked to have at least `rank` dimensions."""
     if dims is not None and len(dims) < rank:
         raise ValueError(f"Shape must be at least rank {rank} but is rank {len(dims)}: "
+                         f"{_named(what, dims)}")
+    return dims
+
+
+def with_rank_at_most(dims: Dims, rank: int, what: str = "") -> Dims:
+    """`dims`, the shape of `what`, checked to have no more than `rank` dimensions."""
+    if dims is not None and len(dims) > rank:
+        raise ValueError(f"Shape must be at most rank {rank} but is rank {len(dims)}: "
                          f"{_named(what, dims)}")
     return dims
 

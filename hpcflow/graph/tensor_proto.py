@@ -160,9 +160,10 @@ def _not_a_tensor(values: Any) -> str:
 
 
 def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
-                      verify_shape: bool = False) -> Any:
+                      verify_shape: bool = False, allow_broadcast: bool = False) -> Any:
     """Return a ``TensorProto`` holding `values` (Python, NumPy, or what offers an array).
 
+    `allow_broadcast` is accepted: fewer values than `shape` has elements are always completed.
     Raises ``TypeError``/``ValueError`` as :func:`numpy_value`; with `verify_shape` also when the
     shape of the values is not exactly `shape`.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -82,7 +83,8 @@ _METHODS = {
 
 
 def resize_images(images: Any, size: Any, method: int = ResizeMethod.BILINEAR,
-                  align_corners: bool = False, preserve_aspect_ratio: bool = False) -> Tensor:
+                  align_corners: bool = False, preserve_aspect_ratio: bool = False,
+                  name: str | None = None) -> Tensor:
     """Return one image or a batch resized to `size` by one of :class:`ResizeMethod`.
 
     Images that are known to have this size are returned as they are, in their own dtype.
@@ -94,10 +96,17 @@ def resize_images(images: Any, size: Any, method: int = ResizeMethod.BILINEAR,
         align_corners: see :func:`resize_bilinear`.
         preserve_aspect_ratio: take the largest size with the image's own proportions that `size`
             has room for.
+        name: name scope.
 
     Raises:
         ValueError: for another rank, size or method.
     """
+    with name_scope(name) if name else nullcontext():
+        return _resized(images, size, method, align_corners, preserve_aspect_ratio)
+
+
+def _resized(images: Any, size: Any, method: int, align_corners: bool,
+             preserve_aspect_ratio: bool) -> Tensor:
     tensor = convert_to_tensor(images, name="images")
     dims = tensor._dims
     if dims is None:

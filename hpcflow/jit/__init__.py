@@ -28,14 +28,15 @@ from hpcflow.jit.loops import (
     Program,
     RowCopies,
     RowUpdates,
+    SmallProducts,
     supports,
     typed,
     typed_text,
 )
 
 __all__ = ["WORTH_SECONDS", "ChannelGradient", "ChannelSums", "Compiled", "Loop", "Program",
-           "RowCopies", "RowUpdates", "approximates", "compiled", "enabled", "name_of", "supports",
-           "typed", "typed_text", "wait"]
+           "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
+           "name_of", "supports", "typed", "typed_text", "wait"]
 
 # Seconds spent on a loop before it is compiled; a fifth where that is quick.
 WORTH_SECONDS = 0.05
@@ -52,8 +53,8 @@ class Compiled:
     """A loop's functions when there are any.
 
     ``function(*arguments)`` is the loop; ``entry`` runs it in a team of threads, if its arguments
-    allow that (see :mod:`hpcflow.spread`). ``spent(seconds)`` tells how long its work took without
-    it.
+    allow that (see :mod:`hpcflow.native.spread`). ``spent(seconds)`` tells how long its work took
+    without it.
     """
 
     __slots__ = ("program", "function", "entry", "seconds", "is_sought", "is_wanted")

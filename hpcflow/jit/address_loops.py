@@ -19,14 +19,16 @@ class AddressLoop:
         module: of ``llvmlite.ir``.
         kinds: what the loop is called with.
         arguments: how many words its function takes.
+        numbers: the types of what it takes after them.
     """
 
-    def __init__(self, module: Any, kinds: list[Kind], arguments: int) -> None:
+    def __init__(self, module: Any, kinds: list[Kind], arguments: int,
+                 numbers: Sequence = ()) -> None:
         ir = self.ir = importlib.import_module("llvmlite.ir")
         self.kinds = kinds
         self.word, self.byte = ir.IntType(64), ir.IntType(8).as_pointer()
         self.function = ir.Function(
-            module, ir.FunctionType(ir.VoidType(), [self.word] * arguments), "loop")
+            module, ir.FunctionType(ir.VoidType(), [self.word] * arguments + list(numbers)), "loop")
         self.function.linkage = "internal"
         self.builder = ir.IRBuilder(self.function.append_basic_block())
 
@@ -76,6 +78,14 @@ class AddressLoop:
                                        (whole, row_bytes, item, number)):
             with self.steps(first, end, step) as offset:
                 visit(offset, kind)
+
+    def repeated(self, value: Any, kind: Any) -> Any:
+        """A vector, of the type `kind`, of one number."""
+        builder, small = self.builder, self.ir.IntType(32)
+        first = builder.insert_element(kind(self.ir.Undefined), value, small(0))
+        return builder.shuffle_vector(
+            first, kind(self.ir.Undefined),
+            self.ir.VectorType(small, kind.count)([0] * kind.count))
 
     def place(self, start: Any, offset: Any, kind: Any) -> Any:
         """A pointer to what is `offset` bytes after `start`."""

@@ -30,8 +30,8 @@ _MOST_FILES = 4096  # the oldest are removed
 _COMMON = ("hpcflow.jit.loops", "hpcflow.jit.entries", "hpcflow.jit.numba_code",
            "hpcflow.jit.direct_code", "hpcflow.jit.address_loops", "hpcflow.jit.channel_code",
            "hpcflow.jit.program_code", "hpcflow.jit.row_code",
-           "hpcflow.formulas", "hpcflow.native_calls", "hpcflow.panel_products",
-           "hpcflow.vector_math")
+           "hpcflow.native.formulas", "hpcflow.native.native_calls",
+           "hpcflow.native.panel_products", "hpcflow.native.vector_math")
 
 
 def directory() -> Path | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hpcflow import vector_math
+from hpcflow.native import vector_math
 
 if TYPE_CHECKING:
     from hpcflow.jit.entries import Code
@@ -81,17 +81,21 @@ class Program(Loop):
 
 
 class RowUpdates(Loop):
-    """``target[row[i]] = ufunc(target[row[i]], updates[i])`` for every i, in that order, where
-    ``row[i]`` falls to one of several parts.
+    """A program over the elements of ``state[row[i]]``, of one matrix or several, and of
+    ``updates[i]``: for every i, in that order, where ``row[i]`` falls to one of several parts.
 
-    The function is called with (target, row, updates, part, parts), the first and the third
-    contiguous matrices of `dtype`, the second a vector of `row_dtype`.
+    The function is called with (*states, row, updates, *scalars, part, parts): contiguous matrices
+    of `dtype`, but the rows are a vector of `row_dtype`. For `steps` and `stores` see `Program`;
+    the updates are the array after the states.
     """
 
     is_quick = True
 
-    def __init__(self, ufunc: str, dtype: str, row_dtype: str) -> None:
-        self.key = f"{dtype} {row_dtype}", f"updates of rows by {ufunc}"
+    def __init__(self, dtype: str, row_dtype: str, states: int, scalars: int,
+                 steps: Sequence[tuple[str, str, tuple[str, ...]]],
+                 stores: Sequence[tuple[str, str]]) -> None:
+        self.key = (f"{dtype} {row_dtype}",
+                    f"updates of rows {states} {scalars} {steps} {stores}")
 
     def code(self, name: str) -> Code:
         """See `Loop`."""
@@ -110,6 +114,24 @@ class RowCopies(Loop):
     def code(self, name: str) -> Code:
         """See `Loop`."""
         return _module("row_code").code_of_copies(*self.arguments, name)
+
+
+class SmallProducts(Loop):
+    """Products of matrices of (m, k) by (k, n) numbers, of which those of the first or the second
+    factors may lie transposed; sums in any order.
+
+    The function is called with (a, b, out): matrices of `dtype` that have a row for each product,
+    in which the numbers of a matrix lie.
+    """
+
+    is_quick = True
+
+    def __init__(self, dtype: str, m: int, k: int, n: int, flip_a: bool, flip_b: bool) -> None:
+        self.key = dtype, f"products {m} {k} {n} {flip_a} {flip_b}"
+
+    def code(self, name: str) -> Code:
+        """See `Loop`."""
+        return _module("product_code").code_of(*self.arguments, name)
 
 
 class ChannelSums(Loop):

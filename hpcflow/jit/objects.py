@@ -24,8 +24,8 @@ class Functions(NamedTuple):
     Attributes:
         call: ``call(*arguments)`` of the loop.
         spread: ``spread(team, threads, size, rows, step, firsts, stops, *arguments)``, which calls
-            it in several threads (see :mod:`hpcflow.spread`); None if it takes other arguments than
-            arrays and numbers.
+            it in several threads (see :mod:`hpcflow.native.spread`); None if it takes other
+            arguments than arrays and numbers.
     """
 
     call: Callable

@@ -101,6 +101,7 @@ class _Numbers:
     """What NumPy's ufuncs of these names do, to the last bit."""
 
     def __init__(self, builder: Any, number: Any) -> None:
+        """`number` is the type of what is computed with: a number, or a vector of them."""
         self.builder = builder
         self.number = number
 
@@ -153,7 +154,7 @@ class _Reals(_Numbers):
         return self.builder.fneg(x)
 
     def reciprocal(self, x: Any) -> Any:
-        return self.builder.fdiv(self.number(1.0), x)
+        return self.builder.fdiv(self._constant(1.0), x)
 
     def sqrt(self, x: Any) -> Any:
         return self._intrinsic("llvm.sqrt", x)
@@ -163,10 +164,10 @@ class _Reals(_Numbers):
 
     def sign(self, x: Any) -> Any:
         """A NaN is its own."""
-        builder, zero = self.builder, self.number(0.0)
+        builder, zero = self.builder, self._constant(0.0)
         found = builder.select(builder.fcmp_ordered("==", x, zero), zero, x)
-        found = builder.select(builder.fcmp_ordered("<", x, zero), self.number(-1.0), found)
-        return builder.select(builder.fcmp_ordered(">", x, zero), self.number(1.0), found)
+        found = builder.select(builder.fcmp_ordered("<", x, zero), self._constant(-1.0), found)
+        return builder.select(builder.fcmp_ordered(">", x, zero), self._constant(1.0), found)
 
     def _chosen(self, x: Any, y: Any, relation: str) -> Any:
         """A NaN is chosen, the first one of two."""
@@ -175,6 +176,16 @@ class _Reals(_Numbers):
                                builder.fcmp_unordered("!=", x, x))
         return builder.select(is_first, x, y)
 
+    def _constant(self, value: float) -> Any:
+        """The number, or a vector of it."""
+        count = getattr(self.number, "count", 0)
+        return self.number([value] * count if count else value)
+
     def _intrinsic(self, name: str, x: Any) -> Any:
-        function: Callable = self.builder.module.declare_intrinsic(name, [self.number])
+        ir = importlib.import_module("llvmlite.ir")
+        count = getattr(self.number, "count", 0)
+        element = self.number.element if count else self.number
+        of = f"{name}.{f'v{count}' if count else ''}{element.intrinsic_name}"
+        function = self.builder.module.declare_intrinsic(
+            of, (), ir.FunctionType(self.number, [self.number]))
         return self.builder.call(function, [x])

@@ -13,7 +13,7 @@ from typing import Any
 from hpcflow.jit import program_code
 from hpcflow.jit.address_loops import LINE, AddressLoop, written
 from hpcflow.jit.direct_code import code_from
-from hpcflow.jit.entries import Array, Code, Integer, Kind
+from hpcflow.jit.entries import Array, Code, Integer, Kind, Real
 
 _AHEAD = 8  # rows
 _HASH, _HASH_SHIFT, _HASH_BITS = 40503, 7, 16
@@ -24,16 +24,19 @@ def code_of_copies(row_dtype: str, name: str) -> Code:
     return code_from(name, lambda module: written(_Copies(module, row_dtype)))
 
 
-def code_of_updates(ufunc: str, dtype: str, row_dtype: str, name: str) -> Code:
+def code_of_updates(dtype: str, row_dtype: str, states: int, scalars: int, steps: Sequence,
+                    stores: Sequence, name: str) -> Code:
     """The code of a `loops.RowUpdates`; for `name` see `direct_code.code_from`."""
-    return code_from(name, lambda module: written(_Updates(module, ufunc, dtype, row_dtype)))
+    return code_from(name, lambda module: written(
+        _Updates(module, dtype, row_dtype, states, scalars, steps, stores)))
 
 
 class _Rows(AddressLoop):
     """A loop over rows by their numbers."""
 
-    def __init__(self, module: Any, kinds: list[Kind], row_dtype: str, arguments: int) -> None:
-        super().__init__(module, kinds, arguments)
+    def __init__(self, module: Any, kinds: list[Kind], row_dtype: str, arguments: int,
+                 numbers: Sequence = ()) -> None:
+        super().__init__(module, kinds, arguments, numbers)
         self.is_signed = not row_dtype.startswith("u")
         self.row_bytes = Array(row_dtype, 1, False).item
         self.row_number = self.ir.IntType(8 * self.row_bytes)
@@ -91,37 +94,51 @@ class _Copies(_Rows):
 
 
 class _Updates(_Rows):
-    """Of the addresses of the target, the row numbers and the updates, how many rows these are, the
-    elements of one, the part and the number of parts."""
+    """Of the addresses of the states, the row numbers and the updates, how many rows these are, the
+    elements of one, the part and the number of parts; and the scalars."""
 
-    def __init__(self, module: Any, ufunc: str, dtype: str, row_dtype: str) -> None:
-        kinds: list[Kind] = [Array(dtype, 2, True), Array(row_dtype, 1, False),
-                             Array(dtype, 2, False), Integer("int64"), Integer("int64")]
-        super().__init__(module, kinds, row_dtype, 7)
-        self.ufunc = ufunc
-        self.dtype = dtype
-        self.item = Array(dtype, 2, True).item
+    def __init__(self, module: Any, dtype: str, row_dtype: str, states: int, scalars: int,
+                 steps: Sequence, stores: Sequence) -> None:
+        self.states, self.dtype = states, dtype
+        self.steps_of_element, self.stores = steps, stores
+        number = Real(dtype) if dtype.startswith("float") else Integer(dtype)
+        stored = {name for name, _ in stores}
+        matrices = [Array(dtype, 2, f"a{i}" in stored) for i in range(states)]
+        kinds: list[Kind] = [*matrices, Array(row_dtype, 1, False), Array(dtype, 2, False),
+                             *[number] * scalars, Integer("int64"), Integer("int64")]
+        self.number_type = program_code.number_type(dtype)
+        super().__init__(module, kinds, row_dtype, states + 6, [self.number_type] * scalars)
+        self.item = matrices[0].item
 
     def arguments(self, values: Sequence) -> list:
         """See `_Rows`."""
-        (target, _), (rows, (count,)), (updates, dims), part, parts = values
-        return [target, rows, updates, count, dims[1], part, parts]
+        *states, (rows, (count,)), (updates, dims) = values[: self.states + 2]
+        *scalars, part, parts = values[self.states + 2:]
+        return [*[a for a, _ in states], rows, updates, count, dims[1], part, parts, *scalars]
 
     def write(self) -> None:
         """Write the loop."""
-        builder, word = self.builder, self.word
-        target, rows, updates, count, width, part, parts = self.function.args
+        builder, word, n = self.builder, self.word, self.states
+        states, scalars = self.function.args[:n], self.function.args[n + 6:]
+        rows, updates, count, width, part, parts = self.function.args[n : n + 6]
         row_bytes = builder.mul(width, word(self.item))
+        line = self.ir.VectorType(self.number_type, LINE // self.item)
+        numbers = {self.number_type: list(scalars),
+                   line: [self.repeated(scalar, line) for scalar in scalars]}
         with self.steps(word(0), count, 1) as i:
             coming = self.number(rows, self.ahead(i, count))
             with builder.if_then(self._is_ours(coming, part, parts)):
-                start = builder.add(target, builder.mul(coming, row_bytes))
+                further = builder.mul(coming, row_bytes)
+                starts = [builder.add(state, further) for state in states]
                 with self.steps(word(0), row_bytes, LINE) as offset:
-                    self.prefetch(start, offset)
+                    for start in starts:
+                        self.prefetch(start, offset)
             row = self.number(rows, i)
             with builder.if_then(self._is_ours(row, part, parts)):
-                self._update(builder.add(target, builder.mul(row, row_bytes)),
-                             builder.add(updates, builder.mul(i, row_bytes)), row_bytes)
+                start = builder.mul(row, row_bytes)
+                places = [*[builder.add(state, start) for state in states],
+                          builder.add(updates, builder.mul(i, row_bytes))]
+                self._update(places, row_bytes, numbers)
         builder.ret_void()
 
     def _is_ours(self, row: Any, part: Any, parts: Any) -> Any:
@@ -133,14 +150,20 @@ class _Updates(_Rows):
         chosen = builder.lshr(builder.mul(mixed, parts), word(_HASH_BITS))
         return builder.icmp_signed("==", chosen, part)
 
-    def _update(self, target: Any, updates: Any, row_bytes: Any) -> None:
+    def _update(self, starts: Sequence, row_bytes: Any, numbers: dict) -> None:
         builder = self.builder
 
-        def combine(offset: Any, kind: Any) -> None:
-            place = self.place(target, offset, kind)
-            values = [builder.load(p, align=self.item)
-                      for p in (place, self.place(updates, offset, kind))]
-            calculate = program_code.calculation(self.dtype)(builder, kind)
-            builder.store(getattr(calculate, self.ufunc)(*values), place, align=self.item)
+        def calculate(offset: Any, kind: Any) -> None:
+            places = {f"a{i}": self.place(a, offset, kind) for i, a in enumerate(starts)}
+            values = {f"s{i}": s for i, s in enumerate(numbers[kind])}
+            read = {name for *_, names in self.steps_of_element for name in names}
+            read |= {name for _, name in self.stores}
+            values |= {name: builder.load(place, align=self.item)
+                       for name, place in places.items() if name in read}
+            ufuncs = program_code.calculation(self.dtype)(builder, kind)
+            for target, ufunc, names in self.steps_of_element:
+                values[target] = getattr(ufuncs, ufunc)(*[values[name] for name in names])
+            for array, name in self.stores:
+                builder.store(values[name], places[array], align=self.item)
 
-        self.along(row_bytes, program_code.number_type(self.dtype), self.item, combine)
+        self.along(row_bytes, self.number_type, self.item, calculate)

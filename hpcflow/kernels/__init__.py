@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from hpcflow import heap
+from hpcflow.native import heap
 
 _loaded = False
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.dtypes import DType
 from hpcflow.kernels.queues import waiting
 from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, invalid, kernel
 from hpcflow.kernels.shared import shared
@@ -29,16 +30,18 @@ def _accumulator(node: KernelNode, kind: type[Accumulator]) -> Accumulator:
         name, node.attr("dtype"), node.attr("shape"), averages))
 
 
-def _check_type(accumulator: Accumulator, node: KernelNode) -> None:
-    if accumulator.dtype != node.attr("dtype"):
+def _check_type(accumulator: Accumulator, dtype: DType) -> None:
+    if accumulator.dtype is not dtype and accumulator.dtype != dtype:
         raise invalid(f"{accumulator.kind} '{accumulator.name}' has type "
-                      f"{accumulator.dtype.name}, the op {node.attr('dtype').name}")
+                      f"{accumulator.dtype.name}, the op {dtype.name}")
 
 
 @kernel("AccumulatorApplyGradient", device="CPU")
 def _apply(node: KernelNode) -> Callable:
+    dtype = node.attr("dtype")
+
     def run(accumulator: Accumulator, local_step: Any, gradient: Any) -> None:
-        _check_type(accumulator, node)
+        _check_type(accumulator, dtype)
         accumulator.apply(int(local_step), (gradient,))
 
     return run
@@ -46,11 +49,11 @@ def _apply(node: KernelNode) -> Callable:
 
 @kernel("SparseAccumulatorApplyGradient", device="CPU")
 def _apply_sparse(node: KernelNode) -> Callable:
-    has_shape = node.attr("has_known_shape")
+    dtype, has_shape = node.attr("dtype"), node.attr("has_known_shape")
 
     def run(accumulator: Accumulator, local_step: Any, indices: Any, values: Any,
             shape: Any) -> None:
-        _check_type(accumulator, node)
+        _check_type(accumulator, dtype)
         accumulator.apply(int(local_step), (indices, values, shape if has_shape else ()))
 
     return run
@@ -58,8 +61,10 @@ def _apply_sparse(node: KernelNode) -> Callable:
 
 @kernel("AccumulatorTakeGradient", "SparseAccumulatorTakeGradient", device="CPU", mode=ASYNC)
 def _take(node: KernelNode) -> Callable:
+    dtype = node.attr("dtype")
+
     def begin(done: Callable, accumulator: Accumulator, num_required: Any) -> tuple:
-        _check_type(accumulator, node)
+        _check_type(accumulator, dtype)
         return accumulator, accumulator.take(int(num_required), done)
 
     return waiting(begin)

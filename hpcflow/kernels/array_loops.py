@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, jit, spread
+from hpcflow import jit
+from hpcflow.native import aligned, spread
 
 LARGE = 1 << 14  # elements from which on a loop is worth it
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
@@ -47,7 +48,7 @@ def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tupl
 
 
 def find(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[int, Any]],
-         numbers: int = 0) -> jit.Compiled | None:
+         numbers: int = 0, least: int = LARGE) -> jit.Compiled | None:
     """The loop, which may yet have to be compiled; None if there is none for these arrays.
 
     Args:
@@ -55,8 +56,9 @@ def find(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[int, Any
         given: what it reads.
         made: (rank, dtype) of the arrays that it writes.
         numbers: how many integers follow.
+        least: elements of the first from which on it is worth it.
     """
-    if given[0].size < LARGE or not jit.enabled() or not all(
+    if given[0].size < least or not jit.enabled() or not all(
             [a.flags.c_contiguous and a.flags.aligned for a in given]):
         return None
     kinds = tuple([(a.ndim, jit.name_of(a.dtype)) for a in given])

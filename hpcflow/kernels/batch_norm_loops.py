@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, jit, spread, threads
+from hpcflow import jit
 from hpcflow.kernels import array_loops
+from hpcflow.native import aligned, spread, threads
 
 _LARGE_BYTES = 1 << 20  # of an image, from which on the loops are worth it
 _PARTS_PER_THREAD = 8

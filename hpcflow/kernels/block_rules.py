@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import jit, spread, threads
+from hpcflow import jit
 from hpcflow.deferred import Deferred, Steps
+from hpcflow.native import spread, threads
 
 # What one block of all arrays together may take: a little more than the second-level cache of a
 # core, since the passes of a rule do not touch all arrays at once.
@@ -161,12 +162,12 @@ class _Known(NamedTuple):
     """A rule's loop, whatever its scalars are.
 
     Attributes:
-        program: the loop.
+        program: the loop, over elements or over rows.
         calls: how many ufuncs it stands for.
         sources: what its numbers are: functions of the scalars, or constants of the rule.
     """
 
-    program: jit.Program
+    program: jit.Loop
     calls: int
     sources: tuple[Any, ...]
 
@@ -193,6 +194,21 @@ def _known_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int
                   tuple(recorder.scalars))
 
 
+@functools.lru_cache(maxsize=256)
+def known_row_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: int,
+                   scalar_count: int, row_dtype: str) -> _Known | None:
+    """The loop of `rule` over rows of so many states by their numbers, which are of `row_dtype`;
+    None if a scalar's value decides what it is."""
+    scalars = tuple([_Scalar(operator.itemgetter(i), dtype) for i in range(scalar_count)])
+    try:
+        recorder, traced = _traced(rule, dtype, states, scratch_count, scalars, None, ())
+    except (_Untraceable, TypeError, AttributeError):
+        return None
+    program = jit.RowUpdates(jit.name_of(dtype), row_dtype, states, len(recorder.scalars),
+                             tuple(recorder.steps), _stores(traced))
+    return _Known(program, len(recorder.steps), tuple(recorder.scalars))
+
+
 def _traced(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, scalars: tuple,
             steps: Steps | None, numbers: tuple) -> tuple[_Recorder, list[_Traced]]:
     """What `rule` does with `states` and a gradient, and what became of the states; the gradient is
@@ -208,9 +224,13 @@ def _traced(rule: Callable, dtype: np.dtype, states: int, scratch_count: int, sc
 
 def _program(recorder: _Recorder, states: list[_Traced], arrays: int) -> jit.Program:
     """What was taken down, as a loop over so many `arrays`."""
-    stores = tuple([(f"a{i}", t.name) for i, t in enumerate(states) if t.name != f"a{i}"])
     return _written(jit.name_of(recorder.dtype), arrays, len(recorder.scalars),
-                    tuple(recorder.steps), stores)
+                    tuple(recorder.steps), _stores(states))
+
+
+def _stores(states: list[_Traced]) -> tuple[tuple[str, str], ...]:
+    """The states that change, and the values that they get."""
+    return tuple([(f"a{i}", t.name) for i, t in enumerate(states) if t.name != f"a{i}"])
 
 
 _written = functools.lru_cache(maxsize=256)(jit.Program)

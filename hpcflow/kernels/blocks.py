@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import copies
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.strings import also_strings
+from hpcflow.native import copies
 
 # ---------------------------------------------------------------- batch
 

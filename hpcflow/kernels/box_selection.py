@@ -34,7 +34,7 @@ def _checked_rule(overlap: Any, score: Any = -np.inf, sigma: Any = 0.0) -> _Rule
             raise invalid(f"{what} must be a scalar, got shape {list(np.shape(value))}")
     if not 0 <= overlap <= 1:
         raise invalid(f"iou_threshold must be in [0, 1], got {overlap}")
-    if sigma < 0:
+    if not sigma >= 0:
         raise invalid(f"soft_nms_sigma must not be negative, got {sigma}")
     return _Rule(float(overlap), float(score), float(sigma))
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, dtypes
+from hpcflow import dtypes
 from hpcflow.errors import UnimplementedError
 from hpcflow.kernels.parallel import LARGE_BYTES, ONCE_BYTES, over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.native import aligned
 
 
 @kernel("Cast", fresh=True, accepts_out=True, elementwise=True)

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned
 from hpcflow.kernels.parallel import over_rows
+from hpcflow.native import aligned
 
 _ARRAYS = 3  # of a block that are in cache at once
 

@@ -141,6 +141,15 @@ def _log_softmax(node: KernelNode) -> Any:
     return _maybe_wide(node, _as_rows(_in_blocks(xp, compute, dtype, score_loops.LOG_SOFTMAX)))
 
 
+def _alike(xp: Any, logits: Any, labels: Any) -> tuple:
+    """The two as matrices of one shape, rows or columns repeated."""
+    pairs = [(m, n) for m, n in zip(logits.shape, labels.shape) if m != n and 1 not in (m, n)]
+    if logits.ndim != 2 or labels.ndim != 2 or pairs:
+        raise invalid(f"logits and labels must be matrices of one shape, or that broadcast: logits "
+                      f"{shown(logits)}, labels {shown(labels)}")
+    return tuple(xp.ascontiguousarray(x) for x in xp.broadcast_arrays(logits, labels))
+
+
 @kernel("SoftmaxCrossEntropyWithLogits", fresh=True, types={"T": NATIVE})
 def _cross_entropy(node: KernelNode) -> Any:
     """loss = log Σ exp(x) · Σ labels - Σ labels · x, and its gradient softmax - labels."""
@@ -161,8 +170,9 @@ def _cross_entropy(node: KernelNode) -> Any:
 
     def run(logits: Any, labels: Any) -> tuple:
         if logits.shape != labels.shape or logits.ndim != 2:
-            raise invalid(f"logits and labels must be matrices of one shape: logits "
-                          f"{shown(logits)}, labels {shown(labels)}")
+            logits, labels = _alike(xp, logits, labels)
+        if not logits.size:  # the logarithm of an empty sum is not zero
+            return xp.zeros(len(logits), dtype), xp.empty(logits.shape, dtype)
         return in_blocks(logits, labels)
 
     return _maybe_wide(node, run, 2)

@@ -103,12 +103,22 @@ def range_(node: KernelNode) -> Callable:
 def _range_length(start: Any, limit: Any, delta: Any) -> int:
     if delta == 0:
         raise invalid(f"Requires delta != 0: {delta}")
-    if (limit - start if delta > 0 else start - limit) < 0:
+    if not (limit - start if delta > 0 else start - limit) >= 0:  # one of them may be NaN
         relation, sign = ("<=", ">") if delta > 0 else (">=", "<")
         raise invalid(f"Requires start {relation} limit when delta {sign} 0: {start}/{limit}")
     if isinstance(start, int):
-        return -((start - limit) // delta)
-    return int(np.ceil(abs((limit - start) / delta)))
+        length = -((start - limit) // delta)
+        if length >= _MOST:  # NumPy would count them in float64, and make none
+            raise MemoryError(f"a range of {length} elements")
+        return length
+    length = np.ceil(abs((limit - start) / delta))
+    if not length < _MOST:
+        raise invalid(f"Requires ((limit - start) / delta) <= {_MOST}: ({limit} - {start}) / "
+                      f"{delta}")
+    return int(length)
+
+
+_MOST = 1 << 60  # elements of a range: more than any memory holds
 
 
 @kernel("LinSpace", fresh=True, host_inputs=(0, 1, 2))

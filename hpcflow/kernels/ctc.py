@@ -47,6 +47,12 @@ def _sum(*logs: Any) -> Any:
 # ---------------------------------------------------------------- loss
 
 
+def _check_batch(inputs: Any) -> None:
+    _check_inputs(inputs)
+    if not inputs.shape[1]:
+        raise invalid(f"batch_size must not be 0: inputs have shape {shown(inputs)}")
+
+
 @kernel("CTCLoss", device="CPU", fresh=True)
 def _loss(node: KernelNode) -> Callable:
     """The last class is the blank; every example has labels."""
@@ -71,7 +77,7 @@ def _loss_of(node: KernelNode, any_length: bool) -> Callable:
     ignore_long = node.attr("ignore_longer_outputs_than_inputs")
 
     def run(inputs: Any, indices: Any, values: Any, lengths: Any) -> tuple:
-        _check_inputs(inputs)
+        _check_batch(inputs)
         steps, _, classes = inputs.shape
         if lengths.shape != inputs.shape[1:2]:
             raise invalid(_wrong_number(inputs, lengths))

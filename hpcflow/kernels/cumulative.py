@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned
 from hpcflow.kernels.parallel import LARGE_BYTES
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.widening import NATIVE
+from hpcflow.native import aligned
 
 _UFUNCS = {"Cumsum": np.add, "Cumprod": np.multiply, "CumulativeLogsumexp": np.logaddexp}
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.kernels.linalg import check_matrices, check_square, checked, transposed
-from hpcflow.kernels.registry import KernelNode, kernel
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 _EIG_FAILED = "Self-adjoint eigen decomposition was not successful. The input might not be valid."
 _SVD_FAILED = "The singular value decomposition did not converge. The input might not be valid."
@@ -39,15 +39,15 @@ def _eig(node: KernelNode) -> Callable:
 
 @kernel("SelfAdjointEigV2", "BatchSelfAdjointEigV2", fresh=True)
 def _eig_v2(node: KernelNode) -> Callable:
-    linalg, empty = node.xp.linalg, node.xp.empty
+    linalg, empty, isfinite = node.xp.linalg, node.xp.empty, node.xp.isfinite
     vectors, dtype = node.attr("compute_v"), node.np_dtype()
     decompose = checked(linalg.eigh if vectors else linalg.eigvalsh, _EIG_FAILED)
 
     def run(x: Any) -> tuple:
         check_square(x)
-        if not vectors:
-            return decompose(x).astype(dtype), empty(0, dtype)
-        e, v = decompose(x)
+        e, v = decompose(x) if vectors else (decompose(x), empty(0, dtype))
+        if not isfinite(e).all():
+            raise invalid(_EIG_FAILED)
         return e.astype(dtype), v
 
     return run

@@ -2,12 +2,35 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from hpcflow.kernels.update_rules import add_square, shrink
 
 
-def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+def power(xp: Any, accum: Any, lr_power: Any, out: Any) -> None:
+    """``accum ** -lr_power``"""
+    xp.power(accum, -lr_power, out)
+
+
+def _root(xp: Any, accum: Any, lr_power: Any, out: Any) -> None:
+    """The same where `lr_power` is -0.5."""
+    xp.sqrt(accum, out)
+
+
+def for_scalars(rule: Callable, scalars: tuple) -> Callable:
+    """The rule for these scalars, of which the last is ``lr_power``: mostly one with roots, which
+    loops can be made of."""
+    return _with_roots(rule) if scalars[-1] == -0.5 else rule
+
+
+@functools.lru_cache(maxsize=8)
+def _with_roots(rule: Callable) -> Callable:
+    return functools.partial(rule, power=_root)
+
+
+def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any, power: Callable = power) -> None:
     """Follow the regularized leader (McMahan et al., 2013), with ``p = -lr_power``::
 
         new = accum + grad**2
@@ -17,7 +40,7 @@ def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """
     var, accum, linear, grad = arrays
     (lr, l1, l2, lr_power), (t, u) = scalars, scratch
-    _grow(xp, accum, grad, lr_power, t, u)
+    _grow(xp, accum, grad, lr_power, t, u, power)
     xp.divide(t, lr, t)
     xp.multiply(t, var, t)
     xp.subtract(grad, t, t)
@@ -29,7 +52,8 @@ def ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     xp.negative(var, var)
 
 
-def _grow(xp: Any, accum: Any, grad: Any, lr_power: Any, t: Any, u: Any) -> None:
+def _grow(xp: Any, accum: Any, grad: Any, lr_power: Any, t: Any, u: Any,
+          power: Callable) -> None:
     """``old = accum**p; accum += grad**2; u = accum**p; t = u - old`` with ``p = -lr_power``"""
     power(xp, accum, lr_power, t)
     add_square(xp, accum, grad, u)
@@ -37,28 +61,22 @@ def _grow(xp: Any, accum: Any, grad: Any, lr_power: Any, t: Any, u: Any) -> None
     xp.subtract(u, t, t)
 
 
-def power(xp: Any, accum: Any, lr_power: Any, out: Any) -> None:
-    """``accum ** -lr_power``, by the square root where it is one."""
-    if lr_power == -0.5:
-        xp.sqrt(accum, out)
-    else:
-        xp.power(accum, -lr_power, out)
-
-
-def ftrl_shrunk(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+def ftrl_shrunk(xp: Any, arrays: Any, scalars: Any, scratch: Any,
+                power: Callable = power) -> None:
     """As :func:`ftrl`, but `linear` grows by ``grad + 2 * l2_shrinkage * var``."""
     lr = scalars[0]
-    _ftrl(xp, arrays, scalars, scratch, linear_rate=lr.dtype.type(1), power_rate=lr)
+    _ftrl(xp, arrays, scalars, scratch, lr.dtype.type(1), lr, power)
 
 
-def ftrl_scaled(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+def ftrl_scaled(xp: Any, arrays: Any, scalars: Any, scratch: Any,
+                power: Callable = power) -> None:
     """As :func:`ftrl_shrunk`, with `linear` (and what is compared with it) multiplied by lr."""
     lr = scalars[0]
-    _ftrl(xp, arrays, scalars, scratch, linear_rate=lr, power_rate=lr.dtype.type(1))
+    _ftrl(xp, arrays, scalars, scratch, lr, lr.dtype.type(1), power)
 
 
 def _ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any, linear_rate: Any,
-          power_rate: Any) -> None:
+          power_rate: Any, power: Callable) -> None:
     """With ``p = -lr_power``::
 
         new = accum + grad**2
@@ -75,7 +93,7 @@ def _ftrl(xp: Any, arrays: Any, scalars: Any, scratch: Any, linear_rate: Any,
     xp.add(grad, w, w)
     xp.multiply(w, linear_rate, w)
     xp.add(linear, w, linear)
-    _grow(xp, accum, grad, lr_power, t, u)
+    _grow(xp, accum, grad, lr_power, t, u, power)
     xp.divide(t, power_rate, t)
     xp.multiply(t, var, t)
     xp.subtract(linear, t, linear)

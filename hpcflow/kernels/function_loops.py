@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, copies, jit, spread, vector_math
-from hpcflow.formulas import APPROXIMATE, DTYPES, EXACT, functions_in, with_numbers
+from hpcflow import jit
 from hpcflow.kernels.registry import KernelNode
+from hpcflow.native import aligned, copies, spread, vector_math
+from hpcflow.native.formulas import APPROXIMATE, DTYPES, EXACT, functions_in, with_numbers
 
 _LEAST = 1 << 10  # elements from which on a loop is worth it
 _BOTH = ("float32", "float64")

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, blas
-from hpcflow.copies import contiguous
 from hpcflow.kernels import convolution, pooling
 from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.native import aligned, blas
+from hpcflow.native.copies import contiguous
 from hpcflow.resources.variables import VariableState
 
 

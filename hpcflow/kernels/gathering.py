@@ -184,6 +184,9 @@ def gather_nd(node: KernelNode) -> Callable:
     xp = node.xp
 
     def run(params: Any, indices: Any) -> Any:
+        if not params.size and math.prod(indices.shape[:-1]):
+            raise invalid(f"Requested more than 0 entries, but params is empty. Params shape: "
+                          f"{shown(params)}")
         if not indices.shape[-1]:  # no coordinates: the whole, once for each
             return xp.broadcast_to(params, indices.shape[:-1] + params.shape).copy()
         columns = _columns(indices, params.ndim, "param")

@@ -45,6 +45,8 @@ def _check_boxes(boxes: Any, box_ind: Any, batch: int) -> None:
     if box_ind.shape != boxes.shape[:1]:
         raise invalid(f"box_ind must have one element per box ({boxes.shape[0]}), got shape "
                       f"{shown(box_ind)}")
+    if not np.isfinite(boxes).all():
+        raise invalid("boxes contain at least one element that is not finite")
     if box_ind.size and not (box_ind.min() >= 0 and box_ind.max() < batch):
         raise OutOfRangeError(None, None, f"box_ind has values outside [0, {batch})")
 

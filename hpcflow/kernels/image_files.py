@@ -149,11 +149,22 @@ def _read_gif(data: bytes) -> np.ndarray:
         frames = []
         for number in range(image.n_frames):
             image.seek(number)
+            _check_colours(image)
             values = np.asarray(image.convert("RGBA"))
             frames.append(values[..., :3] * (values[..., 3:] > 0))
         return np.stack(frames).astype(np.uint8)
 
     return _opened(data, "GIF", use)
+
+
+def _check_colours(image: Any) -> None:
+    """Refuse a frame of which a pixel has a number that its map of colours has not."""
+    if image.mode != "P" or image.palette is None:
+        return
+    numbers, known = np.unique(np.asarray(image)), len(image.palette.palette) // 3
+    wrong = numbers[(numbers >= known) & (numbers != image.info.get("transparency", -1))]
+    if len(wrong):
+        raise invalid(f"found color index {wrong[0]} outside of color map range {known}")
 
 
 def _single(data: bytes, channels: int) -> np.ndarray:
@@ -226,6 +237,28 @@ def _jpeg_shape(node: KernelNode) -> Callable:
     return run
 
 
+def _read_bmp(data: bytes) -> np.ndarray:
+    """Pixels of 8 bits as they are, whatever the palette says, those of 24 or 32 bits as colours;
+    others as the image library has them."""
+    if len(data) < 32 or not data.startswith(b"BM"):
+        raise invalid("Incomplete bmp content or unknown format")
+    start, width, height = (int.from_bytes(data[at:at + 4], "little", signed=True)
+                            for at in (10, 18, 22))
+    size = int.from_bytes(data[28:30], "little") // 8
+    if size not in (1, 3, 4):
+        return _opened(data, "BMP", lambda image: _as_array(image.convert("RGB")))
+    if width <= 0 or not height or start < 0:
+        raise invalid(f"a BMP image of {width} x {height} pixels from byte {start} on")
+    pitch, rows = -(-size * width // 4) * 4, abs(height)
+    needed = start + pitch * (rows - 1) + size * width
+    if len(data) < needed:
+        raise invalid(f"Incomplete bmp content, requires at least {needed} bytes, got {len(data)}")
+    lines = np.frombuffer(data.ljust(start + pitch * rows, b"\0"), np.uint8, pitch * rows, start)
+    pixels = lines.reshape(rows, pitch)[:, :size * width].reshape(rows, width, size)
+    colours = pixels[..., [2, 1, 0, 3][:size] if size > 1 else [0]]
+    return np.ascontiguousarray(colours[::-1] if height > 0 else colours)
+
+
 @kernel("DecodeBmp", device="CPU", fresh=True)
 def _decode_bmp(node: KernelNode) -> Callable:
     channels = node.attr("channels")
@@ -234,10 +267,7 @@ def _decode_bmp(node: KernelNode) -> Callable:
 
     def run(contents: Any) -> np.ndarray:
         data = _contents(contents)
-        if not data.startswith(b"BM"):
-            raise invalid("Incomplete bmp content or unknown format")
-        image = _opened(data, "BMP", lambda image: _as_array(
-            image.convert("RGB") if image.mode in ("P", "1") else image))
+        image = _read_bmp(data)
         if channels not in (0, image.shape[-1]):
             raise invalid(f"channels attribute {channels} does not match bits per pixel from "
                           f"file {image.shape[-1]}")

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import functools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, jit, spread, threads
+from hpcflow import jit
 from hpcflow.kernels.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
+from hpcflow.native import aligned, spread, threads
 
 _SMALL = 64
 
@@ -68,7 +69,6 @@ def occurrence_rounds(xp: Any, indices: Any) -> Iterator[Any]:
 # Repetitions of one index after which a loop over rounds is slower than one over elements.
 _MOST_ROUNDS = 16
 # What becomes of the arguments of the loops.
-_COMBINE = spread.WHOLE * 3 + spread.START + spread.WHOLE
 _TAKE = spread.ROWS + spread.WHOLE + spread.ROWS
 _WIDE = 8  # columns from which whole rows are worth the looking up
 
@@ -85,16 +85,29 @@ def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any,
         otherwise: does the same of the same arguments, where there is no compiled loop.
     """
     otherwise = otherwise or _combine_in_rounds
+    updates = np.ascontiguousarray(updates)  # the loop saves more than the copy costs
     found = _row_loop(ufunc, target, rows, updates)
     if found is None:
         otherwise(ufunc, target, rows, updates)
     elif found.function is not None:
-        parts = threads.pool().size if updates.nbytes >= _LARGE else 1
-        spread.run(found, parts, 1, _COMBINE, [target, rows, updates, 0, parts])
+        update_rows(found, [target], rows, updates, ())
     else:
         began = time.perf_counter()
         otherwise(ufunc, target, rows, updates)
         found.spent(time.perf_counter() - began)
+
+
+def update_rows(found: jit.Compiled, states: list, rows: Any, updates: Any,
+                scalars: Sequence) -> None:
+    """Run a loop of `jit.RowUpdates` that there is, over arrays of any dims with rows in C order;
+    ``TypeError``, before anything is written, where one of them lies or counts otherwise."""
+    matrices = [a.reshape(len(a), -1) if a.ndim != 2 else a for a in (*states, updates)]
+    if updates.nbytes < _LARGE:
+        found.function(*matrices[:-1], rows, matrices[-1], *scalars, 0, 1)  # type: ignore[misc]
+        return
+    parts = threads.pool().size
+    uses = spread.WHOLE * (len(matrices) + 1 + len(scalars)) + spread.START + spread.WHOLE
+    spread.run(found, parts, 1, uses, [*matrices[:-1], rows, matrices[-1], *scalars, 0, parts])
 
 
 def take_rows(params: np.ndarray, rows: Any) -> Any:
@@ -155,7 +168,9 @@ def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> jit.Co
 
 @functools.lru_cache(maxsize=256)
 def _row_updates(ufunc: str, dtype: str, row_dtype: str) -> jit.RowUpdates | None:
-    return jit.RowUpdates(ufunc, dtype, row_dtype) if jit.supports(ufunc, dtype) else None
+    if not jit.supports(ufunc, dtype):
+        return None
+    return jit.RowUpdates(dtype, row_dtype, 1, 0, (("v0", ufunc, ("a0", "a1")),), (("a0", "v0"),))
 
 
 def _combine_in_rounds(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import copies
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings, box
+from hpcflow.native import copies
 
 # ---------------------------------------------------------------- Pack, Unpack
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, blas, copies
 from hpcflow.kernels.parallel import block_of_copies, over_rows
+from hpcflow.native import aligned, blas, copies
 
 _LARGE_BYTES = 1 << 17
 _BLOCK_BYTES = 1 << 19

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, copies
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
+from hpcflow.native import aligned, copies
 
 # ---------------------------------------------------------------- Transpose
 

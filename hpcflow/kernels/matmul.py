@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import blas
 from hpcflow.errors import FailedPreconditionError
+from hpcflow.kernels import small_products
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.widening import NARROW
+from hpcflow.native import blas
 
 # NumPy has fast products of these types only.
 _BLAS = ("float32", "float64", "complex64", "complex128")
@@ -78,18 +79,22 @@ def _adjoint(x: Any, is_complex: bool) -> Any:
 @kernel("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", fresh=True)
 def _batch_matmul(node: KernelNode) -> Any:
     """The first of the types has equal batch dimensions, the others broadcast them."""
-    adj_x, adj_y = node.attr("adj_x"), node.attr("adj_y")
+    adj_x, adj_y = bool(node.attr("adj_x")), bool(node.attr("adj_y"))
     is_complex, broadcasts = node.output_dtypes[0].is_complex, node.op_type != "BatchMatMul"
-    matmul, dtype = node.xp.matmul, node.np_dtype()
+    matmul, dtype, is_host = node.xp.matmul, node.np_dtype(), node.xp is np
     within = np.dtype(np.float32) if node.output_dtypes[0] in NARROW else dtype
 
     def run(x: Any, y: Any) -> Any:
         if min(x.ndim, y.ndim) < 2 or not broadcasts and x.shape[:-2] != y.shape[:-2]:
             raise invalid(f"batch dimensions differ: {shown(x)} x {shown(y)}")
         a, b = x.astype(within, copy=False), y.astype(within, copy=False)
+
+        def compute() -> Any:
+            return matmul(_adjoint(a, is_complex) if adj_x else a,
+                          _adjoint(b, is_complex) if adj_y else b)
+
         try:
-            z = matmul(_adjoint(a, is_complex) if adj_x else a,
-                       _adjoint(b, is_complex) if adj_y else b)
+            z = small_products.multiply(a, b, adj_x, adj_y, compute) if is_host else compute()
         except ValueError:
             raise _mismatch(x, y, adj_x, adj_y) from None
         return z.astype(dtype, copy=False)

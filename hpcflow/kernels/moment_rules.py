@@ -29,6 +29,22 @@ def adam(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     _adam_step(xp, var, m, v, rate, epsilon, t, u)
 
 
+def nesterov_adam(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
+    """Adam that looks a step ahead (Dozat, 2016)::
+
+        m += (grad - m) * (1 - beta1)
+        v += (grad**2 - v) * (1 - beta2)
+        var -= rate * (m + (grad - m) * (1 - beta1)) / (sqrt(v) + epsilon)
+    """
+    var, m, v, grad = arrays
+    (rate, gain1, gain2, epsilon), (t, u) = scalars, scratch
+    _follow_moments(xp, m, v, grad, gain1, gain2, t)
+    xp.subtract(grad, m, u)
+    xp.multiply(u, gain1, u)
+    xp.add(u, m, u)
+    _adam_step(xp, var, u, v, rate, epsilon, t, u)
+
+
 def amsgrad(xp: Any, arrays: Any, scalars: Any, scratch: Any) -> None:
     """Adam with the largest second moment so far (Reddi et al., 2018)::
 

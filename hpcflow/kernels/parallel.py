@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow import aligned, spread, threads
+from hpcflow.native import aligned, spread, threads
 
 # About half of what the second-level cache of a core holds.
 _BLOCK_BYTES = 1 << 19

@@ -37,7 +37,7 @@ def _in_order(xp: Any, x: Any) -> tuple:
     of the one that it equals."""
     keys = _keys(x) if xp is np else None
     found = None if keys is None else array_loops.find(
-        _DISTINCT, [keys], [(1, np.int64)] * 4)
+        _DISTINCT, [keys], [(1, np.int64)] * 4, least=_FEW)
     if found is None or found.function is None:
         return array_loops.timed(found, lambda: _in_order_by_sorting(xp, x))
     first, group, state = [np.zeros(n, np.int64) for n in (len(x), len(x), 2)]
@@ -64,6 +64,7 @@ def _keys(x: np.ndarray) -> np.ndarray | None:
     return array_loops.words(x + x.dtype.type(0))  # -0 becomes 0
 
 
+_FEW = 32  # elements that are sorted faster than the loop is called
 _LEAST_TABLE = 1 << 10
 # A table of the numbers of elements, each at the first free place from that of its hash on. Where
 # it is half full the loop returns False, to be given a larger one; ``state`` are the elements that

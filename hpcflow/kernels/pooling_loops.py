@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, jit, threads
+from hpcflow import jit
 from hpcflow.kernels.parallel import LARGE_BYTES
+from hpcflow.native import aligned, threads
 from hpcflow.windows import Span, moves, whole
 
 _LARGE = 1 << 14  # inputs from which on the loop is worth it

@@ -12,9 +12,9 @@ import numpy as np
 from hpcflow import callbacks, errors
 from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, OpError
-from hpcflow.float_errors import call_outside
 from hpcflow.kernels.background import in_own_thread
 from hpcflow.kernels.registry import ASYNC, KernelNode, invalid, kernel
+from hpcflow.native.float_errors import call_outside
 
 _C_NAMES = {"float32": "float", "float64": "double", "float16": "half"}
 _CLASSES: tuple[tuple[Any, type[OpError]], ...] = (

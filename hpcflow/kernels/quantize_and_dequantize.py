@@ -25,7 +25,7 @@ def _quantize_and_dequantize(node: KernelNode) -> Callable:
         rows = _Channels(x, axis)
         if given:
             lows, highs = rows.check(low, "input_min"), rows.check(high, "input_max")
-            if (lows > highs).any():
+            if not (lows <= highs).all():
                 raise invalid(f"Invalid range: input_min {lows.ravel().tolist()} > input_max "
                               f"{highs.ravel().tolist()}")
         elif not x.size:

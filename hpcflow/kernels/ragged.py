@@ -35,6 +35,9 @@ def _splits_of(lengths: Any, dtype: Any) -> Any:
     return np.concatenate([[0], np.cumsum(lengths)]).astype(dtype)
 
 
+_MOST = 2**31 - 1  # elements of a row that is counted in floats
+
+
 @kernel("RaggedRange", device="CPU", fresh=True)
 def _range(node: KernelNode) -> Callable:
     dtype = node.np_dtype()
@@ -61,9 +64,11 @@ def _arithmetic(start: Any, limit: Any, delta: Any) -> np.ndarray:
     """start, start + delta, ... up to the limit, each of the one before."""
     if start.dtype.kind == "i":
         return np.arange(int(start), int(limit), int(delta), dtype=start.dtype)
-    size = max(int(np.ceil(abs((float(limit) - float(start)) / float(delta)))), 0) if (
-        (delta > 0) == (limit > start)) else 0
-    steps = np.full(size, delta, start.dtype)
+    size = np.ceil(max((float(limit) - float(start)) / float(delta), 0.0))
+    if not size < _MOST:  # also of a bound that is no number
+        raise invalid(f"Requires ((limit - start) / delta) <= {_MOST}: ({limit} - {start}) / "
+                      f"{delta}")
+    steps = np.full(int(size), delta, start.dtype)
     steps[:1] = start
     return np.add.accumulate(steps, dtype=start.dtype)
 

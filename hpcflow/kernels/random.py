@@ -16,8 +16,9 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from hpcflow import aligned, config
+from hpcflow import config
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.native import aligned
 
 _MASK = (1 << 64) - 1
 

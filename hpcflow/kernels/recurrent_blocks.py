@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import blas
 from hpcflow.kernels.lstm_steps import IFZO, IZFO, LSTMStep, Peepholes
 from hpcflow.kernels.quantized_numbers import number
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import check_rank
+from hpcflow.native import blas
 
 #: ``multiply(a, b, out, keep)``: out = a @ b, added to what `out` holds if `keep`.
 Multiply = Callable[[Any, Any, Any, bool], None]

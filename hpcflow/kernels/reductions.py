@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import blas
 from hpcflow.kernels import large_reductions
 from hpcflow.kernels.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.native import blas
 
 
 def _axes(values: Any, rank: int) -> tuple[int, ...]:

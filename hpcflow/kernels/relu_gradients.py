@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, blas, jit, spread, threads
+from hpcflow import jit
 from hpcflow.kernels import array_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.native import aligned, blas, spread, threads
 
 _BLOCK_BYTES = 1 << 17  # of each array
 _ROWS = 8  # that a loop takes at once

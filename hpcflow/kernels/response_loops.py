@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, jit, spread, threads
+from hpcflow import jit
 from hpcflow.kernels import array_loops
+from hpcflow.native import aligned, spread, threads
 
 _MOST_CHANNELS = 33  # of a window, whose sum is written out
 # The powers that the vector units have an instruction for.

@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow import copies, jit, spread, vector_math
+from hpcflow import jit
 from hpcflow.kernels.parallel import over_rows
+from hpcflow.native import copies, spread, vector_math
 
 SOFTMAX, LOG_SOFTMAX, DENSE, SPARSE = "softmax", "log softmax", "cross entropy", "sparse"
 _SMALL = 1 << 14  # elements up to which the calls before a loop count

@@ -136,11 +136,12 @@ def _unsorted(node: KernelNode, name: str, initial: Any) -> Callable:
             raise invalid(f"data's shape {shown(data)} must start with that of segment_ids, "
                           f"{shown(ids)}")
         shape = (count, *data.shape[ids.ndim :])
-        width = int(np.prod(shape[1:], dtype=np.int64))
-        out = xp.full((count, width), initial, data.dtype)
+        width = math.prod(shape[1:])
+        out = xp.empty((count, width), data.dtype)
+        out.fill(initial)
         rows, ids = data.reshape(ids.size, width), ids.reshape(-1)
-        kept = ids >= 0
-        if not kept.all():
+        if ids.size and int(ids.min()) < 0:
+            kept = ids >= 0
             rows, ids = rows[kept], ids[kept]
         check_rows(xp, ids, count)
         if ids.size and width:
@@ -186,7 +187,7 @@ def _unsorted_segment_join(node: KernelNode) -> Any:
             raise invalid(f"the shape of inputs {shown(texts)} must start with that of "
                           f"segment_ids, {shown(ids)}")
         rest = texts.shape[ids.ndim:]
-        rows, flat = texts.reshape(ids.size, -1), ids.reshape(-1)
+        rows, flat = texts.reshape(ids.size, math.prod(rest)), ids.reshape(-1)
         check_rows(np, flat, count)
         parts: list[list] = [[[] for _ in range(math.prod(rest))] for _ in range(count)]
         for row, segment in zip(rows, flat.tolist()):

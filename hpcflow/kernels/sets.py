@@ -20,10 +20,12 @@ from hpcflow.kernels.sparse_places import (
     keys_of,
     strides_of,
 )
+from hpcflow.kernels.strings import box
 
 
 def _dense_rows(x: Any) -> tuple:
     """(row of each element, values, shape of the rows)."""
+    x = box(x)
     if x.ndim < 2:
         raise invalid(f"a set needs at least 2 dimensions, but has shape {shown(x)}")
     shape = np.array(x.shape[:-1], np.int64)

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.copies import reshaped
 from hpcflow.kernels import array_loops
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.kernels.strings import also_strings
+from hpcflow.native.copies import reshaped
 from hpcflow.shapes import TensorShape
 
 # ---------------------------------------------------------------- Shape, ShapeN, Rank, Size

@@ -22,10 +22,13 @@ def _each(function: Callable[[bytes], Any], text: Any, dtype: Any = object) -> A
     return out
 
 
+_CONTINUING = bytes(range(0x80, 0xC0))  # bytes that do not begin a character in UTF-8
+
+
 @kernel("StringLength", device="CPU", fresh=True)
 def _string_length(node: KernelNode) -> Any:
     in_bytes = node.attr("unit") == b"BYTE"
-    count = len if in_bytes else lambda s: len(s.decode("utf-8", "replace"))
+    count = len if in_bytes else lambda s: len(s.translate(None, _CONTINUING))
     return lambda text: _each(count, text, np.int32)
 
 

@@ -41,6 +41,8 @@ def _parts(text: bytes, separator: bytes | None, most: int) -> list[bytes]:
 @kernel("StringNGrams", device="CPU", fresh=True)
 def _ngrams(node: KernelNode) -> Callable:
     separator, widths = node.attr("separator"), node.attr("ngram_widths")
+    if any(width < 1 for width in widths):
+        raise invalid(f"ngram_widths must contain positive values, got {list(widths)}")
     grams = _Grams(node)
     dtype = node.np_dtype(1)
 

@@ -8,6 +8,7 @@ put them back.
 from __future__ import annotations
 
 import operator
+import time
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -15,7 +16,7 @@ import numpy as np
 
 from hpcflow.deferred import Deferred
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.kernels import ftrl_rules, moment_rules
+from hpcflow.kernels import ftrl_rules, moment_rules, row_rules
 from hpcflow.kernels import update_rules as rules
 from hpcflow.kernels.block_rules import run_rule
 from hpcflow.kernels.indices import check_rows, occurrence_rounds
@@ -38,6 +39,7 @@ class Update(NamedTuple):
         types: the dtypes of T, empty for all that the op allows.
         sparse_inputs: the sparse op's inputs in order, empty if there is none.
         variant: (attribute, value, the rule for that value).
+        choose: the rule for some scalars, of the rule and these.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Update(NamedTuple):
     types: tuple[str, ...] = ("half", "bfloat16", "float", "double")
     sparse_inputs: str = ""
     variant: tuple[str, bool, Callable] | None = None
+    choose: Callable[[Callable, tuple], Callable] | None = None
 
     def rule_of(self, node: KernelNode) -> Callable:
         """The arithmetic that the attributes of `node` ask for."""
@@ -81,7 +84,8 @@ def _shapes_differ(states: tuple, arrays: list, grad: Any) -> InvalidArgumentErr
 
 def _apply_to_rows(xp: Any, update: Update, rule: Callable, states: tuple, scalars: tuple,
                    grad: Any, indices: Any) -> None:
-    """The sparse update of the rows `indices` of `states`."""
+    """The sparse update of the rows `indices` of `states`. A row that occurs several times is
+    updated as often, in the order of the indices."""
     name = states[0].name
     shape = states[0].read().shape
     if not shape:
@@ -96,7 +100,18 @@ def _apply_to_rows(xp: Any, update: Update, rule: Callable, states: tuple, scala
     arrays = [s.writable() for s in states]
     if any(a.shape != shape for a in arrays):
         raise _shapes_differ(states, arrays, grad)
-    # A row that occurs several times is updated as often, in the order of the indices.
+    by_loop = row_rules.loop_of(rule, arrays, indices, grad, scalars, update.scratch) if (
+        xp is np) else None
+    if by_loop is None or not by_loop.run():
+        began = time.perf_counter()
+        _apply_in_rounds(xp, update, rule, arrays, scalars, grad, indices)
+        if by_loop is not None:
+            by_loop.found.spent(time.perf_counter() - began)
+
+
+def _apply_in_rounds(xp: Any, update: Update, rule: Callable, arrays: list, scalars: tuple,
+                     grad: Any, indices: Any) -> None:
+    """The sparse update of copies of the rows: the first occurrence of each, then the second..."""
     for selection in occurrence_rounds(xp, indices):
         rows = indices if selection is None else indices[selection]
         blocks = [a[rows] for a in arrays]
@@ -139,12 +154,13 @@ def _register_form(update: Update, names: list[str], sparse: bool) -> None:
            deferred_inputs=() if sparse else (grad_at,))(factory)
 
 
-def _dense_function(xp: Any, update: Update, rule: Callable, prepare: Callable,
+def _dense_function(xp: Any, update: Update, own: Callable, prepare: Callable,
                     grad_at: int) -> Callable:
-    n, scratch_count = update.states, update.scratch
+    n, scratch_count, choose = update.states, update.scratch, update.choose
 
     def apply(*inputs: Any) -> VariableState:
         states, grad, scalars = inputs[:n], inputs[grad_at], prepare(inputs)
+        rule = own if choose is None else choose(own, scalars)
         with states[0].lock:
             if type(grad) is Deferred and any([grad.reads(s.value) for s in states]):
                 grad = grad.value()  # before the states are written
@@ -163,15 +179,16 @@ def _dense_function(xp: Any, update: Update, rule: Callable, prepare: Callable,
     return apply
 
 
-def _sparse_function(xp: Any, update: Update, rule: Callable, prepare: Callable, grad_at: int,
+def _sparse_function(xp: Any, update: Update, own: Callable, prepare: Callable, grad_at: int,
                      indices_at: int) -> Callable:
-    n = update.states
+    n, choose = update.states, update.choose
 
     def apply(*inputs: Any) -> VariableState:
         states = inputs[:n]
         with states[0].lock:
-            _apply_to_rows(xp, update, rule, states, prepare(inputs), inputs[grad_at],
-                           inputs[indices_at])
+            scalars = prepare(inputs)
+            rule = own if choose is None else choose(own, scalars)
+            _apply_to_rows(xp, update, rule, states, scalars, inputs[grad_at], inputs[indices_at])
         return states[0]
 
     return apply
@@ -256,9 +273,11 @@ _register(Update("ProximalAdagrad", "var accum lr l1 l2 grad", 2, 3, rules.proxi
                  sparse_inputs="var accum lr l1 l2 grad indices"))
 _register(Update("Ftrl", "var accum linear grad lr l1 l2 lr_power", 3, 2, ftrl_rules.ftrl,
                  _checked_ftrl, on_host=True,
-                 sparse_inputs="var accum linear grad indices lr l1 l2 lr_power"))
+                 sparse_inputs="var accum linear grad indices lr l1 l2 lr_power",
+                 choose=ftrl_rules.for_scalars))
 _register(Update("Adam", "var m v beta1_power beta2_power lr beta1 beta2 epsilon grad", 3, 2,
-                 moment_rules.adam, moment_rules.adam_scalars))
+                 moment_rules.adam, moment_rules.adam_scalars,
+                 variant=("use_nesterov", True, moment_rules.nesterov_adam)))
 _register(Update("RMSProp", "var ms mom lr rho momentum epsilon grad", 3, 2, rules.rms_prop,
                  sparse_inputs="var ms mom lr rho momentum epsilon grad indices"))
 _register(Update("CenteredRMSProp", "var mg ms mom lr rho momentum epsilon grad", 4, 2,
@@ -275,7 +294,8 @@ _register(Update("AdagradV2", "var accum lr epsilon grad", 2, 1, rules.adagrad_v
 _register(Update("FtrlV2", "var accum linear grad lr l1 l2 l2_shrinkage lr_power", 3, 3,
                  ftrl_rules.ftrl_shrunk, _checked_ftrl, on_host=True,
                  sparse_inputs="var accum linear grad indices lr l1 l2 l2_shrinkage lr_power",
-                 variant=("multiply_linear_by_lr", True, ftrl_rules.ftrl_scaled)))
+                 variant=("multiply_linear_by_lr", True, ftrl_rules.ftrl_scaled),
+                 choose=ftrl_rules.for_scalars))
 _register(Update("AdamWithAmsgrad", "var m v vhat beta1_power beta2_power lr beta1 beta2 epsilon "
                  "grad", 4, 2, moment_rules.amsgrad, moment_rules.adam_scalars))
 _register(Update("AdaMax", "var m v beta1_power lr beta1 beta2 epsilon grad", 3, 2,

@@ -22,7 +22,7 @@ class _Decoder:
     def __init__(self, node: KernelNode) -> None:
         self.encoding = _python_name(node.attr("input_encoding").decode())
         self.errors = node.attr("errors")
-        self.replacement = node.attr("replacement_char")
+        self.replacement = _checked_replacement(node)
         self.no_controls = node.attr("replace_control_characters")
 
     def characters(self, text: bytes, strict_controls: bool = False) -> list[tuple[int, int]]:
@@ -80,10 +80,18 @@ _MARKS = {"utf-16": {codecs.BOM_UTF16_BE: "utf-16-be", codecs.BOM_UTF16_LE: "utf
 
 def _python_name(encoding: str) -> str:
     try:
-        b"".decode(encoding)
+        codecs.lookup(encoding)
     except LookupError:
         raise invalid(f"Could not create converter for input encoding: {encoding}") from None
     return encoding
+
+
+def _checked_replacement(node: KernelNode) -> int:
+    """The character that stands for wrong ones."""
+    point: int = node.attr("replacement_char")
+    if not 0 <= point < 0x110000:
+        raise invalid(f"replacement_char out of unicode codepoint range: {point}")
+    return point
 
 
 def _encoded(points: list[int], encoding: str, errors: bytes, replacement: int) -> bytes:
@@ -127,7 +135,7 @@ def _decode(node: KernelNode) -> Callable:
 
 @kernel("UnicodeEncode", device="CPU", fresh=True)
 def _encode(node: KernelNode) -> Callable:
-    errors, replacement = node.attr("errors"), node.attr("replacement_char")
+    errors, replacement = node.attr("errors"), _checked_replacement(node)
     encoding = node.attr("output_encoding").decode()
 
     def run(points: Any, splits: Any) -> Any:

@@ -122,6 +122,12 @@ class Layer:
                              "isn't built.")
         return sum(v.get_shape().num_elements() for v in self.variables)
 
+    def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
+        """Variables, and attributes that may have some, by name, for checkpoints of objects."""
+        attributes = [(k, v) for k, v in vars(self).items() if not k.startswith("_")]
+        made = [(v.op.name.rsplit("/", 1)[-1], v) for v in self.variables]
+        return attributes + made
+
     # ------------------------------------------------------------ what a layer makes
 
     def add_variable(self, name: str, shape: Any, dtype: Any = None, initializer: Any = None,
@@ -138,7 +144,9 @@ class Layer:
             variable = get_variable(name, shape, dtype or self._dtype, initializer, regularizer,
                                     trained, partitioner=partitioner, use_resource=use_resource,
                                     constraint=constraint)
-            self._note_variable(variable, existing, trainable)
+            # A custom getter may have decided that it is not trained.
+            followed = not trained or getattr(variable, "trainable", True)
+            self._note_variable(variable, existing, trainable and followed)
             return variable
 
     add_weight = add_variable

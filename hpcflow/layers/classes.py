@@ -93,7 +93,9 @@ class FunctionLayer(Layer):
         def noting(getter: Callable, name: str, **keywords: Any) -> Any:
             variable = getter(name=name, **keywords)
             setattr(self, name.rsplit("/", 1)[-1], variable)
-            self._note_variable(variable, existing, keywords["trainable"])
+            # A custom getter around it may have decided that it is not trained.
+            trained = keywords["trainable"] and getattr(variable, "trainable", True)
+            self._note_variable(variable, existing, trained)
             return variable
 
         with variable_scope(self._scope, custom_getter=noting, auxiliary_name_scope=False,

@@ -10,16 +10,22 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.layers.building import is_channels_first
 
 
-def flatten(inputs: Any, name: str | None = None) -> Tensor:
+def flatten(inputs: Any, name: str | None = None,
+            data_format: str = "channels_last") -> Tensor:
     """Return `inputs`, of shape ``[batch, ...]``, as ``[batch, size]``.
 
-    Raises ``ValueError`` for a scalar.
+    With the format ``channels_first`` channels become the last dimension before. Raises
+    ``ValueError`` for a scalar.
     """
     with name_scope(name, "flatten", [inputs]):
         inputs = convert_to_tensor(inputs, name="inputs")
         dims = inputs._dims
+        if dims is not None and len(dims) > 2 and is_channels_first(data_format):
+            inputs = raw_ops.Transpose(inputs, np.array([0, *range(2, len(dims)), 1], np.int32))
+            dims = inputs._dims
         if dims == ():
             raise ValueError("flatten: the inputs must have a batch dimension, got a scalar")
         rest = None if dims is None else dims[1:]

@@ -9,14 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.mpi.sparse import allreduce_slices
-from hpcflow.ops.collectives import add_op
-
-_REDUCTIONS = ("sum", "mean", "min", "max")
+from hpcflow.ops.collectives import add_op, check_reduction
 
 
 def allreduce(tensor: Any, reduction: str = "sum", name: str | None = None) -> Any:
@@ -100,17 +97,6 @@ def alltoall(tensor: Any, name: str | None = None) -> Tensor:
 def barrier(name: str | None = None) -> Operation:
     """Return an operation that is done when all ranks have come to it."""
     return add_op("MpiBarrier", key=_key(name), name=name or "barrier")
-
-
-def check_reduction(reduction: str, dtype: Any) -> None:
-    """``ValueError`` if there is no such reduction, ``TypeError`` if `dtype` does not have it."""
-    if reduction not in _REDUCTIONS:
-        raise ValueError(f"reduction must be one of {', '.join(_REDUCTIONS)}, got {reduction!r}")
-    dtype = dtypes.as_dtype(dtype).base_dtype
-    has = {"sum": not dtype.is_bool, "mean": not dtype.is_bool,
-           "min": not dtype.is_complex, "max": not dtype.is_complex}
-    if not has[reduction]:
-        raise TypeError(f"There is no {reduction} of {dtype.name} values over ranks")
 
 
 def _with_rows(tensor: Any, what: str) -> Tensor:

@@ -16,8 +16,8 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.seeds import seeds_of_part
 from hpcflow.mpi import cluster
-from hpcflow.mpi.operations import allreduce, check_reduction
-from hpcflow.ops.collectives import add_op
+from hpcflow.mpi.operations import allreduce
+from hpcflow.ops.collectives import add_op, check_reduction
 from hpcflow.ops.grouping import with_dependencies
 from hpcflow.ops.joining import split
 from hpcflow.ops.variable_scope import get_variable_scope, variable_scope

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
@@ -95,7 +96,8 @@ def _along(op_type: str, logits: Any, dim: Any, name: str | None) -> Tensor:
     if rank is None or is_dynamic(dim):
         return _swapped(build, logits, _swap_of_unknown(logits, dim), op_type, name)
     if not -rank <= dim < rank:
-        raise ValueError(f"dim {dim} is out of range for logits of rank {rank}")
+        raise InvalidArgumentError(None, None, f"dim: Dimension ({dim}) must be in the range "
+                                   f"[{-rank}, {rank}) of logits of rank {rank}")
     order = list(range(rank))
     order[dim], order[-1] = order[-1], order[dim]
     return _swapped(build, logits, np.array(order, np.int32), op_type, name)

@@ -9,7 +9,7 @@ from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, resource_handle, scalar
+from hpcflow.graph.shape_inference import known_number, resource_handle, scalar
 from hpcflow.ops.queues import check_defined, component_lists
 from hpcflow.shapes import TensorShape
 
@@ -19,7 +19,7 @@ _HANDLE = "handle: Ref(string)"
 
 
 def _take_shapes(op: Operation) -> list[Dims]:
-    count = constant_value(op.inputs[1])
+    count = known_number(op, 1)
     first = None if count is None or op.attr("allow_small_batch") else int(count)
     shapes = op.inputs[0].op.attr("shapes") or [TensorShape(None)] * (len(op.outputs) - 2)
     rest = [None if s._dims is None else (first, *s._dims) for s in shapes]

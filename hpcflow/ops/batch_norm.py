@@ -45,6 +45,8 @@ def _with_channels(op: Operation, x: Any, channels: int | None) -> Dims:
 
 def _fused_shape(op: Operation) -> list[Dims]:
     x = with_rank(op.input_dims(0), 4, "x")
+    for index in (3, 4):  # in training they may be empty, but are vectors
+        with_rank(op.input_dims(index), 1, op.op_def.inputs[index].name)
     channels = _channels(op, x, (1, 2) if op.attr("is_training") else (1, 2, 3, 4))
     shapes = [_with_channels(op, x, channels), *[(channels,)] * 4]
     return [*shapes, None][: len(op.outputs)]

@@ -10,9 +10,9 @@ from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_o
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
+    broadcast_dims,
     constant_value,
     merge_dim,
-    merge_dims,
     show,
     with_rank,
     with_rank_at_least,
@@ -53,7 +53,7 @@ def _log_softmax_grad(op: Operation, grad: Any) -> Tensor:
 
 def _cross_entropy_shape(op: Operation) -> list[Dims]:
     logits, labels = op.input_dims(0), op.input_dims(1)
-    dims = merge_dims(with_rank(logits, 2, "logits"), with_rank(labels, 2, "labels"))
+    dims = broadcast_dims(with_rank(logits, 2, "logits"), with_rank(labels, 2, "labels"))
     return [None if dims is None else (dims[0],), dims]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
 from hpcflow.graph.graph import device
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
@@ -17,15 +18,38 @@ from hpcflow.graph.raw import raw_ops
 
 _NUMBERS = ("{half, bfloat16, float, double, int8, uint8, int16, uint16, int32, uint32, int64, "
             "uint64, complex64, complex128, bool}")
+_REDUCTIONS = ("sum", "mean", "min", "max")
 _REDUCTION = "reduction: {'sum', 'mean', 'min', 'max'} = 'sum'; "
 _KEY = "; key: string = ''"
+
+
+def check_reduction(reduction: str, dtype: Any) -> None:
+    """``ValueError`` if there is no such reduction, ``TypeError`` if `dtype` does not have it."""
+    if reduction not in _REDUCTIONS:
+        raise ValueError(f"reduction must be one of {', '.join(_REDUCTIONS)}, got {reduction!r}")
+    dtype = dtypes.as_dtype(dtype).base_dtype
+    has = {"sum": not dtype.is_bool, "mean": not dtype.is_bool,
+           "min": not dtype.is_complex, "max": not dtype.is_complex}
+    if not has[reduction]:
+        raise TypeError(f"There is no {reduction} of {dtype.name} values over ranks")
+
+
+def _check_attrs(op: Operation) -> None:
+    """Refuse in any graph, also an imported one, what the builders refuse."""
+    check_reduction(op.attr("reduction").decode(), op.attr("T"))
 
 
 def _same_shapes(op: Operation) -> list[Dims]:
     return [t._dims for t in op.inputs]
 
 
+def _allreduced_shapes(op: Operation) -> list[Dims]:
+    _check_attrs(op)
+    return _same_shapes(op)
+
+
 def _reduced_shapes(op: Operation) -> list[Dims]:
+    _check_attrs(op)
     count = len(op.outputs)
     return [t._dims for t in op.inputs[:count]]
 
@@ -36,13 +60,14 @@ def _rows_unknown(op: Operation) -> list[Dims]:
 
 
 def _part_of_rows(op: Operation) -> list[Dims]:
+    _check_attrs(op)
     dims = op.input_dims(0)
     return [None if dims is None else (None, *dims[1:])]
 
 
 register_op("MpiAllreduce", "inputs: N * T", "outputs: N * T",
             f"T: {_NUMBERS}; N: int >= 1; {_REDUCTION.strip('; ')}{_KEY}",
-            shape=_same_shapes, stateful=True)
+            shape=_allreduced_shapes, stateful=True)
 register_op("MpiAllreduceSlices", "inputs: M * T", "outputs: N * T",
             f"T: {_NUMBERS}; M: int >= 1; N: int >= 1; slices: int >= 1; "
             f"{_REDUCTION.strip('; ')}{_KEY}", shape=_reduced_shapes, stateful=True)

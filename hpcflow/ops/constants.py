@@ -155,7 +155,7 @@ def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
 
 
 def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """Return a tensor of `shape` (integers, or a 1-D integer tensor) filled with zeros.
+    """Return a tensor of `shape` (integers, or an integer tensor) filled with zeros.
 
     Strings are filled with the empty string, booleans with False.
     """
@@ -165,7 +165,7 @@ def zeros(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> T
 
 
 def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Tensor:
-    """Return a tensor of `shape` (integers, or a 1-D integer tensor) filled with ones.
+    """Return a tensor of `shape` (integers, or an integer tensor) filled with ones.
 
     Raises ``TypeError`` for strings.
     """
@@ -181,6 +181,8 @@ def _filled(shape: Any, value: Any, dtype: dtypes.DType, name: str | None, defau
         if static is not None and (static.num_elements() or 0) < _SMALL:
             return constant(value, dtype, static, name=scope)
         dims = convert_to_tensor(static if static is not None else shape, name="shape")
+        if dims._dims is None or len(dims._dims) != 1:  # one size, or nobody knows
+            dims = raw_ops.Reshape(dims, [-1])
         return raw_ops.Fill(dims=dims, value=constant(value, dtype), name=scope)
 
 
@@ -242,13 +244,17 @@ def range_length(start: Any, limit: Any, delta: Any) -> int:
     """The number of elements of a range; ``ValueError`` where there is no such range."""
     if delta == 0:
         raise ValueError("Requires delta != 0: 0")
-    if (limit - start) * np.sign(delta) < 0:
+    if not (limit - start if delta > 0 else start - limit) >= 0:  # one of them may be NaN
         relation, sign = ("<=", ">") if delta > 0 else (">=", "<")
         raise ValueError(f"Requires start {relation} limit when delta {sign} 0: "
                          f"{start}/{limit}")
     if isinstance(start, int):
         return -((start - limit) // delta) if delta > 0 else -((limit - start) // -delta)
-    return int(np.ceil(abs((limit - start) / delta)))
+    length = np.ceil(abs((limit - start) / delta))
+    if not length < 2.0 ** 63:
+        raise ValueError(f"Requires ((limit - start) / delta) <= {2 ** 63 - 1}: "
+                         f"({limit} - {start}) / {delta}")
+    return int(length)
 
 
 def _range_shape(op: Operation) -> list[Dims]:

@@ -99,7 +99,7 @@ class ControlFlowContext:
         op._control_inputs[:] = dict.fromkeys(c for c in controls if c is not None)
         if self._is_unanchored(op):
             op._add_control_input(self.pivot.op)
-        if loop_of(output_context(op)) is not None:
+        if output_context(op) is not None:
             self.graph.prevent_fetching(op)
             for output in op.outputs:
                 self.graph.prevent_feeding(output)

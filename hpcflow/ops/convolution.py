@@ -35,7 +35,7 @@ def conv_output(op: Operation, x: Any, filter_dims: Any) -> Dims:
         depth = _same_depth(x, depth, filter_dims)
     if op.type.startswith("Depthwise"):
         channels = None if None in (depth, channels) else depth * channels
-    rates = in_space(op, "dilations", rank) if op.attr("dilations") else None
+    rates = None if op.attr("dilations") is None else in_space(op, "dilations", rank)
     return placed(op, x[0], slid(op, x, filter_dims[:-2], strides, rates), channels)
 
 

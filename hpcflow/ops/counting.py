@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from hpcflow import dtypes
 from hpcflow.dtypes import as_dtype
 from hpcflow.graph.convert import convert_to_tensor
@@ -12,13 +14,12 @@ from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
-    constant_value,
-    with_rank,
+    known_number,
 )
 from hpcflow.ops.checks import assert_less, assert_non_negative
 from hpcflow.ops.type_sets import INDEX
 
-__all__ = ["confusion_matrix", "histogram_fixed_width"]
+__all__ = ["confusion_matrix", "histogram_fixed_width", "histogram_fixed_width_bins"]
 
 
 def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None,
@@ -104,17 +105,36 @@ def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100,
             nbins=convert_to_tensor(nbins, dtypes.int32), dtype=as_dtype(dtype))
 
 
+def histogram_fixed_width_bins(values: Any, value_range: Any, nbins: Any = 100,
+                               dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
+    """Return which of the bins of :func:`histogram_fixed_width` each of `values` falls into.
+
+    The result is int32, whatever `dtype`, in the shape of `values`.
+    """
+    with name_scope(name, "histogram_fixed_width_bins", [values, value_range, nbins]):
+        values = convert_to_tensor(values, name="values")
+        kind = values.dtype if values.dtype.is_floating else dtypes.float64
+        x: Any = raw_ops.Cast(values, DstT=kind)
+        low: Any
+        low, high = raw_ops.Unpack(
+            raw_ops.Cast(convert_to_tensor(value_range, values.dtype), DstT=kind), num=2)
+        count: Any = raw_ops.Cast(convert_to_tensor(nbins, dtypes.int32), DstT=kind)
+        place = raw_ops.Floor(count * ((x - low) / (high - low)))
+        last = raw_ops.Sub(count, np.ones((), kind.np))
+        inside = raw_ops.Maximum(raw_ops.Minimum(place, last), np.zeros((), kind.np))
+        return raw_ops.Cast(inside, DstT=dtypes.int32)
+
+
 # ---------------------------------------------------------------- op types
 
 
 def _histogram_shape(op: Operation) -> list[Dims]:
-    count = constant_value(op.inputs[2])
+    count = known_number(op, 2)
     return [(None if count is None else int(count),)]
 
 
 def _bincount_shape(op: Operation) -> list[Dims]:
-    with_rank(op.input_dims(1), 0, "size")
-    dims, size = op.input_dims(0), constant_value(op.inputs[1])
+    dims, size = op.input_dims(0), known_number(op, 1)
     count = None if size is None else int(size)
     if count is not None and count < 0:
         raise ValueError(f"size must be non-negative, got {count}")

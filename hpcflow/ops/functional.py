@@ -21,7 +21,7 @@ __all__ = ["foldl", "foldr", "map_fn", "scan"]
 
 def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int = 10,
            back_prop: bool = True, swap_memory: bool = False, infer_shape: bool = True,
-           name: str | None = None) -> Any:
+           name: str | None = None, fn_output_signature: Any = None) -> Any:
     """Apply `fn` to each row of `elems`, and stack the results.
 
     Args:
@@ -31,6 +31,7 @@ def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int
         parallel_iterations, back_prop, swap_memory: see :func:`while_loop`.
         infer_shape: all results have the same shape.
         name: the name scope ("map").
+        fn_output_signature: the later name of `dtype`.
 
     Returns:
         The stacked results: ``result[i] = fn(elems[i])``.
@@ -39,6 +40,7 @@ def map_fn(fn: Callable, elems: Any, dtype: Any = None, parallel_iterations: int
         (or `elems`); ``ValueError`` if the first dimensions differ.
     """
     _check_callable("map_fn", fn)
+    dtype = fn_output_signature if dtype is None else dtype
     with name_scope(name, "map", nest.flatten(elems)):
         rows = _Rows(elems)
         types = elems if dtype is None else dtype

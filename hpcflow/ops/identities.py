@@ -12,6 +12,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     constant_value_as_dims,
     no_outputs,
+    passed_on,
     register_constant_shape,
     unchanged,
 )
@@ -35,7 +36,7 @@ def no_op(name: str | None = None) -> Operation:
 
 # ---------------------------------------------------------------- values unchanged
 
-register_op("Identity", "input: T", "output: T", "T: type", shape=unchanged)
+register_op("Identity", "input: T", "output: T", "T: type", shape=passed_on)
 register_op("IdentityN", "input: T", "output: T", "T: list(type) >= 1",
             shape=lambda op: [t._dims for t in op.inputs])
 register_op("StopGradient", "input: T", "output: T", "T: type", shape=unchanged)

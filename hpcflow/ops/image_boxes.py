@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation
-from hpcflow.graph.shape_inference import constant_value, merge_dim, merge_dims, show, with_rank
+from hpcflow.graph.shape_inference import known_number, merge_dim, merge_dims, show, with_rank
 from hpcflow.ops.image_resizing import new_size
 
 
@@ -45,7 +45,7 @@ def _selected_shape(op: Operation) -> list[Dims]:
 def _padded_shape(op: Operation) -> list[Dims]:
     """What is selected, padded to the limit if that is asked for, and how many there are."""
     chosen = _selected_shape(op)
-    limit = constant_value(op.inputs[2])
+    limit = known_number(op, 2)
     if op.attr("pad_to_max_output_size") and limit is not None:
         chosen = [(int(limit),)]
     return [*chosen * (len(op.op_def.outputs) - 1), ()]
@@ -56,7 +56,7 @@ def _combined_shape(op: Operation) -> list[Dims]:
     scores = with_rank(op.input_dims(1), 3, "scores")
     merge_dims(boxes[3:], (4,))
     merge_dims(boxes[:2], scores[:2])
-    limits = [constant_value(op.inputs[i]) for i in (2, 3)]
+    limits = [known_number(op, i) for i in (2, 3)]
     size = None if limits[1] is None else int(limits[1])
     if op.attr("pad_per_class") and size is not None:
         classes = scores[2]

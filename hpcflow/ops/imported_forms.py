@@ -20,6 +20,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, unknown
 from hpcflow.ops.einsum import einsum
 from hpcflow.ops.matrix_bands import BANDS
+from hpcflow.ops.type_sets import ORDERED
 
 __all__: list[str] = []
 
@@ -155,10 +156,11 @@ _stands_for("Angle", "input: T", "output: Tout",
                                                 raw_ops.Real(inputs[0], Tout=attrs["Tout"])))
 _stands_for("UnravelIndex", "indices: Tidx; dims: Tidx", "output: Tidx",
             f"Tidx: {_INDEX} = int32", _unravel_index)
-for _op_type in ("Sum", "Mean", "SqrtN"):
+for _op_type, _types in (("Sum", ORDERED), ("Mean", "{float, double}"),
+                         ("SqrtN", "{float, double}")):
     _stands_for(f"SparseSegment{_op_type}WithNumSegments",
                 "data: T; indices: Tidx; segment_ids: Tsegmentids; num_segments: Tnumsegments",
-                "output: T", f"T: {{float, double}}; Tidx: {_INDEX} = int32; "
+                "output: T", f"T: {_types}; Tidx: {_INDEX} = int32; "
                 f"Tnumsegments: {_INDEX} = int32; Tsegmentids: {_INDEX} = int32",
                 _segments(_op_type))
 

@@ -182,11 +182,18 @@ def _scatter_nd_shape(op: Operation) -> list[Dims]:
     indices, updates = op.input_dims(0), op.input_dims(1)
     with_rank_at_least(indices, 1, "indices")
     shape = constant_value_as_dims(op.inputs[2])
+    if shape is not None and 0 in shape and _has_elements(indices) and _has_elements(updates):
+        raise ValueError(f"Indices and updates specified for empty output {show(shape)}")
     if shape is not None and indices is not None and indices[-1] is not None:
         if indices[-1] > len(shape):
             return [shape]  # the kernel says so
         _check_updates(indices, updates, shape)
     return [shape]
+
+
+def _has_elements(dims: Dims) -> bool:
+    """True if it is known that a tensor of this shape is not empty."""
+    return dims is not None and all(dims)
 
 
 def _check_updates(indices: tuple, updates: Dims, shape: tuple) -> None:
@@ -393,7 +400,7 @@ def _one_hot_dtype(dtype: Any, on_value: Any, off_value: Any) -> dtypes.DType:
 
 
 def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask",
-                 axis: int | None = None) -> Tensor:
+                 axis: Any = None) -> Tensor:
     """Return the entries of `tensor` for which `mask` is true, in row-major order.
 
     Args:
@@ -412,13 +419,21 @@ def boolean_mask(tensor: Any, mask: Any, name: str = "boolean_mask",
         rank = len(mask._dims)
         if rank == 0:
             raise ValueError("mask cannot be scalar.")
-        first = _first_masked(tensor, rank, axis or 0)
+        first = _first_masked(tensor, rank, _known_axis(axis))
         if tensor._dims is not None:
             masked = TensorShape.from_dims(tensor._dims[first : first + rank])
             masked.assert_is_compatible_with(TensorShape.from_dims(mask._dims))
         rows = tensor if rank == 1 else _joined_dimensions(tensor, first, rank)
         chosen = raw_ops.Where(mask if rank == 1 else raw_ops.Reshape(mask, [-1]))
         return gather(rows, raw_ops.Squeeze(chosen, squeeze_dims=[1]), axis=first)
+
+
+def _known_axis(axis: Any) -> int:
+    """`axis` as a number; one that is a tensor must follow from the graph."""
+    value = constant_value(axis) if isinstance(axis, Tensor) else axis or 0
+    if value is None:
+        raise ValueError(f"the value of the axis {axis!r} must be known as the graph is built")
+    return int(value)
 
 
 def _first_masked(tensor: Tensor, rank: int, axis: int) -> int:

@@ -6,6 +6,7 @@ given for the parts of a partitioned variable and says where the part lies in th
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -41,6 +42,17 @@ class Initializer:
     def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Tensor:
         """Return a tensor of `shape` and of `dtype` (the initializer's own if None)."""
         raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        """Return the arguments that :meth:`from_config` makes such an initializer of."""
+        names = inspect.signature(type(self)).parameters
+        values = {name: vars(self)[name] for name in names if name in vars(self)}
+        return {n: v.name if isinstance(v, DType) else v for n, v in values.items()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        """Return an initializer of a configuration."""
+        return cls(**config)
 
 
 class Zeros(Initializer):

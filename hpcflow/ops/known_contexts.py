@@ -208,10 +208,10 @@ def _is_pivot(op: Operation) -> bool:
 
 
 def _protect(op: Operation, context: ControlFlowContext | None) -> None:
-    """What is inside a loop has no one value to fetch or to feed."""
+    """What is inside a loop or a branch may have no value, or many, to fetch or to feed."""
     if op.type in EXIT_TYPES and context is not None:
         context = context.outer_context
-    if loop_of(context) is not None:
+    if context is not None:
         op.graph.prevent_fetching(op)
         for output in op.outputs:
             op.graph.prevent_feeding(output)

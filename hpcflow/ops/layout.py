@@ -183,13 +183,21 @@ def _padded_shape(op: Operation, sign: int = 1) -> list[Dims]:
     if rank is None:
         return [None]
     merge_dim(rows, rank)
-    if paddings is None or dims is None:
+    added = _added(op, rank) if paddings is None else paddings.sum(axis=1).tolist()
+    if dims is None:
         return [(None,) * rank]
-    added = paddings.sum(axis=1).tolist()
-    out = tuple(None if d is None else d + sign * n for d, n in zip(dims, added))
+    out = tuple(None if d is None or n is None else d + sign * n for d, n in zip(dims, added))
     if any(d is not None and d < 0 for d in out):
-        raise ValueError(f"paddings {paddings.tolist()} are larger than {show(dims)}")
+        raise ValueError(f"paddings {added} are larger than {show(dims)}")
     return [out]
+
+
+def _added(op: Operation, rank: int) -> list[int | None]:
+    """How much is added to each dimension, by paddings of which some are known."""
+    if op.inputs[1].op.type != "Pack":
+        return [None] * rank
+    rows = [constant_value_as_dims(row) or (None,) for row in op.inputs[1].op.inputs]
+    return [None if None in row else sum(row) for row in rows]
 
 
 def _mirror_pad_shape(op: Operation) -> list[Dims]:

@@ -16,7 +16,7 @@ from hpcflow.diagonals import band_of, longest_diagonal, matrix_size
 from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, show, with_rank_at_least
+from hpcflow.graph.shape_inference import constant_value, known_number, show, with_rank_at_least
 
 __all__: list[str] = []
 
@@ -49,7 +49,7 @@ def _diag_shape(op: Operation) -> list[Dims]:
             raise ValueError(f"diagonal of shape {show(dims)} does not have the {high - low + 1} "
                              f"diagonals of k = [{low}, {high}]")
         batch = dims[:-2]
-    sizes = [constant_value(op.inputs[i]) for i in (2, 3)]
+    sizes = [known_number(op, i) for i in (2, 3)]
     if dims[-1] is None or any(s is None for s in sizes):
         return [(*batch, None, None)]
     rows, columns = (int(s) for s in sizes)  # type: ignore[arg-type]

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import add_to_collection, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.ops.shape_ops import rank, shape, size
 from hpcflow.ops.variables import resources_by_default
 
 __all__ = [
@@ -128,3 +130,25 @@ def audio_summary(tag: Any, tensor: Any, sample_rate: Any, max_outputs: int = 3,
     return _collected(raw_ops.AudioSummaryV2(
         tag=tag, tensor=tensor, sample_rate=convert_to_tensor(sample_rate, "float32"),
         max_outputs=max_outputs, name=name), collections)
+
+
+# ---------------------------------------------------------------- sizes, constants or not
+
+
+def shape_internal(input: Any, name: str | None = None, optimize: bool = True,
+                   out_type: Any = dtypes.int32) -> Tensor:
+    """Return the shape of `input`; without `optimize`, by an operation though it be known."""
+    return shape(input, name, out_type) if optimize else raw_ops.Shape(
+        convert_to_tensor(input), out_type=out_type, name=name)
+
+
+def size_internal(input: Any, name: str | None = None, optimize: bool = True,
+                  out_type: Any = dtypes.int32) -> Tensor:
+    """Return the number of elements of `input`: see :func:`shape_internal`."""
+    return size(input, name, out_type) if optimize else raw_ops.Size(
+        convert_to_tensor(input), out_type=out_type, name=name)
+
+
+def rank_internal(input: Any, name: str | None = None, optimize: bool = True) -> Tensor:
+    """Return the number of dimensions of `input`: see :func:`shape_internal`."""
+    return rank(input, name) if optimize else raw_ops.Rank(convert_to_tensor(input), name=name)

@@ -8,14 +8,7 @@ from typing import Any
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import (
-    constant_value,
-    scalar,
-    show,
-    unchanged,
-    unknown,
-    with_rank,
-)
+from hpcflow.graph.shape_inference import known_number, scalar, show, unchanged, unknown, with_rank
 from hpcflow.other_names import also_called
 
 __all__ = ["decode_csv", "decode_json_example", "decode_raw", "parse_tensor"]
@@ -127,7 +120,7 @@ register_op("DecodeCompressed", "bytes: string", "output: string", 'compression_
 
 
 def _padded_raw_shape(op: Operation) -> list[Dims]:
-    dims, length = op.input_dims(0), constant_value(op.inputs[1])
+    dims, length = op.input_dims(0), known_number(op, 1)
     if dims is None:
         return [None]
     size = op.attr("out_type").np.itemsize

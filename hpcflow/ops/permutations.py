@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
-from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
+    merge_dims,
     unchanged,
+    with_rank_at_least,
+    with_rank_at_most,
 )
 from hpcflow.ops.layout import transpose_shape
 from hpcflow.ops.type_sets import INDEX
 
 __all__: list[str] = []
 
+
+def _rolled_shape(op: Operation) -> list[Dims]:
+    dims, shift, axis = map(op.input_dims, range(3))
+    with_rank_at_least(dims, 1, "input")
+    merge_dims(with_rank_at_most(shift, 1, "shift"), with_rank_at_most(axis, 1, "axis"))
+    return [dims]
+
+
 register_op("Roll", "input: T; shift: Tshift; axis: Taxis", "output: T",
-            f"T: type; Tshift: {INDEX}; Taxis: {INDEX}", shape=unchanged)
+            f"T: type; Tshift: {INDEX}; Taxis: {INDEX}", shape=_rolled_shape)
 
 
 @RegisterGradient("Roll")

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from hpcflow.callbacks import Callback
 from hpcflow.dtypes import as_dtype
 from hpcflow.graph.build import build_op
 from hpcflow.graph.opdef import get_op_def, not_differentiable, register_op
 from hpcflow.graph.shape_inference import unknown
 
-__all__ = ["py_func"]
+__all__ = ["py_func", "py_function"]
 
 for _op_type, _stateful in (("PyFunc", True), ("PyFuncStateless", False)):
     register_op(_op_type, "input: Tin", "output: Tout",
@@ -67,3 +69,24 @@ def py_func(func: Callable, inp: list, Tout: Any, stateful: bool = True,
     if not types and stateful:
         return op
     return list(op.outputs) if several else op.outputs[0]
+
+
+class _Value(np.ndarray):
+    """An array as functions of :func:`py_function` get it, with the methods that they call."""
+
+    def numpy(self) -> Any:
+        """Return the plain array, or the NumPy scalar."""
+        return np.asarray(self)[()]
+
+
+def py_function(func: Callable, inp: list, Tout: Any, name: str | None = None) -> Any:
+    """As :func:`py_func`, for functions whose arguments have a method ``numpy()``.
+
+    They are arrays otherwise; the function returns arrays, or what ``numpy.asarray`` makes one of.
+    No gradient flows through it.
+    """
+
+    def call(*values: Any) -> Any:
+        return func(*(np.asarray(v).view(_Value) for v in values))
+
+    return py_func(call, inp, Tout, True, name)

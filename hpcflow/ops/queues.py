@@ -17,7 +17,13 @@ from hpcflow.graph.graph import control_dependencies, get_default_graph, name_sc
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, resource_handle, scalar, unknown
+from hpcflow.graph.shape_inference import (
+    constant_value,
+    known_number,
+    resource_handle,
+    scalar,
+    unknown,
+)
 from hpcflow.ops.cond import cond
 from hpcflow.ops.random_ops import get_seed
 from hpcflow.shapes import TensorShape, as_shape
@@ -47,7 +53,7 @@ def _dequeue_many_shapes(op: Operation) -> list[Dims]:
     shapes = _declared(op.inputs[0].op, len(op.outputs))
     if not shapes:
         return [None] * len(op.outputs)
-    count = constant_value(op.inputs[1])
+    count = known_number(op, 1)
     first = None if count is None or "UpTo" in op.type else int(count)
     return [None if s._dims is None else (first, *s._dims) for s in shapes]
 

@@ -16,6 +16,7 @@ from hpcflow.graph.seeds import next_seed
 from hpcflow.graph.shape_inference import (
     constant_value,
     constant_value_as_dims,
+    known_number,
     show,
     unchanged,
     with_rank,
@@ -78,9 +79,7 @@ def _gamma_shape(op: Operation) -> list[Dims]:
 
 def _multinomial_shape(op: Operation) -> list[Dims]:
     logits = with_rank(op.input_dims(0), 2, "logits")
-    if op.input_dims(1):
-        raise ValueError(f"num_samples must be a scalar, but has shape {show(op.input_dims(1))}")
-    count = constant_value(op.inputs[1])
+    count = known_number(op, 1)
     return [(logits[0], None if count is None else int(count))]
 
 
@@ -242,6 +241,13 @@ def random_poisson(lam: Any, shape: Any, dtype: Any = dtypes.float32, seed: int 
         return raw_ops.RandomPoissonV2(shape, rate, dtype=dtype, seed=seed1, seed2=seed2)
 
 
+def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None,
+                name: str | None = None) -> Tensor:
+    """:func:`multinomial`, with the arguments in a later order: `dtype` is that of the result,
+    int64 if None."""
+    return multinomial(logits, num_samples, seed, name, dtypes.int64 if dtype is None else dtype)
+
+
 def multinomial(logits: Any, num_samples: Any, seed: int | None = None,
                 name: str | None = None, output_dtype: Any = dtypes.int64) -> Tensor:
     """Draw classes by their unnormalized log-probabilities.
@@ -260,6 +266,12 @@ def multinomial(logits: Any, num_samples: Any, seed: int | None = None,
         seed1, seed2 = get_seed(seed)
         return raw_ops.Multinomial(logits, num_samples, seed=seed1, seed2=seed2,
                                    output_dtype=output_dtype)
+
+
+def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None,
+                name: str | None = None) -> Tensor:
+    """As :func:`multinomial`, its result of type `dtype`, int64 if None."""
+    return multinomial(logits, num_samples, seed, name, dtype or dtypes.int64)
 
 
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:

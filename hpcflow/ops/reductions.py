@@ -13,7 +13,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import constant_value, register_constant_value
+from hpcflow.graph.shape_inference import constant_value, known_number, register_constant_value
 from hpcflow.ops.type_sets import SUMMED
 from hpcflow.other_names import also_called
 
@@ -95,7 +95,7 @@ not_differentiable("All", "Any")
 
 def _arg_shape(op: Operation) -> list[Dims]:
     dims = op.input_dims(0)
-    axis = constant_value(op.inputs[1])
+    axis = known_number(op, 1)
     if dims is None:
         return [None]
     if axis is None:

@@ -21,6 +21,7 @@ from hpcflow.graph.shape_inference import (
     with_rank_at_least,
 )
 from hpcflow.ops.state import NUMBERS
+from hpcflow.ops.type_sets import BAD_INDICES
 
 __all__: list[str] = []
 
@@ -65,6 +66,15 @@ def _gather_shape(op: Operation) -> list[Dims]:
     return [(*indices, *(rows or ())[1:])]
 
 
+def _scatter_shape(op: Operation) -> list[Dims]:
+    """No output; the updates are rows, one for each index, or a scalar."""
+    dims, indices, updates = _handle_data(op)[1], op.input_dims(1), op.input_dims(2)
+    rows = with_rank_at_least(dims, 1, "the variable")
+    if rows is not None and indices is not None and updates != ():
+        merge_dims(updates, (*indices, *rows[1:]))
+    return []
+
+
 _VALUE = "resource: resource; value: dtype"
 register_op("VarHandleOp", outputs="resource: resource",
             attrs='container: string = ""; shared_name: string = ""; debug_name: string = ""; '
@@ -89,9 +99,10 @@ register_op("ResourceGather", "resource: resource; indices: Tindices", "output: 
 for _op_type in ("Add", "Sub", "Mul", "Div", "Max", "Min"):
     register_op(f"ResourceScatter{_op_type}",
                 "resource: resource; indices: Tindices; updates: dtype", "",
-                f"dtype: {NUMBERS}; Tindices: {{int32, int64}}", stateful=True, shape=no_outputs)
+                f"dtype: {NUMBERS}; Tindices: {{int32, int64}}", stateful=True,
+                shape=_scatter_shape)
 register_op("ResourceScatterUpdate", "resource: resource; indices: Tindices; updates: dtype", "",
-            "dtype: type; Tindices: {int32, int64}", stateful=True, shape=no_outputs)
+            "dtype: type; Tindices: {int32, int64}", stateful=True, shape=_scatter_shape)
 not_differentiable("VarHandleOp", "AssignVariableOp", "AssignAddVariableOp", "AssignSubVariableOp",
                    "VarIsInitializedOp", "VariableShape", "DisableCopyOnRead",
                    "ResourceScatterUpdate",
@@ -117,8 +128,8 @@ register_op("ResourceCountUpTo", "resource: resource", "output: T",
 for _op_type in ("Update", "Add", "Sub", "Max", "Min"):
     register_op(f"ResourceScatterNd{_op_type}",
                 "ref: resource; indices: Tindices; updates: T", "",
-                "T: type; Tindices: {int32, int64}; use_locking: bool = true; "
-                'bad_indices_policy: string = ""', stateful=True, shape=no_outputs)
+                "T: type; Tindices: {int32, int64}; use_locking: bool = true; " + BAD_INDICES,
+                stateful=True, shape=no_outputs)
     not_differentiable(f"ResourceScatterNd{_op_type}")
 not_differentiable("ResourceCountUpTo")
 

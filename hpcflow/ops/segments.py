@@ -15,6 +15,7 @@ from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     constant_value,
+    known_number,
     merge_dim,
     merge_dims,
     show,
@@ -66,12 +67,12 @@ for _op_type, _types in (("SegmentSum", SUMMED), ("SegmentProd", SUMMED), ("Segm
 
 def _unsorted_shape(op: Operation) -> list[Dims]:
     data, ids = op.input_dims(0), op.input_dims(1)
+    count = known_number(op, 2)
     if data is None or ids is None:
         return [None]
     if len(ids) > len(data):
         raise ValueError(f"data {show(data)} must start with the shape of segment_ids {show(ids)}")
     merge_dims(ids, data[: len(ids)])
-    count = constant_value(op.inputs[2])
     if count is not None and count < 0:
         raise ValueError(f"num_segments must be non-negative, got {int(count)}")
     return [(None if count is None else int(count), *data[len(ids) :])]
@@ -99,7 +100,7 @@ for _op_type, _types in (("SparseSegmentSum", ORDERED), ("SparseSegmentMean", AN
 
 def _sparse_grad_shape(op: Operation) -> list[Dims]:
     grad = with_rank_at_least(op.input_dims(0), 1, "grad")
-    count = constant_value(op.inputs[3])
+    count = known_number(op, 3)
     return [None if grad is None else (None if count is None else int(count), *grad[1:])]
 
 
@@ -421,24 +422,34 @@ def _segment_sizes(data: Tensor, ids: Tensor, num_segments: Any) -> Tensor:
                                                    np.int32(0)))
 
 
-def sparse_segment_sum(data: Any, indices: Any, segment_ids: Any,
-                       name: str | None = None) -> Tensor:
-    """Return :func:`segment_sum` of the rows ``data[indices]``, one segment id per index."""
-    return raw_ops.SparseSegmentSum(data=data, indices=indices, segment_ids=segment_ids, name=name)
+def _sparse_segments(op_type: str, data: Any, indices: Any, segment_ids: Any, num_segments: Any,
+                     name: str | None) -> Tensor:
+    if num_segments is None:
+        return getattr(raw_ops, op_type)(data=data, indices=indices, segment_ids=segment_ids,
+                                         name=name)
+    return getattr(raw_ops, f"{op_type}WithNumSegments")(
+        data=data, indices=indices, segment_ids=segment_ids, num_segments=num_segments, name=name)
 
 
-def sparse_segment_mean(data: Any, indices: Any, segment_ids: Any,
-                        name: str | None = None) -> Tensor:
+def sparse_segment_sum(data: Any, indices: Any, segment_ids: Any, name: str | None = None,
+                       num_segments: Any = None) -> Tensor:
+    """Return :func:`segment_sum` of the rows ``data[indices]``, one segment id per index.
+
+    There are as many segments as the last id says, or `num_segments`.
+    """
+    return _sparse_segments("SparseSegmentSum", data, indices, segment_ids, num_segments, name)
+
+
+def sparse_segment_mean(data: Any, indices: Any, segment_ids: Any, name: str | None = None,
+                        num_segments: Any = None) -> Tensor:
     """Return the means of the rows ``data[indices]`` of each segment."""
-    return raw_ops.SparseSegmentMean(data=data, indices=indices, segment_ids=segment_ids,
-                                     name=name)
+    return _sparse_segments("SparseSegmentMean", data, indices, segment_ids, num_segments, name)
 
 
-def sparse_segment_sqrt_n(data: Any, indices: Any, segment_ids: Any,
-                          name: str | None = None) -> Tensor:
+def sparse_segment_sqrt_n(data: Any, indices: Any, segment_ids: Any, name: str | None = None,
+                          num_segments: Any = None) -> Tensor:
     """Return the sums of the rows ``data[indices]`` of each segment, divided by √(their number)."""
-    return raw_ops.SparseSegmentSqrtN(data=data, indices=indices, segment_ids=segment_ids,
-                                      name=name)
+    return _sparse_segments("SparseSegmentSqrtN", data, indices, segment_ids, num_segments, name)
 
 
 def bincount(arr: Any, minlength: Any = None, maxlength: Any = None, weights: Any = None,

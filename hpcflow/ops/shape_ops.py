@@ -379,3 +379,11 @@ register_op("EnsureShape", "input: T", "output: T", "shape: shape; T: type",
 @RegisterGradient("EnsureShape")
 def _ensure_shape_grad(op: Operation, grad: Tensor) -> Tensor:
     return grad
+
+
+def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
+    """Return `x`, known to have `shape`; where it has not, the step fails.
+
+    Raises ``ValueError`` if the static shape cannot be it, ``InvalidArgumentError`` in the step.
+    """
+    return raw_ops.EnsureShape(input=x, shape=shape, name=name)

@@ -12,9 +12,8 @@ from hpcflow.graph.opdef import RegisterGradient, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
-    constant_value,
+    known_number,
     show,
-    with_rank,
     with_rank_at_least,
 )
 from hpcflow.ops.static_shape import normalize_axis
@@ -95,8 +94,7 @@ def _mirrored(x: Tensor) -> Tensor:
 
 def _without_last(op: Operation) -> list[Dims]:
     dims = with_rank_at_least(op.input_dims(0), 1, "input")
-    with_rank(op.input_dims(1), 0, "n")
-    n = constant_value(op.inputs[1])
+    n = known_number(op, 1)
     if n is not None and n < 0:
         raise ValueError(f"n must be non-negative, got {int(n)}")
     if dims is None:

@@ -16,6 +16,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     constant_value,
     constant_value_as_dims,
+    known_number,
     register_constant_shape,
     with_rank,
 )
@@ -327,11 +328,10 @@ def _largest(shapes: list, axis: int) -> list:
 
 
 def _split_shape(op: Operation) -> list[Dims]:
-    with_rank(op.input_dims(0), 0, "split_dim")
     _, rank = sparse_parts(op, 1)
     count = op.attr("num_split")
     dims = constant_value_as_dims(op.inputs[3])
-    axis = constant_value(op.inputs[0])
+    axis = known_number(op, 0)
     if dims is not None and axis is not None:
         if not -len(dims) <= int(axis) < len(dims):
             raise ValueError(f"Input split_dim should be between rank (-{len(dims)} and "

@@ -10,6 +10,7 @@ from hpcflow.graph.shape_inference import (
     constant_value,
     merge_dims,
     no_outputs,
+    passed_on,
     register_constant_value,
     unchanged,
     unknown,
@@ -39,7 +40,7 @@ def _switch_shape(op: Operation) -> list[Dims]:
     pred = op.input_dims(1)
     if pred is not None and len(pred) != 0:
         raise ValueError(f"Switch: the predicate must be a scalar, got rank {len(pred)}")
-    return [op.input_dims(0)] * 2
+    return passed_on(op)
 
 
 def _merge_shape(op: Operation) -> list[Dims]:
@@ -75,11 +76,11 @@ register_op("Merge", "inputs: N * T", "output: T; value_index: int32", "T: type;
             shape=_merge_shape)
 register_op("RefMerge", "inputs: N * Ref(T)", "output: Ref(T); value_index: int32",
             "T: type; N: int >= 1", shape=_merge_shape)
-register_op("Enter", "data: T", "output: T", _FRAME, shape=unchanged)
+register_op("Enter", "data: T", "output: T", _FRAME, shape=passed_on)
 register_op("RefEnter", "data: Ref(T)", "output: Ref(T)", _FRAME, shape=unchanged)
-register_op("Exit", "data: T", "output: T", "T: type", shape=unchanged)
+register_op("Exit", "data: T", "output: T", "T: type", shape=passed_on)
 register_op("RefExit", "data: Ref(T)", "output: Ref(T)", "T: type", shape=unchanged)
-register_op("NextIteration", "data: T", "output: T", "T: type", shape=unchanged)
+register_op("NextIteration", "data: T", "output: T", "T: type", shape=passed_on)
 register_op("RefNextIteration", "data: Ref(T)", "output: Ref(T)", "T: type", shape=unchanged)
 register_op("LoopCond", "input: bool", "output: bool", shape=_loop_cond_shape)
 register_op("RefSelect", "index: int32; inputs: N * Ref(T)", "output: Ref(T)",

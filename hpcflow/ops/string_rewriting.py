@@ -10,7 +10,7 @@ from hpcflow.graph.shape_inference import (
 __all__: list[str] = []
 
 _UNIT = "unit: {'BYTE', 'UTF8_CHAR'} = 'BYTE'"
-_ENCODING = 'encoding: string = ""'
+_ENCODING = "encoding: {'', 'utf-8'} = ''"
 register_op("StringLength", "input: string", "output: int32", _UNIT, shape=unchanged)
 register_op("StringStrip", "input: string", "output: string", shape=unchanged)
 for _op_type in ("StringLower", "StringUpper"):

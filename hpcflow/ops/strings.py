@@ -91,7 +91,8 @@ register_op("StringJoin", "inputs: N * string", "output: string",
 register_op("StaticRegexFullMatch", "input: string", "output: bool", "pattern: string",
             shape=unchanged)
 register_op("AsString", "input: T", "output: string",
-            "T: {int8, int32, int64, float, double, complex64, bool}; precision: int = -1; "
+            "T: {int8, int16, int32, int64, uint8, uint16, half, float, double, complex64, "
+            "complex128, bool}; precision: int = -1; "
             "scientific: bool = false; shortest: bool = false; width: int = -1; "
             "fill: string = ''", shape=unchanged)
 register_op("StringToNumber", "string_tensor: string", "output: out_type",

@@ -8,7 +8,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import (
     unchanged,
 )
-from hpcflow.ops.type_sets import INDEX
+from hpcflow.ops.type_sets import BAD_INDICES, INDEX
 
 __all__: list[str] = []
 
@@ -25,7 +25,7 @@ def _scatter_update_grad(op: Operation, grad: Tensor) -> tuple:
 
 
 register_op("ScatterNdNonAliasingAdd", "input: T; indices: Tindices; updates: T", "output: T",
-            f'T: type; Tindices: {INDEX}; bad_indices_policy: string = ""', shape=unchanged)
+            f"T: type; Tindices: {INDEX}; {BAD_INDICES}", shape=unchanged)
 
 
 @RegisterGradient("ScatterNdNonAliasingAdd")

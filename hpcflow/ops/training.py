@@ -55,7 +55,7 @@ _SPARSE = {
     "KerasMomentum": "*var *accum lr grad indices momentum",
 }
 _NESTEROV = "use_nesterov: bool = false"
-_EXTRA_ATTRS = {"Momentum": _NESTEROV, "KerasMomentum": _NESTEROV,
+_EXTRA_ATTRS = {"Adam": _NESTEROV, "Momentum": _NESTEROV, "KerasMomentum": _NESTEROV,
                 "AdagradV2": "update_slots: bool = true",
                 "FtrlV2": "multiply_linear_by_lr: bool = false"}
 _ON_HANDLES_ONLY = ("AdamWithAmsgrad", "KerasMomentum")

@@ -25,3 +25,5 @@ ANY_FLOAT_OR_COMPLEX = f"{FLOAT_OR_COMPLEX[:-1]}, bfloat16}}"
 SIGNED = "{half, float, double, int32, int64, complex64, complex128}"
 #: The types of indices.
 INDEX = "{int32, int64}"
+#: An attribute: what is done about indices that are out of bounds.
+BAD_INDICES = "bad_indices_policy: {'', 'DEFAULT', 'ERROR', 'IGNORE'} = ''"

@@ -181,7 +181,6 @@ class WhileContext(ControlFlowContext):
         finally:
             self.graph._control_flow_context = previous
         entered.op._set_control_flow_context(self)
-        entered._handle_data = tensor._handle_data
         self.graph.prevent_fetching(entered.op)
         self.graph.prevent_feeding(entered)
         return entered

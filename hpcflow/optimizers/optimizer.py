@@ -24,7 +24,11 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.ops import grouping, state
 from hpcflow.ops.partitioned import PartitionedVariable
 from hpcflow.ops.variables import Variable
-from hpcflow.optimizers.slots import create_filled_slot, create_slot
+from hpcflow.optimizers.slots import (
+    create_filled_slot,
+    create_slot,
+    create_slot_with_initializer,
+)
 
 
 class Optimizer:
@@ -52,6 +56,7 @@ class Optimizer:
         self._use_locking = use_locking
         self._name = name
         self._slots: dict[str, dict[Any, Variable]] = {}
+        self._non_slots: dict[tuple[str, Any], Variable] = {}
 
     def get_name(self) -> str:
         """Return the optimizer's name."""
@@ -186,9 +191,35 @@ class Optimizer:
         return sorted([v for v in (*found, *self._non_slot_variables()) if v.graph is graph],
                       key=lambda v: v.name)
 
+    def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
+        """The variables that belong to no other, by name, for checkpoints of objects."""
+        graph = get_default_graph()
+        return [(v.op.name.rsplit("/", 1)[-1], v) for v in self._non_slot_variables()
+                if v.graph is graph]
+
+    def _checkpoint_slots(self) -> list[tuple[Any, str, Variable]]:
+        """Variables with their slots, and the names of these."""
+        return [(v, name, slot) for name, slots in self._slots.items()
+                for v, slot in slots.items()]
+
     def _non_slot_variables(self) -> list[Variable]:
         """The variables that belong to no other variable."""
-        return []
+        return list(self._non_slots.values())
+
+    def _create_non_slot_variable(self, initial_value: Any, name: str,
+                                  colocate_with: Any) -> Variable:
+        """The variable `name` that belongs to no other one, made where `colocate_with` is."""
+        key = (name, colocate_with.graph)
+        if key not in self._non_slots:
+            with get_default_graph().colocate_with(colocate_with):
+                self._non_slots[key] = Variable(
+                    initial_value, name=name, trainable=False,
+                    use_resource=getattr(colocate_with, "_is_by_handle", False))
+        return self._non_slots[key]
+
+    def _get_non_slot_variable(self, name: str, graph: Any = None) -> Variable | None:
+        """A variable of :meth:`_create_non_slot_variable`, None if there is none in `graph`."""
+        return self._non_slots.get((name, graph or get_default_graph()))
 
     def _slot_dict(self, slot_name: str) -> dict[Any, Variable]:
         return self._slots.setdefault(slot_name, {})
@@ -200,6 +231,19 @@ class Optimizer:
         if var not in slots:
             slots[var] = create_slot(var, val, op_name)
         return slots[var]
+
+    def _get_or_make_slot_with_initializer(
+            self, var: Variable, initializer: Any, shape: Any, dtype: Any, slot_name: str,
+            op_name: str) -> Variable:
+        """The slot `slot_name` of `var`, made by an initializer."""
+        slots = self._slot_dict(slot_name)
+        if var not in slots:
+            slots[var] = create_slot_with_initializer(var, initializer, shape, dtype, op_name)
+        return slots[var]
+
+    def _call_if_callable(self, param: Any) -> Any:
+        """A hyperparameter that may be given as a function without arguments."""
+        return param() if callable(param) else param
 
     def _filled_slot(self, var: Variable, value: float, slot_name: str, op_name: str) -> Variable:
         """The slot `slot_name` of `var`, made with all elements `value`."""

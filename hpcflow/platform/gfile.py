@@ -5,11 +5,12 @@ from __future__ import annotations
 import glob as _glob
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from hpcflow import errors
+from hpcflow.other_names import also_called
 
 __all__ = ["Copy", "DeleteRecursively", "Exists", "FastGFile", "GFile", "Glob", "IsDirectory",
            "ListDirectory", "MakeDirs", "MkDir", "Open", "Remove", "Rename", "Stat", "Walk"]
@@ -205,16 +206,21 @@ def Walk(top: str, in_order: bool = True) -> Iterator[tuple[str, list[str], list
     return os.walk(top, topdown=in_order)
 
 
-# The names of io.gfile.
-copy = Copy
-exists = Exists
-glob = Glob
-isdir = IsDirectory
-listdir = ListDirectory
-makedirs = MakeDirs
-mkdir = MkDir
-remove = Remove
-rename = Rename
-rmtree = DeleteRecursively
-stat = Stat
-walk = Walk
+# The names of io.gfile, with its names of arguments.
+copy = also_called(src="oldpath", dst="newpath")(Copy)
+exists = also_called(path="filename")(Exists)
+glob = also_called(pattern="filename")(Glob)
+isdir = also_called(path="dirname")(IsDirectory)
+listdir = also_called(path="dirname")(ListDirectory)
+makedirs = also_called(path="dirname")(MakeDirs)
+mkdir = also_called(path="dirname")(MkDir)
+remove = also_called(path="filename")(Remove)
+rename = also_called(src="oldname", dst="newname")(Rename)
+rmtree = also_called(path="dirname")(DeleteRecursively)
+stat = also_called(path="filename")(Stat)
+
+
+def walk(top: str, topdown: bool = True,
+         onerror: Callable | None = None) -> Iterator[tuple[str, list[str], list[str]]]:
+    """(directory, subdirectories, files) of a tree, parents first if `topdown`."""
+    return os.walk(top, topdown, onerror)

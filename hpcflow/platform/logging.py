@@ -6,8 +6,8 @@ import logging as _logging
 from typing import Any
 
 __all__ = ["DEBUG", "ERROR", "FATAL", "INFO", "WARN", "debug", "error", "fatal", "flush",
-           "get_verbosity", "info", "log", "log_every_n", "log_first_n", "log_if", "set_verbosity",
-           "vlog", "warn", "warning"]
+           "get_logger", "get_verbosity", "info", "log", "log_every_n", "log_first_n", "log_if",
+           "set_verbosity", "vlog", "warn", "warning"]
 
 DEBUG, INFO, WARN = _logging.DEBUG, _logging.INFO, _logging.WARNING
 ERROR, FATAL = _logging.ERROR, _logging.CRITICAL
@@ -23,6 +23,11 @@ def _ready() -> _logging.Logger:
         handler.setFormatter(_logging.Formatter("%(levelname)s:hpcflow:%(message)s"))
         _logger.addHandler(handler)
     return _logger
+
+
+def get_logger() -> _logging.Logger:
+    """Return the library's logger."""
+    return _ready()
 
 
 def log(level: int, msg: str, *args: Any) -> None:
@@ -95,3 +100,8 @@ def flush() -> None:
     """Write out what handlers may still hold."""
     for handler in _ready().handlers:
         handler.flush()
+
+
+def get_logger() -> _logging.Logger:
+    """Return the library's logger, which writes somewhere."""
+    return _ready()

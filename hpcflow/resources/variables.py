@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned
 from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, InvalidArgumentError
+from hpcflow.native import aligned
 from hpcflow.shapes import TensorShape
 
 

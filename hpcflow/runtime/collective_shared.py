@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.addresses import address_of
 from hpcflow.comm.patterns import Shared
 from hpcflow.comm.shared_memory import aligned
+from hpcflow.native.addresses import address_of
 from hpcflow.runtime.collective_parts import Pool, is_free
 
 

@@ -18,6 +18,7 @@ from hpcflow.comm.patterns import Levels, Pattern
 from hpcflow.comm.reduction import MEAN, Reducer, cover, divided, is_narrow, wide_type
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.registry import KernelNode
+from hpcflow.native.threads import thread_count
 from hpcflow.runtime.collective_moves import (
     Allgather,
     Alltoall,
@@ -36,7 +37,6 @@ from hpcflow.runtime.collective_parts import (
     show_all,
 )
 from hpcflow.runtime.collective_shared import SharedArrays, SharedRun, room_sizes
-from hpcflow.threads import thread_count
 
 # Room for what is received, for all operations of this process.
 _scratch_pool = Pool()

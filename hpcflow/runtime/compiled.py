@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from hpcflow import config, denormals, threads
+from hpcflow import config
 from hpcflow.compiler.bind import instantiate
 from hpcflow.compiler.compress import Rule
 from hpcflow.compiler.executable import Executable
@@ -18,11 +18,12 @@ from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.place import DeviceInfo, Placer
 from hpcflow.compiler.placement_file import Placement
 from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
-from hpcflow.float_errors import restore, silence
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.kernels.registry import find_kernel
-from hpcflow.runtime.deadline import DirectRun
+from hpcflow.native import denormals, threads
+from hpcflow.native.float_errors import restore, silence
+from hpcflow.runtime.deadline import DirectRun, check_end, deadline_after
 from hpcflow.runtime.executor import Step, check_results
 from hpcflow.runtime.loop import event_loop
 from hpcflow.runtime.task import KernelContext, Task
@@ -123,21 +124,26 @@ class LocalStep:
         in_order = order == tuple(range(self.feed_count))
 
         def run(feeds: tuple, timeout: float | None = None, step: DirectRun | None = None) -> Any:
+            limit = timeout or self.timeout
+            deadline = None if limit is None else deadline_after(limit)
             entered = silence()
             try:
-                return function(step, *feeds) if in_order else function(
+                found = function(step, *feeds) if in_order else function(
                     step, *[feeds[i] for i in order])
             except BaseException as e:  # noqa: BLE001  (raised again, explained)
                 error = item.region.explain(e, item.nodes[0].device, None)
                 raise error from error.__cause__
             finally:
                 restore(entered)
+            if deadline is not None:
+                check_end(deadline)
+            return found
 
         def run_loops(feeds: tuple, timeout: float | None = None) -> Any:
             step = DirectRun(timeout or self.timeout)
             self.running.add(step)
             try:
-                return run(feeds, None, step)
+                return run(feeds, timeout, step)
             finally:
                 self.running.discard(step)
 
@@ -151,7 +157,7 @@ class LocalStep:
         run = self.open()
         step = run.step
         timeout = timeout or self.timeout
-        step.deadline = None if timeout is None else time.monotonic() + timeout
+        step.deadline = deadline_after(timeout)
         self.running.add(run)
         entered = silence()
         try:
@@ -162,6 +168,7 @@ class LocalStep:
             restore(entered)
             self.running.discard(run)
         check_results(step, self.names)
+        check_end(step.deadline)
         return step.results
 
     def open(self) -> LocalRun:
@@ -187,7 +194,7 @@ class LocalRun:
 
     def wait(self, until: Callable[[], Any], timeout: float | None) -> None:
         """Drive until ``until()`` is true; the step is cancelled and drained if that fails."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = deadline_after(timeout)
         self._running.add(self)
         try:
             self._loop.run_until(until, deadline, "a step",

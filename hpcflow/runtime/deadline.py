@@ -1,4 +1,4 @@
-"""Deadlines of loops that never wait: they look at the clock themselves."""
+"""Deadlines of what never waits: loops look at the clock themselves, steps when they are done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class DirectRun:
     __slots__ = ("deadline", "reason")
 
     def __init__(self, timeout: float | None) -> None:
-        self.deadline = None if timeout is None else time.monotonic() + timeout
+        self.deadline = deadline_after(timeout)
         self.reason: BaseException | None = None
 
     def cancel(self, error: BaseException) -> None:
@@ -32,3 +32,19 @@ def check_deadline(deadline: float) -> None:
     """Raise ``DeadlineExceededError`` when ``time.monotonic()`` has passed `deadline`."""
     if time.monotonic() > deadline:
         raise DeadlineExceededError(None, None, "Timed out in a loop")
+
+
+def deadline_after(timeout: float | None) -> float | None:
+    """When what starts now has to be done; None if there is no timeout."""
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def check_end(deadline: float | None) -> None:
+    """Raise ``DeadlineExceededError`` where a step that is done was not so by `deadline`.
+
+    Nothing stops a kernel that computes. Its step fails when the kernel is done, as in 1.x.
+    """
+    if deadline is not None and (late := time.monotonic() - deadline) > 0:
+        raise DeadlineExceededError(
+            None, None, "Timed out waiting for notification: a step, which was done "
+            f"{late:.3f} s after its time was over")

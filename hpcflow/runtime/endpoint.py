@@ -283,7 +283,10 @@ class Endpoint:
             message = wire.pack(wire.DONE, plan, lane, step.step_id, flags=int(failed),
                                 body=step.lane.stopped_at, blob=blob)
         step.lane.end()
-        self.transport.send_message(source, message)
+        if step.executable.has_edges or not self.loop.is_behind():
+            self.transport.send_message(source, message)
+        else:  # it may have woken steps whose values others wait for: these go first
+            self.loop.soon(partial(self.transport.send_message, source, message))
         step.lane.prepare(step, self.loop.when_idle)
 
     def tell_failure(self, source: int, plan: int, lane: int, step: Step) -> None:

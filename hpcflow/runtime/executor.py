@@ -20,7 +20,7 @@ from hpcflow.compiler.executable import MISSING, Executable
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.compiler.items import CALL, CALL_ASYNC, GATE, MERGE, RECEIVE, SWITCH, Item
 from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, op_error
-from hpcflow.float_errors import mode, restore, silence
+from hpcflow.native.float_errors import mode, restore, silence
 from hpcflow.runtime.deadline import check_deadline
 from hpcflow.runtime.iterations import DEAD, Iteration
 from hpcflow.runtime.offload import MEMORY, SHORT_SECONDS, Pace, now
@@ -378,14 +378,16 @@ class Step(Propagation):
         self.waiting.pop((0, item.index), None)
         if self.trace is not None and item.outputs:
             self.trace.received(item, value)
+        values = value if type(value) is tuple else (value,)  # of an edge with parts, one of each
         if value is DEAD or item.has_more:
-            self._complete(item, self._root, (value,), value is DEAD)
+            dead = value is DEAD
+            self._complete(item, self._root, (DEAD,) * len(item.outputs) if dead else values, dead)
             return -1
-        # As `_pass_on`, for the one value of an edge.
+        # As `_pass_on`, for the values of an edge.
         slots, pending = self._root.slots, self._root.pending
         first = -1
-        for _, slot, cell, index in item.targets:
-            slots[slot] = value
+        for port, slot, cell, index in item.targets:
+            slots[slot] = values[port]
             left = pending[cell] = pending[cell] - 1
             if not left:
                 if first < 0:

@@ -19,12 +19,14 @@ from hpcflow import dtypes
 from hpcflow.comm.transfers import Transfers, clock
 from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
-from hpcflow.compiler.items import Edge, Item
+from hpcflow.compiler.items import Edge, Item, Part
 from hpcflow.errors import InvalidArgumentError, OpError, ResourceExhaustedError, op_error
 from hpcflow.runtime.encoding import decode, encode, length, put_upper_halves, upper_halves
 from hpcflow.runtime.executor import Step
 from hpcflow.runtime.iterations import DEAD
 from hpcflow.runtime.offload import Pace
+from hpcflow.runtime.packed import Outgoing, opener
+from hpcflow.runtime.shared_edges import SharedOutbox, Sign, make_inbox
 from hpcflow.runtime.tagged import LaneAddress, TaggedEdges
 
 _HEADER = struct.Struct("<HHIQ")  # dtype, rank, 0, bytes; then the dimensions as int64
@@ -116,39 +118,64 @@ class Lane:
         # Now: a step that has begun could not say that there is no memory for them. What is
         # received late is to take memory late.
         late = executable.late_edges
+        self._inbox = make_inbox(transport, executable.recvs, self._recv_ranks, late)
         self._recv_buffers: list[Any] = [
             None if e.index in late else self._buffer_for(e) for e in executable.recvs]
         self._late: set[int] = set()  # the late edges whose receives are posted
         self._send_devices = [_own_memory(devices, e.node.device) for e in executable.sends]
         self._recv_devices = [_own_memory(devices, e.node.device) for e in executable.recvs]
         self._sent = [False] * len(executable.sends)
-        self._by_node = {e.node: e.index for e in executable.sends}
+        # The memory of receivers that values are written into, and what then tells them.
+        self._shared: list[Any] = [None] * len(executable.sends)
+        self._signs: list[Sign | None] = [None] * len(executable.sends)
+        self._outgoing = [Outgoing(e) if e.parts else None for e in executable.sends]
+        self._by_node = _edges_by_node(executable.sends)
         self._sent_done = self._send_completed
         self.step: Any = None  # the Step that uses this lane
         self.stop: tuple[int, bytes] | None = None  # a step that has to stop, and why
         self.stopped_at: str | None = None  # what the step waited for when it was told to stop
 
     def open_recvs(self) -> dict[str, Any]:
-        """Edge name -> what its sender has to know: its tag, or (in a loop) its place and a tag."""
-        found: dict[str, Any] = {e.key.decode(): t for e, t in zip(
+        """Edge name -> what its sender has to know: its tag, and the address of memory that it may
+        write, or (in a loop) its place and a tag."""
+        found: dict[str, Any] = {e.key.decode(): [t] for e, t in zip(
             self.executable.recvs, self.recv_tags, strict=True)}
+        if self._inbox is not None:
+            for edge in self.executable.recvs:
+                found[edge.key.decode()] += self._inbox.address(edge.index)
         if self.tagged is not None:
             found.update(self.tagged.open_recvs(self._tags))
         return found
 
     def open_sends(self, tags: dict[str, Any]) -> None:
         """Take the tags that the receivers gave to this lane's edges (by edge name)."""
+        outbox = SharedOutbox()
         for i, edge in enumerate(self.executable.sends):
-            self._send_tags[i] = tags[edge.key.decode()]
+            self._send_tags[i], *address = tags[edge.key.decode()]
+            if address:
+                self._open_shared(i, edge, outbox.find(address, edge))
         if self.tagged is not None:
             self.tagged.open_sends(tags)
 
+    def _open_shared(self, index: int, edge: Edge, memory: Any) -> None:
+        if memory is None:
+            return
+        self._shared[index] = memory
+        self._signs[index] = Sign(self.transport, memory, self._send_ranks[index],
+                                  self._send_tags[index])
+        outgoing = self._outgoing[index]
+        if outgoing is not None:
+            outgoing.use(memory)
+
     def close(self) -> None:
         """Give tags and requests back; what is still under way stays with the transport."""
+        if self._inbox is not None:
+            self._inbox.close()
+            self._inbox = None
         self._spare, self._used, self._closed = None, None, True
         if self.on_close is not None:
             self.on_close()
-        for slot in self._send_slots:
+        for slot in [*self._send_slots, *(sign.slot for sign in self._signs if sign is not None)]:
             if slot is not None and not slot.busy:
                 slot.close()
         for index, (slot, rank, tag) in enumerate(
@@ -168,7 +195,7 @@ class Lane:
         self.executable = executable
         if self.tagged is not None:
             self.tagged.rebind(executable)
-        self._by_node = {e.node: e.index for e in executable.sends}
+        self._by_node = _edges_by_node(executable.sends)
         for slot in self._recv_slots:
             if slot is not None:
                 slot.close()
@@ -213,6 +240,8 @@ class Lane:
             self.tagged.begin(step.step_id)
         if self._sent:
             self._sent = [False] * len(self._sent)
+        if self._inbox is not None:
+            self._inbox.begin()
 
     def end(self) -> None:
         """The step is over: nothing of it is kept."""
@@ -224,8 +253,7 @@ class Lane:
         """The step failed: what it has not sent is sent as dead, so that nobody waits for it."""
         for index, sent in enumerate(self._sent):
             if not sent:
-                self._sent[index] = True
-                self._post(step, index, b"")
+                self._send_dead(step, index)
         if self.on_failure is not None:
             self.on_failure(step)
 
@@ -279,6 +307,8 @@ class Lane:
             return partial(self._control_arrived, index, item)
         if not edge.nbytes:
             return partial(self._header_arrived, index, item)
+        if edge.parts:
+            return self._pack_taker(index, item, buffer)
         if edge.dims == () and edge.dtype.np.kind in "biufc" and not (
                 edge.compressed or self._recv_devices[index]):
             return self._number_taker(index, item, buffer)
@@ -295,10 +325,25 @@ class Lane:
 
         return arrived
 
+    def _pack_taker(self, index: int, item: Item, buffer: np.ndarray) -> Any:
+        """Takes a message with several tensors apart."""
+        log, name = self._recv_logs[index], self._recv_names[index]
+        edge = self.executable.recvs[index]
+        tensors, whole = opener(edge, buffer), edge.nbytes
+
+        def arrived(nbytes: int) -> None:
+            log((clock(), name, nbytes and whole))
+            self.step.received(item, tensors() if nbytes else DEAD)
+
+        return arrived
+
     def _buffer_for(self, edge: Edge) -> np.ndarray:
         """What the messages of `edge` are received into."""
         if not edge.nbytes:
             return np.empty(1 if edge.is_control else _INLINE, np.uint8)
+        shared = self._inbox.buffer(edge) if self._inbox is not None else None
+        if shared is not None:
+            return shared
         try:
             if edge.compressed:  # the lower halves of the value stay zero
                 self._wide[edge.index] = np.zeros(edge.dims, np.float32)
@@ -313,7 +358,8 @@ class Lane:
         self.step.received(item, value)
 
     def _static_arrived(self, index: int, item: Item, nbytes: int) -> None:
-        self._recv_logs[index]((clock(), self._recv_names[index], nbytes))
+        whole = nbytes and self.executable.recvs[index].nbytes  # it may be a sign
+        self._recv_logs[index]((clock(), self._recv_names[index], whole))
         if not nbytes:
             self._deliver(index, item, DEAD)
         elif index in self._wide:
@@ -377,6 +423,26 @@ class Lane:
         else:
             self._send_dynamic(step, index, edge, value)
 
+    def send_part(self, step: Step, index: int, part: Part, value: Any) -> None:
+        """Send `value` over edge `index`, together with the other parts: with the last of them."""
+        outgoing: Outgoing = self._outgoing[index]  # type: ignore[assignment]
+        if not outgoing.put(part, value):
+            return
+        self._sent[index] = True
+        edge = self.executable.sends[index]
+        if self._shared[index] is not None:
+            self._send_sign(step, index, edge)
+            return
+        if edge.nbytes > _COPY:
+            self._post(step, index, outgoing.message)
+            outgoing.renew()
+            return
+        slot = self._send_slots[index] or self._make_send_slot(index, edge)
+        if slot.put(self._send_buffers[index], outgoing.message):
+            self._send_logs[index]((clock(), self._send_names[index], edge.nbytes))
+        else:  # the last step's message has left, but nobody has polled since
+            self._post(step, index, outgoing.message.copy())
+
     def _send_control(self, step: Step, index: int) -> None:
         self._sent[index] = True
         slot = self._send_slots[index]
@@ -396,6 +462,11 @@ class Lane:
         self._sent[index] = True
         if edge.compressed:
             value = upper_halves(value).reshape(edge.dims)
+        shared = self._shared[index]
+        if shared is not None:
+            shared[...] = value
+            self._send_sign(step, index, edge)
+            return
         if edge.nbytes > _COPY:
             self._post(step, index, np.ascontiguousarray(value))
             return
@@ -407,6 +478,14 @@ class Lane:
             self._post(step, index, np.ascontiguousarray(value))
             return
         self._send_logs[index]((clock(), self._send_names[index], edge.nbytes))
+
+    def _send_sign(self, step: Step, index: int, edge: Edge) -> None:
+        """Tell the receiver that the value is in its memory."""
+        sign: Sign = self._signs[index]  # type: ignore[assignment]
+        if sign.send():
+            self._send_logs[index]((clock(), self._send_names[index], edge.nbytes))
+        else:  # the last one has left, but nobody has polled since
+            self._post(step, index, sign.first.tobytes())
 
     def _make_send_slot(self, index: int, edge: Edge) -> Any:
         buffer = self._send_buffers[index] = np.empty(
@@ -438,9 +517,14 @@ class Lane:
     def send_dead(self, step: Step, node: Node) -> None:
         """Send a dead value over the edge of a Send node that has not sent yet."""
         index = self._by_node.get(node)
-        if index is None or self._sent[index]:
-            return
+        if index is not None and not self._sent[index]:
+            self._send_dead(step, index)
+
+    def _send_dead(self, step: Step, index: int) -> None:
         self._sent[index] = True
+        outgoing = self._outgoing[index]
+        if outgoing is not None:
+            outgoing.drop()
         self._post(step, index, b"")
 
     def _send_completed(self) -> None:
@@ -462,6 +546,12 @@ class _Slot(tuple):
 
     def close(self) -> None:
         self[0].close()
+
+
+def _edges_by_node(edges: Iterable[Edge]) -> dict[Node, int]:
+    """Send node -> index of the edge that it belongs to."""
+    return {node: e.index for e in edges
+            for node in [e.node, *(part.node for part in e.parts)]}
 
 
 def _no_memory(edge: Edge, error: Exception) -> OpError:

@@ -18,7 +18,7 @@ from weakref import WeakMethod
 from hpcflow import config
 from hpcflow.comm.waiting import Backoff
 from hpcflow.errors import DeadlineExceededError
-from hpcflow.float_errors import restore, silence, silence_for_good
+from hpcflow.native.float_errors import restore, silence, silence_for_good
 
 # A driver that has been busy with one thing for longer gets help from threads that wait.
 _BUSY_SECONDS = 0.002
@@ -89,6 +89,10 @@ class EventLoop:
         self._ready.append(action)
         if self._driver != get_ident():
             self._backoff.wake()
+
+    def is_behind(self) -> bool:
+        """Whether something is to run soon."""
+        return bool(self._ready)
 
     def when_idle(self, action: WeakMethod) -> None:
         """Run the method `action`, if its object still lives, when a thread that waits has found

@@ -13,10 +13,10 @@ from hpcflow.compiler.executable import Executable
 from hpcflow.compiler.ir import Node
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.errors import AbortedError, DeadlineExceededError, InvalidArgumentError, OpError
-from hpcflow.float_errors import restore, restore_early, silence
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
 from hpcflow.kernels.registry import is_collective
+from hpcflow.native.float_errors import restore, restore_early, silence
 from hpcflow.runtime import wire
 from hpcflow.runtime.agreement import check_edges, digests, settings
 from hpcflow.runtime.compiled import (
@@ -30,6 +30,7 @@ from hpcflow.runtime.compiled import (
     report_stall,
     timed_out,
 )
+from hpcflow.runtime.deadline import check_end, deadline_after
 from hpcflow.runtime.endpoint import Endpoint
 from hpcflow.runtime.executor import Step, check_results
 from hpcflow.runtime.lane import Lane
@@ -249,8 +250,7 @@ class DistributedStep:
         execution = self.open()
         step = execution.step
         timeout = timeout or self.timeout
-        if timeout is not None:
-            step.deadline = time.monotonic() + timeout
+        deadline = step.deadline = deadline_after(timeout)
         entered = False
         try:
             execution.announce()
@@ -261,6 +261,7 @@ class DistributedStep:
             restore(entered)
             execution.end()
         check_results(step, self.names)
+        check_end(deadline)
         return step.results
 
     def open(self) -> Execution:
@@ -396,11 +397,14 @@ class Execution:
 
     def wait(self, until: Callable[[], Any], timeout: float | None) -> None:
         """Drive until ``until()`` is true; every part is stopped and drained if that fails."""
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = deadline_after(timeout)
         running = self.owner.engine.running
+        endpoint = self.owner.endpoint
         running.add(self)
+        core = endpoint.transport.core
+        keeps = core is not None and core.keep()
         try:
-            self.owner.endpoint.loop.run_until(until, deadline, "a step", self.report_stall)
+            endpoint.loop.run_until(until, deadline, "a step", self.report_stall)
         except DeadlineExceededError as e:
             own = self.step.describe_waiting()
             self.cancel(e)
@@ -411,6 +415,8 @@ class Execution:
             raise
         finally:
             running.discard(self)
+            if keeps:
+                core.leave()
 
     def cancel(self, error: BaseException) -> None:
         """Stop every part, and wait a while for what they had started."""

@@ -8,13 +8,13 @@ import itertools
 import threading
 from typing import Any
 
-from hpcflow import blas
 from hpcflow.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
     NotFoundError,
     UnavailableError,
 )
+from hpcflow.native import blas
 from hpcflow.runtime.compiled import StepOptions
 from hpcflow.runtime.endpoint import Endpoint
 from hpcflow.runtime.master import ClusterEngine

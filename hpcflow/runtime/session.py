@@ -28,6 +28,7 @@ from hpcflow.runtime.compiled import (
 )
 from hpcflow.runtime.fetching import FetchMap, cache_key, feed_converter, flat_feeds
 from hpcflow.runtime.partial import PartialRuns
+from hpcflow.runtime.partings import Partings
 from hpcflow.runtime.task import KernelContext, Task
 from hpcflow.runtime.tracing import instrument, partition_graphs, run_traced, wants_trace
 
@@ -91,6 +92,7 @@ class BaseSession:
         self._engine = self._make_engine()
         self._options = self._engine.options
         self._partial_runs = PartialRuns(self)
+        self._partings = Partings(self)
         _sessions.add(self)
 
     def _make_engine(self) -> Any:
@@ -229,6 +231,7 @@ class BaseSession:
 
     def _compile(self, fetches: Any, feeds: list[Tensor], traced: bool) -> _Runner:
         mapped = FetchMap(fetches, self._graph, self)
+        self._partings.note(e.op if isinstance(e, Tensor) else e for e in mapped.elements)
         mutations, version = self._graph._mutations, self._engine.version
         step = self._engine.compile(mapped.elements, feeds, self._remembered, self._id,
                                     traced=traced)
@@ -240,6 +243,8 @@ class BaseSession:
 
     def close(self) -> None:
         """Release what the session holds; running it afterwards is a ``RuntimeError``."""
+        if not (self._closed or self._aborted):
+            self._partings.run()
         with self._lock:
             if self._closed:
                 return

@@ -15,6 +15,7 @@ from hpcflow.compiler.ir import Node
 from hpcflow.compiler.items import CALL, CALL_ASYNC, Item
 from hpcflow.dtypes import as_dtype
 from hpcflow.graph.attr_values import to_proto
+from hpcflow.runtime.deadline import check_end, deadline_after
 from hpcflow.runtime.executor import Step, check_results
 from hpcflow.runtime.iterations import DEAD
 
@@ -36,7 +37,11 @@ class Trace:
 
     def received(self, item: Item, value: Any) -> None:
         """A value arrived over an edge; the wait began with the step."""
-        self.ran(item, self.begin, (value,))
+        values = value if type(value) is tuple else (value,)
+        end, thread = time.time_ns(), threading.get_ident()
+        for node, one in zip(item.nodes, values, strict=False):  # a dead pack is one value
+            fact = _fact(one)
+            self.events.append((node, self.begin, end, thread, [(0, *fact)] if fact else []))
 
 
 def _fact(value: Any) -> tuple | None:
@@ -109,16 +114,19 @@ def run_traced(step: Any, values: list, options: Any, run_metadata: Any) -> list
     run_metadata.Clear()
     if options.output_partition_graphs:
         run_metadata.partition_graphs.extend(step.partition_graphs)
+    timeout = options.timeout_in_ms / 1000 or step.timeout
+    deadline = deadline_after(timeout)
     run = step.open()
     try:
         run.start(values)
-        run.wait(run.finished, options.timeout_in_ms / 1000 or step.timeout)
+        run.wait(run.finished, timeout)
     finally:
         if options.trace_level:
             for stats in run.stats():
                 run_metadata.step_stats.MergeFrom(stats)
         run.end()
     check_results(run.step, step.names)
+    check_end(deadline)
     return run.step.results
 
 

@@ -16,7 +16,7 @@ from hpcflow.train.saver import Saver, import_meta_graph
 __all__ = ["SavedModelLoader", "load", "maybe_saved_model_directory"]
 
 
-def load(sess: Any, tags: Iterable[str], export_dir: str, import_scope: str | None = None,
+def load(sess: Any, tags: Iterable[str], export_dir: str | bytes, import_scope: str | None = None,
          **saver_kwargs: Any) -> Any:
     """Load a MetaGraph of a SavedModel into a session's graph, and its variables into the session.
 
@@ -26,7 +26,7 @@ def load(sess: Any, tags: Iterable[str], export_dir: str, import_scope: str | No
     Args:
         sess: the session; its graph gets the operations.
         tags: exactly the tags of the MetaGraph.
-        export_dir: the directory of the SavedModel.
+        export_dir: the directory of the SavedModel, also as the bytes that an export returns.
         import_scope: name scope for the operations.
         saver_kwargs: further arguments of :func:`hpcflow.train.import_meta_graph`.
 
@@ -40,8 +40,8 @@ def load(sess: Any, tags: Iterable[str], export_dir: str, import_scope: str | No
 class SavedModelLoader:
     """Does what :func:`load` does in three steps; the arguments and errors are the same."""
 
-    def __init__(self, export_dir: str) -> None:
-        self.export_dir = os.fspath(export_dir)
+    def __init__(self, export_dir: str | bytes) -> None:
+        self.export_dir = os.fsdecode(export_dir)
         self.saved_model = files.read_saved_model(self.export_dir)
 
     @property

@@ -27,6 +27,7 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.ops.variables import Variable
 from hpcflow.runtime.session import Session
 from hpcflow.shapes import TensorShape
+from hpcflow.test_util.assertions import Assertions
 from hpcflow.test_util.environment import get_temp_dir, gpu_device_name
 
 SEED = 87654321
@@ -65,7 +66,7 @@ class CheckedThread:
         return self._thread.is_alive()
 
 
-class TestCase(unittest.TestCase):
+class TestCase(Assertions):
     """A unittest case for programs that build and run graphs.
 
     Every test begins with an empty default graph and fixed seeds.
@@ -263,7 +264,8 @@ class TestCase(unittest.TestCase):
         distance = float(np.linalg.norm((first - second).ravel()))
         self.assertLessEqual(distance, err)
 
-    def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6) -> None:
+    def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6,
+                       msg: str | None = None) -> None:
         """Fail unless shapes are equal and |a - b| <= atol + rtol |b| everywhere.
 
         NaNs are equal to each other. Dicts, and lists of arrays of different shapes, are compared
@@ -275,42 +277,47 @@ class TestCase(unittest.TestCase):
                 raise ValueError(f"Can't compare dict to non-dict, {a!r} vs {b!r}")
             self.assertEqual(sorted(a), sorted(b), "mismatched keys")
             for key in a:
-                self.assertAllClose(a[key], b[key], rtol, atol)
+                self.assertAllClose(a[key], b[key], rtol, atol, msg)
         elif _is_ragged(a) or _is_ragged(b):
-            self.assertEqual(len(a), len(b))
+            self.assertEqual(len(a), len(b), msg)
             for x, y in zip(a, b):
-                self.assertAllClose(x, y, rtol, atol)
+                self.assertAllClose(x, y, rtol, atol, msg)
         else:
             first, second = self._array(a), self._array(b)
-            self.assertEqual(first.shape, second.shape)
-            np.testing.assert_allclose(_comparable(first), _comparable(second), rtol, atol)
+            self.assertEqual(first.shape, second.shape, msg)
+            np.testing.assert_allclose(_comparable(first), _comparable(second), rtol, atol,
+                                       err_msg=msg or "")
 
     def assertAllCloseAccordingToType(self, a: Any, b: Any, rtol: float = 1e-6,
                                       atol: float = 1e-6, float_rtol: float = 1e-6,
                                       float_atol: float = 1e-6, half_rtol: float = 1e-3,
-                                      half_atol: float = 1e-3) -> None:
-        """As :meth:`assertAllClose`, with wider limits for float32 and for float16."""
+                                      half_atol: float = 1e-3, bfloat16_rtol: float = 1e-2,
+                                      bfloat16_atol: float = 1e-2,
+                                      msg: str | None = None) -> None:
+        """As :meth:`assertAllClose`, with wider limits for float32, float16 and bfloat16."""
         kinds = {self._array(a).dtype, self._array(b).dtype}
         if kinds & {np.dtype(np.float32), np.dtype(np.complex64)}:
             rtol, atol = max(rtol, float_rtol), max(atol, float_atol)
-        if kinds & {np.dtype(np.float16), dtypes.bfloat16.np}:
+        if np.dtype(np.float16) in kinds:
             rtol, atol = max(rtol, half_rtol), max(atol, half_atol)
-        self.assertAllClose(a, b, rtol, atol)
+        if dtypes.bfloat16.np in kinds:
+            rtol, atol = max(rtol, bfloat16_rtol), max(atol, bfloat16_atol)
+        self.assertAllClose(a, b, rtol, atol, msg)
 
-    def assertAllEqual(self, a: Any, b: Any) -> None:
+    def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
         """Fail unless shapes and elements are equal; NaNs are equal to each other.
 
         Lists of arrays of different shapes are compared array by array.
         """
         a, b = self._evaluated(a), self._evaluated(b)
         if _is_ragged(a) or _is_ragged(b):
-            self.assertEqual(len(a), len(b))
+            self.assertEqual(len(a), len(b), msg)
             for x, y in zip(a, b):
-                self.assertAllEqual(x, y)
+                self.assertAllEqual(x, y, msg)
             return
         first, second = self._array(a), self._array(b)
-        self.assertEqual(first.shape, second.shape)
-        np.testing.assert_array_equal(first, second)
+        self.assertEqual(first.shape, second.shape, msg)
+        np.testing.assert_array_equal(first, second, err_msg=msg or "")
 
     def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6) -> None:
         """Fail if :meth:`assertAllClose` holds."""

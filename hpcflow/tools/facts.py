@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from hpcflow import config
-from hpcflow.blas import find_function, loaded_libraries
 from hpcflow.comm.launch import launch, without_launcher
 from hpcflow.kernels.onednn import library as onednn_library
-from hpcflow.threads import thread_count
+from hpcflow.native.blas import find_function, loaded_libraries
+from hpcflow.native.threads import thread_count
 from hpcflow.version import __version__
 
 Facts = dict[str, Any]

@@ -134,8 +134,10 @@ class SyncReplicasOptimizer(Optimizer):
                     token = self._token_queue.dequeue()
                 train_op = state.assign(self._local_step, token)
                 self._sync_op = self._hand_out_tokens(update)
-                self._runner = QueueRunner(dummy, [self._sync_op])
+                self._last_tokens = self._hand_out_last_tokens()
+                self._runner = _UpdateRunner(dummy, [self._sync_op])
             self._make_chief_init()
+            self._take_leave()
         self._gradients_applied = True
         return train_op
 
@@ -201,6 +203,21 @@ class SyncReplicasOptimizer(Optimizer):
                 done = self._variable_averages.apply(self._variables_to_average)
         return done
 
+    def _hand_out_last_tokens(self) -> Operation:
+        """When there will be no more updates: those who wait finish their step."""
+        queue = self._token_queue
+        last = queue.enqueue_many([self._tokens(self._tokens_per_step)], name="last_tokens")
+        with control_dependencies([last]):
+            return queue.close()
+
+    def _take_leave(self) -> None:
+        """Without its token the others could not fill the step that a replica leaves; and when the
+        chief closes its session, there will be no more updates."""
+        token = self._token_queue.enqueue(self._local_step.value(), name="last_token")
+        graph = self._global_step.graph
+        graph.add_parting(self.local_step_init_op, token)
+        graph.add_parting(self._sync_op, self._last_tokens, only_if_closed=True)
+
     def _tokens(self, count: int) -> Tensor:
         return raw_ops.Fill([count], self._global_step.read_value())
 
@@ -262,6 +279,35 @@ def _task_of(where: str) -> str:
     return DeviceSpec(job=spec.job, replica=spec.replica, task=spec.task).to_string()
 
 
+class _UpdateRunner(QueueRunner):
+    """Makes the updates in a thread that ends with the session, or with the program.
+
+    No stop ends it, and nobody waits for it: other replicas may go on, and the thread may wait for
+    gradients that nobody computes any more.
+    """
+
+    def create_threads(self, sess: Any, coord: Coordinator | None = None, daemon: bool = False,
+                       start: bool = False) -> list[threading.Thread]:
+        """As of ``QueueRunner``; one thread, always a daemon."""
+        thread = threading.Thread(target=self._run, args=(sess, self.enqueue_ops[0], coord),
+                                  daemon=True, name=f"QueueRunnerThread-{self.name}")
+        if start:
+            thread.start()
+        return [thread]
+
+    def _run(self, sess: Any, op: Any, coord: Coordinator | None) -> None:
+        try:
+            while True:
+                sess.run(op)
+        except errors.CancelledError as e:
+            logging.getLogger("hpcflow").debug("The updates have ended: %s", e)
+        except Exception as e:
+            if coord is None:
+                raise
+            if not coord.joined:
+                coord.request_stop(e)
+
+
 class _SyncReplicasHook(SessionRunHook):
     """Initializes a replica; the chief's makes the updates too, in a thread."""
 
@@ -269,7 +315,6 @@ class _SyncReplicasHook(SessionRunHook):
         self._optimizer = optimizer
         self._is_chief = is_chief
         self._num_tokens = num_tokens
-        self._ending = threading.Event()
 
     def begin(self) -> None:
         """Add what the hook needs to the graph; ``ValueError`` before ``apply_gradients``."""
@@ -278,10 +323,6 @@ class _SyncReplicasHook(SessionRunHook):
         self._init = optimizer.chief_init_op if self._is_chief else optimizer.local_step_init_op
         if self._is_chief:
             self._first_tokens = optimizer.get_init_tokens_op(self._num_tokens)
-            self._last_op = optimizer._token_queue.close()
-        else:
-            # Without its token the others could not fill the step that this replica leaves.
-            self._last_op = optimizer._token_queue.enqueue(optimizer._local_step.value())
 
     def after_create_session(self, session: Any, coord: Coordinator) -> None:
         """Initialize; the chief begins to make updates. ``RuntimeError`` if it cannot."""
@@ -292,25 +333,4 @@ class _SyncReplicasHook(SessionRunHook):
         session.run(self._init)
         if self._is_chief:
             session.run(self._first_tokens)
-            # Not registered with the coordinator: it ends when the session is closed.
-            threading.Thread(target=self._update, args=(session, coord), daemon=True,
-                             name="SyncReplicasOptimizer").start()
-
-    def _update(self, session: Any, coord: Coordinator) -> None:
-        try:
-            while not self._ending.is_set():
-                session.run(self._optimizer._sync_op)
-        except Exception as e:  # noqa: BLE001  (the coordinator passes it on)
-            if self._ending.is_set() or coord.should_stop():
-                logging.getLogger("hpcflow").debug("The updates have ended: %s", e)
-            else:
-                coord.request_stop(e)
-
-    def end(self, session: Any) -> None:
-        """The replica hands its token back. Of the chief there will be no more updates: whoever
-        waits for a token gets an ``OutOfRangeError``."""
-        self._ending.set()
-        try:
-            session.run(self._last_op)
-        except errors.CancelledError as e:  # the chief has closed the queue
-            logging.getLogger("hpcflow").debug("Leaving the replicas: %s", e)
+            self._optimizer.get_chief_queue_runner().create_threads(session, coord, start=True)

@@ -62,8 +62,8 @@ def warm_start(ckpt_to_initialize_from: str, vars_to_warm_start: Any = ".*",
 
     Args:
         ckpt_to_initialize_from: a checkpoint, or a directory, whose latest one is taken.
-        vars_to_warm_start: a regular expression that the names of trainable variables begin with,
-            a list of such for all variables, or a list of variables.
+        vars_to_warm_start: a regular expression that the names (``w:0``) of trainable variables
+            begin with, a list of such for all variables, or a list of variables.
         var_name_to_vocab_info: must be empty: rows of other vocabularies are not found.
         var_name_to_prev_var_name: name of a variable -> its name in the checkpoint.
 
@@ -91,9 +91,9 @@ def _chosen(given: Any) -> list[Any]:
     if given is None:
         return []
     if isinstance(given, str):
-        return [v for v in trainable_variables() if re.match(given, v.op.name)]
+        return [v for v in trainable_variables() if re.match(given, v.name)]
     if all(isinstance(item, str) for item in given):
-        return [v for v in global_variables() if any(re.match(e, v.op.name) for e in given)]
+        return [v for v in global_variables() if any(re.match(e, v.name) for e in given)]
     return [v for item in given for v in (
         item if isinstance(item, (list, tuple, PartitionedVariable)) else [item])]
 

@@ -11,7 +11,7 @@ from raw_control_flow import branches, loop, switch
 import hpcflow as hf
 from hpcflow import errors, kernels, raw_ops
 from hpcflow.compiler import checks
-from hpcflow.compiler.cse import eliminate_common_subexpressions
+from hpcflow.compiler.cse import eliminate_common_subexpressions, merge_placed
 from hpcflow.compiler.fold import fold_constants
 from hpcflow.compiler.frames import FrameInfo, assign_frames
 from hpcflow.compiler.ir import topological, writes_state
@@ -233,6 +233,26 @@ def test_cse():
     assert types.count("Add") == types.count("Mul") == 1
     assert types.count("Sub") == types.count("MatMul") == 2
     assert types.count("Const") == 1
+
+
+def test_cse_of_what_was_placed():
+    """Nodes that only lie with different ones are merged, but not before devices are known."""
+    x = hf.placeholder(hf.int32, [4], name="x")
+    devices = ("/cpu:0", "/cpu:0", "/cpu:1")
+    variables = [hf.Variable(np.zeros(2, np.float32), name=f"v{i}") for i in range(3)]
+    uniques = []
+    for variable, device in zip(variables, devices):
+        with hf.colocate_with(variable._ref()), hf.device(device):
+            uniques.append(hf.unique(x).y)
+    step = merged([hf.negative(u) for u in uniques])
+    assert [n.type for n in step.nodes].count("Unique") == 3
+    for node in step.nodes:
+        if node.type in ("Unique", "Neg"):
+            node.device = A1 if node.name.endswith("_2") else A0
+    merge_placed(step)
+    checks.check(step, "cse of placed")
+    types = [n.type for n in step.nodes]
+    assert types.count("Unique") == types.count("Neg") == 2
 
 
 def test_cse_keeps_apart_what_is_not_the_same():

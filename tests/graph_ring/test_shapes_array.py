@@ -309,3 +309,15 @@ def test_names_and_dtypes():
     assert hf.shape(p(ANY), out_type=hf.int64).dtype is hf.int64
     assert x[0].name == "strided_slice:0"
     assert x[0].op.inputs[1].name.startswith("strided_slice_1/")
+
+
+def test_paddings_of_which_some_are_known():
+    unknown = p(2, dtype=i32)
+    assert dims(hf.pad(p(4, 4), [[1, 2], unknown])) == (7, None)
+    assert dims(hf.pad(p(4, 4), [unknown, [0, 2]])) == (None, 6)
+    assert dims(hf.pad(p(4, None), [[1, 1], [1, 1]])) == (6, None)
+    assert dims(hf.pad(p(...), hf.stack([[1, 2], unknown]))) == (None, None)
+
+
+def test_a_mask_along_an_axis_that_is_a_constant():
+    assert dims(hf.boolean_mask(p(4, 2), [True, False], axis=hf.constant(1))) == (4, None)

@@ -130,3 +130,71 @@ def test_masters_that_serve_each_other():
                 thread.join(90)
             assert not any(thread.is_alive() for thread in threads)
         assert not failures, failures[0]
+
+
+@pytest.mark.parametrize("share", [True, False])
+def test_several_values_in_one_message(monkeypatch, share):
+    """Numbers, short and long arrays of several types, made anew in every step, over shared memory
+    or not; a step that fails in between leaves nothing behind."""
+    from hpcflow.runtime import shared_edges
+
+    if not share:
+        monkeypatch.setattr(shared_edges, "enter_room", lambda address: None)
+    with cluster() as (task, server):
+        last = world.world().size - 1
+        x = hf.placeholder(hf.float32, [])
+        limit = hf.placeholder(hf.int32, [])
+        with hf.device(f"/job:worker/task:{last}"):
+            with hf.control_dependencies([hf.Assert(hf.less(limit, 3), ["too many"])]):
+                here = hf.identity(x)
+            made = [here, here + hf.range(5, dtype=hf.float32), hf.fill([70, 100], here) * 2.0,
+                    hf.cast(here, hf.int64) + hf.zeros([3, 3], hf.int64), here > 0.0,
+                    hf.fill([3, 20_000], -here)]
+        with hf.device(f"/job:worker/task:{task.index}"):
+            back = [hf.identity(hf.negative(v)) if v.dtype != hf.bool else hf.logical_not(v)
+                    for v in made]
+        with hf.Session(server.target) as session:
+            for i in range(5):
+                value = np.float32(task.index + i)
+                if i == 2:
+                    with pytest.raises(hf.errors.InvalidArgumentError, match="too many"):
+                        session.run(back, {x: value, limit: 3})
+                got = session.run(back, {x: value, limit: i % 3})
+                assert got[0] == -value and got[4] == (not value > 0)
+                np.testing.assert_array_equal(got[1], -(value + np.arange(5, dtype=np.float32)))
+                np.testing.assert_array_equal(got[2], np.full([70, 100], -2 * value))
+                np.testing.assert_array_equal(got[3], np.full([3, 3], -int(value)))
+                np.testing.assert_array_equal(got[5], np.full([3, 20_000], value))
+
+
+def test_long_values_lie_in_memory_that_both_ranks_have(monkeypatch):
+    """They are written there by who sends them; steps at the same time have their own."""
+    from hpcflow.runtime import shared_edges
+
+    entered = []
+    enter_room = shared_edges.enter_room
+    monkeypatch.setattr(shared_edges, "enter_room",
+                        lambda address: entered.append(enter_room(address)) or entered[-1])
+    with cluster() as (task, server):
+        last = world.world().size - 1
+        x = hf.placeholder(hf.float32, [100, 100])
+        with hf.device(f"/job:worker/task:{last}"):
+            far = hf.negative(x)
+        with hf.device(f"/job:worker/task:{task.index}"):
+            back = far * 2.0
+        with hf.Session(server.target) as session:
+            def run(seed):
+                values = np.random.RandomState(seed).standard_normal((100, 100))
+                for _ in range(20):
+                    got = session.run(back, {x: values})
+                    np.testing.assert_array_equal(got, values.astype(np.float32) * -2)
+                    values += 1
+
+            threads = [threading.Thread(target=run, args=(10 * task.index + i,)) for i in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+    assert all(memory is not None for memory in entered)
+    if task.index != last:  # every step's lane has memory at both ends
+        assert len(entered) >= 1

@@ -27,7 +27,7 @@ NO_KERNEL = ("No OpKernel was registered", "Could not find device for node",
 Moves = dict[tuple[str, int], float]
 
 # Damaged data that the reference does not look at are refused with these.
-REFUSALS = ("InvalidArgumentError", "FailedPreconditionError", "ValueError")
+REFUSALS = ("InvalidArgumentError", "FailedPreconditionError", "DataLossError", "ValueError")
 
 
 @dataclass

@@ -40,7 +40,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--sample", default="pinned", choices=["pinned", "all"],
                         help="each case in one form (default), or in all, with second derivatives")
     parser.add_argument("--damaged", action="store_true",
-                        help="only cases with one input damaged")
+                        help="only cases with one input or attribute damaged")
     parser.add_argument("--seed", type=int, default=SEED, help=f"of the inputs (default: {SEED})")
     parser.add_argument("--notes", action="store_true", help="also print what is no failure")
     parser.add_argument("--keep", metavar="DIRECTORY", help="keep the files of the cases here")
@@ -102,7 +102,7 @@ def main() -> int:
         import families  # noqa: F401 - fills the table
 
         cases = Table(ops, arguments.seed, arguments.sample == "all", arguments.ops).fill()
-        worse = damaged(cases, arguments.seed, 1 if arguments.sample == "pinned" else 3)
+        worse = damaged(cases, arguments.seed, 1 if arguments.sample == "pinned" else 3, ops)
         cases = worse if arguments.damaged else cases + worse
         summary = report.Report(ops, arguments.notes)
         compare_cases(cases, peer, directory, bool(arguments.keep), summary)

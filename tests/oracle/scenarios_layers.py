@@ -101,3 +101,44 @@ def ctc_losses(tf: Any, session: Any) -> list:
     slopes = [tf.gradients(loss * [1.0, 2.0, 3.0], x)[0] for loss in losses]
     return [session.run([losses, slopes]), session.run(tf.nn.ctc_unique_labels(labels)),
             session.run(tf.nn.collapse_repeated(labels, lengths))]
+
+
+@scenario
+def profiles(tf: Any, session: Any) -> list:
+    """Float operations and parameters, of the graph and of its parts."""
+    x = tf.placeholder(tf.float32, [4, 8, 8, 3])
+    with tf.variable_scope("net"):
+        zeros = tf.zeros_initializer()
+        y = tf.layers.conv2d(x, 5, 3, activation=tf.nn.relu, kernel_initializer=zeros)
+        y = tf.layers.average_pooling2d(tf.layers.max_pooling2d(y, 2, 1), 2, 1)
+        y = tf.layers.dense(tf.layers.flatten(y), 7, kernel_initializer=zeros)
+    y = tf.nn.softmax(tf.add_n([y, y * 2.0, y ** 3.0]))
+    loss = tf.reduce_mean(y) + tf.nn.l2_loss(y) + tf.reduce_sum(tf.rsqrt(y) - tf.log(-y))
+    tf.matmul(tf.ones([2, 3, 4]), tf.ones([2, 5, 4]), transpose_b=True)
+    tf.nn.depthwise_conv2d(x, tf.ones([3, 2, 3, 2]), [1, 2, 2, 1], "SAME")
+    tf.nn.conv3d(tf.ones([1, 4, 4, 4, 2]), tf.ones([2, 2, 2, 2, 3]), [1] * 5, "SAME")
+    tf.squared_difference(y, 1.0), tf.argmax(y, 1), tf.maximum(y, 0.0), tf.reciprocal(y)
+    tf.gradients(loss, tf.trainable_variables())
+    module = tf.profiler
+    builder, graph = module.ProfileOptionBuilder, tf.get_default_graph()
+    options = builder(builder.float_operation()).with_empty_output().build()
+    ops = module.profile(graph, cmd="op", options=options)
+    kinds = ("Conv2D", "MatMul", "BiasAdd", "MaxPool", "AvgPool", "AvgPoolGrad", "MaxPoolGrad",
+             "Conv2DBackpropInput", "Conv2DBackpropFilter", "BiasAddGrad", "L2Loss", "Softmax",
+             "DepthwiseConv2dNative", "Conv3D", "SquaredDifference", "ArgMax", "Rsqrt", "AddN",
+             "Reciprocal", "Pow", "Log", "Maximum", "Mean")
+    found = _named(ops)
+    options = builder(builder.trainable_variables_parameter()).with_empty_output().build()
+    variables = module.profile(graph, options=options)
+    scopes = [(n.name, n.total_parameters) for n in _below(variables)]
+    products = found.get("BatchMatMul", 0) + found.get("BatchMatMulV2", 0)
+    return [[*(found.get(k, 0) for k in kinds), products], [list(map(str, s)) for s in scopes],
+            variables.total_parameters]
+
+
+def _below(node: Any) -> list:
+    return [n for child in node.children for n in [child, *_below(child)]]
+
+
+def _named(root: Any) -> dict:
+    return {n.name: sum(g.float_ops for g in n.graph_nodes) for n in _below(root)}

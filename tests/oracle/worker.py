@@ -260,9 +260,21 @@ def describe() -> dict[str, dict]:
     for name, op in registered_ops().items():
         allowed = {a.name: [d.name for d in a.allowed] for a in op.attrs
                    if a.allowed and a.type.endswith(("type", "type)"))}
-        ops[name] = {"allowed": allowed, "gradient": has_gradient(name),
+        attrs = {n: [op.attr_map[n].type, _plain(op.attr_map[n].default)]
+                 for n in op.explicit_attrs}
+        ops[name] = {"allowed": allowed, "gradient": has_gradient(name), "attrs": attrs,
                      "inputs": [a.name for a in op.inputs]}
     return ops
+
+
+def _plain(default: Any) -> Any:
+    """The default of an attribute as JSON has it, None for what that has not."""
+    if isinstance(default, (list, tuple)):
+        items = [_plain(item) for item in default]
+        return None if None in items else items
+    if isinstance(default, bytes):
+        return default.decode()
+    return default if isinstance(default, (bool, int, float, str)) else None
 
 
 def main() -> None:

@@ -366,6 +366,69 @@ def test_functions_with_gradients_of_their_own():
         hf.gradients(hf.custom_gradient(lambda v: (v, lambda g: [g, g]))(x), [x])
 
 
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_variables_in_functions_with_gradients_of_their_own(graph, use_resource):
+    w = hf.get_variable("w", initializer=3.0, use_resource=use_resource)
+    other = hf.get_variable("other", initializer=7.0, use_resource=use_resource)
+    seen = []
+
+    @hf.custom_gradient
+    def affine(x):
+        def grad(dy, variables=None):
+            seen.append([v.name for v in variables])
+            return dy * 10.0, [dy * 100.0]
+
+        return x * w + 1.0, grad
+
+    x = other * 2.0
+    grads = hf.gradients(affine(x), [x, w, other])
+    last = hf.while_loop(lambda i, v: i < 3, lambda i, v: (i + 1, affine(v)), [0, x])[1]
+    of_loop = hf.gradients(last, [x, w])
+    assert seen == [["w:0"]] * 2
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        assert session.run(grads) == [10, 100, 20]
+        assert session.run(of_loop) == [1000, 11100]
+    with pytest.raises(TypeError, match="uses the variable new:0, but that of its gradients"):
+        hf.custom_gradient(lambda v: (v * hf.get_variable("new", initializer=1.0), hf.identity))(x)
+    left_out = hf.custom_gradient(lambda v: (v * w, hf.identity))
+    if use_resource:
+        with pytest.raises(TypeError, match="uses the variable w:0"):
+            left_out(x)
+    else:
+        assert hf.gradients(left_out(x), [w]) == [None]
+    wrong = hf.custom_gradient(lambda v: (v * w, lambda g, variables: (g, [g, g])))(x)
+    with pytest.raises(ValueError, match="1 gradients of variables are expected, got 2"):
+        hf.gradients(wrong, x)
+
+
+def test_functions_that_are_computed_again_for_their_gradient(graph):
+    w = hf.get_variable("w", initializer=[1.0, 2.0])
+    calls = []
+
+    @hf.recompute_grad
+    def block(x, scale):
+        calls.append(x.name)
+        return hf.sin(x * hf.get_variable("w", [2])) * scale
+
+    with hf.variable_scope(hf.get_variable_scope(), reuse=True):
+        y = block(hf.constant([0.5, 0.25]), hf.constant(3.0))
+    plain = hf.sin(hf.constant([0.5, 0.25]) * w) * 3.0
+    with hf.Session() as session:
+        session.run(w.initializer)
+        np.testing.assert_array_equal(*session.run([y, plain]))
+        np.testing.assert_array_equal(*session.run([hf.gradients(y, w), hf.gradients(plain, w)]))
+    assert len(calls) == 2 and calls[0] != calls[1]
+
+
+def test_gradients_that_pass_through(graph):
+    w = hf.get_variable("w", initializer=5.0, use_resource=True)
+    x = hf.constant(3.0)
+    rounded = hf.grad_pass_through(lambda v: hf.round(v * w))(x)
+    assert hf.gradients(rounded, w) == [None]
+    assert run([hf.gradients(rounded * 2.0, x)[0]]) == [2]
+
+
 def test_print_writes_tensors_and_other_values(capfd, tmp_path):
     x = hf.constant([1, 2])
     run(hf.print("x:", x, [hf.constant(3.5), {"k": "v"}], "{}", hf.range(9), sep="|", end="!"))

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import hpcflow as tf
-from hpcflow import config, jit, threads
+from hpcflow import config, jit
 from hpcflow.kernels import batch_norm_loops
+from hpcflow.native import threads
 
 
 @pytest.fixture

@@ -7,9 +7,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hpcflow import blas, config, threads
-from hpcflow.blas import _Threads
+from hpcflow import config
 from hpcflow.kernels.reductions import ColumnSums
+from hpcflow.native import blas, threads
+from hpcflow.native.blas import _Threads
 
 
 @pytest.fixture

@@ -40,6 +40,33 @@ def test_booleans():
     np.testing.assert_array_equal(got[1][1], [True, True, False])
 
 
+@pytest.mark.parametrize("op_type", ["MpiAllreduce", "MpiAllreduceSlices", "MpiReduceScatter"])
+@pytest.mark.parametrize(("value", "reduction"), [(True, "sum"), (True, "mean"), (1j, "min"),
+                                                  (1j, "max")])
+def test_operations_without_a_builder_refuse_what_a_type_does_not_have(op_type, value, reduction):
+    rows = hf.constant(np.array([value, value]))
+    with pytest.raises(TypeError, match=f"no {reduction} of {rows.dtype.name} values"):
+        if op_type == "MpiReduceScatter":
+            hf.raw_ops.MpiReduceScatter(input=rows, reduction=reduction)
+        elif op_type == "MpiAllreduce":
+            hf.raw_ops.MpiAllreduce(inputs=[rows], reduction=reduction)
+        else:
+            hf.raw_ops.MpiAllreduceSlices(inputs=[rows], N=1, slices=1, reduction=reduction)
+
+
+@pytest.mark.parametrize(("dtype", "reduction"), [("bool", "sum"), ("complex64", "max")])
+def test_imported_graphs_refuse_what_a_type_does_not_have(dtype, reduction):
+    with hf.Graph().as_default() as graph:
+        hf.mpi.allreduce(hf.placeholder(hf.int32, [2], name="x"), reduction, name="found")
+    graph_def = graph.as_graph_def()
+    for node in graph_def.node:
+        key = "dtype" if node.name == "x" else "T"
+        if key in node.attr:
+            node.attr[key].type = hf.as_dtype(dtype).as_datatype_enum
+    with pytest.raises((TypeError, ValueError), match=f"no {reduction} of {dtype} values"):
+        hf.import_graph_def(graph_def, name="")
+
+
 INTEGERS = ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"]
 
 

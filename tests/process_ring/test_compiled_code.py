@@ -10,7 +10,8 @@ import time
 import numpy as np
 import pytest
 
-from hpcflow import config, jit, openmp
+from hpcflow import config, jit
+from hpcflow.native import openmp
 
 pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
 if jit.enabled():
@@ -273,7 +274,9 @@ def test_updates_of_rows(ufunc, dtype, row_dtype):
     if not jit.supports(ufunc, dtype):
         pytest.skip("integers have no quotients")
     rng = np.random.default_rng(1)
-    code = jit.RowUpdates(ufunc, dtype, row_dtype).code(f"updates{ufunc}{dtype}{row_dtype}")
+    program = (("v0", ufunc, ("a0", "a1")),), (("a0", "v0"),)
+    code = jit.RowUpdates(dtype, row_dtype, 1, 0, *program).code(
+        f"updates{ufunc}{dtype}{row_dtype}")
     call = objects.functions_of(code).call
     for width, count, parts in ((1, 0, 1), (1, 300, 2), (16, 5, 3), (17, 200, 2), (70, 90, 4)):
         target = (rng.integers(1, 99, size=(40, width)) / 7).astype(dtype)
@@ -286,3 +289,30 @@ def test_updates_of_rows(ufunc, dtype, row_dtype):
         for part in range(parts):
             call(target, rows, updates, part, parts)
         assert np.array_equal(target, expected, equal_nan=dtype.startswith("float"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_programs_of_rows(dtype):
+    """Several states and scalars, in vectors and one by one; equal rows one after the other."""
+    steps = (("v0", "multiply", ("a2", "a2")), ("v1", "add", ("a1", "v0")),
+             ("v2", "sqrt", ("v1",)), ("v3", "sign", ("a2",)), ("v4", "multiply", ("v3", "s0")),
+             ("v5", "divide", ("v4", "v2")), ("v6", "reciprocal", ("s1",)),
+             ("v7", "multiply", ("v5", "v6")), ("v8", "subtract", ("a0", "v7")),
+             ("v9", "absolute", ("v8",)))
+    loop = jit.RowUpdates(dtype, "int64", 2, 2, steps, (("a0", "v9"), ("a1", "v1")))
+    call = objects.functions_of(loop.code(f"programs{dtype}")).call
+    rng, rate = np.random.default_rng(2), 0.1
+    for width, count in ((1, 40), (8, 3), (37, 60)):
+        var, sums = [(rng.random((20, width)) + 0.5).astype(dtype) for _ in range(2)]
+        grad = rng.standard_normal((count, width)).astype(dtype)
+        grad[::7] = 0
+        rows = rng.integers(20, size=count)
+        expected, expected_sums = var.copy(), sums.copy()
+        for i, row in enumerate(rows):
+            expected_sums[row] += grad[i] * grad[i]
+            step = np.sign(grad[i]) * grad.dtype.type(rate) / np.sqrt(expected_sums[row])
+            expected[row] = abs(expected[row] - step * (1 / grad.dtype.type(3)))
+        for part in range(2):
+            call(var, sums, rows, grad, rate, 3.0, part, 2)
+        np.testing.assert_array_equal(var, expected)
+        np.testing.assert_array_equal(sums, expected_sums)

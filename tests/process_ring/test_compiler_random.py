@@ -6,7 +6,6 @@ from __future__ import annotations
 import pytest
 from random_check import check_all, loopback
 
-from hpcflow import threads
 from hpcflow.compiler import (
     fusion,
     late_receives,
@@ -15,6 +14,7 @@ from hpcflow.compiler import (
     running_sums,
     together,
 )
+from hpcflow.native import threads
 
 GRAPHS, CHUNK = 220, 20
 

@@ -7,7 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from hpcflow import config, copies, jit, spread
+from hpcflow import config, jit
+from hpcflow.native import copies, spread
 
 DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.bool_, np.complex128)
 

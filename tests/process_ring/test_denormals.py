@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, denormals
+from hpcflow import config
+from hpcflow.native import denormals
 
 pytestmark = [
     pytest.mark.usefixtures("graph"),

@@ -36,6 +36,9 @@ def test_the_first_program_of_the_readme(capsys):
     assert losses[-1] < losses[0] / 2
 
 
+KERAS_NUMBERS = "['accuracy', 'loss', 'val_accuracy', 'val_loss']"
+
+
 def test_the_guide_runs_from_top_to_bottom(capsys):
     scope = {}
     for block in blocks("docs/guide.md"):
@@ -43,6 +46,7 @@ def test_the_guide_runs_from_top_to_bottom(capsys):
     assert capsys.readouterr().out.splitlines() == ["(?, 2) Softmax", "(4, 2)", "(8, 8, 3)",
                                                     "5.0 [ 0.  -0.6 -0.8] 4.0", "[3.]",
                                                     "['accuracy', 'global_step', 'loss']",
+                                                    KERAS_NUMBERS, "(300, 3)",
                                                     "3.0 4 0.0625", "[201.  30.]"]
     assert scope["imported"].op.type == "Softmax"
 
@@ -63,7 +67,8 @@ def test_the_checkpoints_page(tmp_path, monkeypatch, capsys):
     weights = hpcflow.get_variable("layer/weights", [2, 2])
     with hpcflow.Session() as session:
         session.run(weights.initializer)
-        scope = {"hf": hpcflow, "session": session}
+        checkpoint = hpcflow.train.Checkpoint(weights=weights)
+        scope = {"hf": hpcflow, "session": session, "checkpoint": checkpoint}
         for block in blocks("docs/checkpoints.md"):
             run(block, scope)
     assert "layer|weights" in capsys.readouterr().out

@@ -59,6 +59,24 @@ BUILDING = [
     (lambda: hf.invert_permutation([[0]]), "Shape must be rank 1 but is rank 2"),
     (lambda: hf.range(5, 1), r"Requires start <= limit when delta > 0: 5/1"),
     (lambda: hf.range(1, 5, -1), r"Requires start >= limit when delta < 0: 1/5"),
+    (lambda: hf.range(-1e38, 1.0), r"Requires \(\(limit - start\) / delta\) <= "),
+    (lambda: hf.range(0.0, np.inf), r"Requires \(\(limit - start\) / delta\) <= "),
+    (lambda: hf.range(0.0, np.nan), "Requires start <= limit when delta > 0: 0.0/nan"),
+    (lambda: hf.roll(7, 1, 0), "Shape must be at least rank 1 but is rank 0"),
+    (lambda: hf.roll(X, [[1]], 0), "Shape must be at most rank 1 but is rank 2"),
+    (lambda: hf.roll(X, [1, 2], [0]), "Dimension 0 in both shapes must be equal, but are 2 and 1"),
+    (lambda: hf.raw_ops.UniqueV2(x=X, axis=[[0]]), "axis expects a 1D vector"),
+    (lambda: hf.raw_ops.UniqueV2(x=X, axis=[0, 1]), "larger than 1 elements"),
+    (lambda: hf.raw_ops.UniqueV2(x=X, axis=np.int32([])), "x expects a 1D vector"),
+    (lambda: hf.raw_ops.UniqueV2(x=X, axis=[2]), r"axis = 2 not in \[-2, 2\)"),
+    (lambda: hf.scatter_nd([[0]], [1], [0]), "specified for empty output"),
+    (lambda: hf.boolean_mask(X, [True, False], axis=fed(0)), "must be known as the graph is built"),
+    (lambda: hf.argmax(X, [0]), "Shape must be rank 0 but is rank 1"),
+    (lambda: hf.unsorted_segment_sum(X, [0, 0], [3]), "Shape must be rank 0 but is rank 1"),
+    (lambda: hf.histogram_fixed_width(X, [0.0, 1.0], [3]), "Shape must be rank 0 but is rank 1"),
+    (lambda: hf.nn.conv2d(X[None, ..., None], np.ones((1, 1, 1, 1), np.float32), [1] * 4, "SAME",
+                          dilations=[]), r"dilations must be of length 1, 2 or 4 but is \[\]"),
+    (lambda: hf.raw_ops.StringUpper(input=["a"], encoding="latin"), "not in the list of allowed"),
     (lambda: hf.cholesky(X), "Dimensions must be equal, but are 2 and 3"),
     (lambda: hf.matrix_solve(X[:, :2], X.T), "Dimensions must be equal, but are 2 and 3"),
     (lambda: hf.norm(X, "fro"), "'ord' must be a supported vector norm"),
@@ -100,7 +118,33 @@ RUNNING = [
      r"Input 1 has shape \[2 3\] and doesn't match input 0 with shape \[1 2\]"),
     (lambda: hf.raw_ops.ConcatOffset(concat_dim=1, shape=[[1, 2], [2]]), "should contain 2 elem"),
     (lambda: hf.roll(X, 1, 2), "is out of range"),
-    (lambda: hf.roll(X, [1, 2], [0]), "shift and axis must have the same size"),
+    (lambda: hf.roll(X, fed([1, 2]), [0]), "shift and axis must have the same size"),
+    (lambda: hf.range(fed(0.0), np.nan), "Requires start <= limit when delta > 0: 0.0/nan"),
+    (lambda: hf.range(fed(0.0), np.inf), r"Requires \(\(limit - start\) / delta\) <= "),
+    (lambda: hf.raw_ops.DenseToDenseSetOperation(set1=fed(b"a", object), set2=fed([[b"a"]], object),
+                                                 set_operation="union"),
+     r"a set needs at least 2 dimensions, but has shape \[\]"),
+    (lambda: hf.raw_ops.StringNGrams(
+        data=["a"], data_splits=[0, 1], separator="", ngram_widths=[0], left_pad="", right_pad="",
+        pad_width=0, preserve_short_sequences=False), "ngram_widths must contain positive values"),
+    (lambda: hf.raw_ops.UnicodeTranscode(
+        input="a", input_encoding="UTF-8", output_encoding="UTF-8", replacement_char=-1),
+     "replacement_char out of unicode codepoint range: -1"),
+    (lambda: hf.raw_ops.UnicodeDecode(input="", input_encoding="other"), "Could not create conv"),
+    (lambda: hf.image.crop_and_resize(np.ones((1, 2, 2, 1)), [[0, 0, np.inf, 1]], [0], [1, 1]),
+     "at least one element that is not finite"),
+    (lambda: hf.raw_ops.RaggedRange(starts=0.0, limits=np.nan, deltas=1.0), r"Requires \(\(limit"),
+    (lambda: hf.self_adjoint_eigvals(fed([[1, np.inf], [np.inf, 1]], "float64")), "not successful"),
+    (lambda: hf.nn.softmax(X, 2), r"Dimension \(2\) must be in the range \[-2, 2\)"),
+    (lambda: hf.raw_ops.SoftmaxCrossEntropyWithLogits(features=fed(X), labels=fed(X[:, :2])),
+     "must be matrices of one shape, or that broadcast"),
+    (lambda: hf.raw_ops.CTCLoss(
+        inputs=np.zeros((1, 0, 2), np.float32), labels_indices=np.zeros((0, 2), np.int64),
+        labels_values=np.zeros(0, np.int32), sequence_length=np.zeros(0, np.int32)),
+     "batch_size must not be 0"),
+    (lambda: hf.image.decode_bmp(b"BM" + bytes(26) + b"\x18" + bytes(40)),
+     "a BMP image of 0 x 0 pixels"),
+    (lambda: hf.gather_nd(X[:0], fed(np.zeros([2, 0], np.int32))), "params is empty"),
     (lambda: hf.tile(fed(X), fed(2)), "must be a vector"),
     (lambda: hf.random_uniform(fed(3, "int32")), "must be a vector"),
     (lambda: hf.gather(X, [[0, 2]]), r"indices\[0,1\] = 2 is not in \[0, 2\)"),
@@ -132,6 +176,11 @@ def test_refused_when_run(case):
     with hf.Session() as session, pytest.raises(InvalidArgumentError, match=message):
         fetched = build()
         session.run(fetched, dict(FEEDS))
+
+
+def test_a_range_that_no_memory_holds():
+    with hf.Session() as session, pytest.raises(hf.errors.ResourceExhaustedError):
+        session.run(hf.range(0, 2**63 - 1))
 
 
 def test_reshape_of_a_sparse_tensor():

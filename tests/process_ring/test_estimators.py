@@ -139,6 +139,20 @@ def test_warm_start(tmp_path):
                                       first.get_variable_value("out/bias"))
 
 
+def test_warm_start_by_expressions_of_names_with_their_output(tmp_path, graph):
+    for name in ("v1", "v1/Momentum", "v2", "v2/Momentum"):
+        hf.get_variable(name, initializer=1.0)
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        hf.train.Saver().save(session, str(tmp_path / "model"))
+    with hf.Graph().as_default(), hf.Session() as session:
+        made = [hf.get_variable(name, initializer=0.0)
+                for name in ("v1", "v1/Momentum", "v2", "v2/Momentum")]
+        hf.train.warm_start(str(tmp_path), ["v1", "v2[^/]"])
+        session.run(hf.global_variables_initializer())
+        assert session.run(made) == [1, 1, 1, 0]
+
+
 def test_train_and_evaluate_exports(tmp_path):
     estimator = made(tmp_path, save_checkpoints_steps=10)
     seen = []

@@ -211,3 +211,50 @@ def test_features_of_examples_are_parsed_as_columns_need(session):
 def test_bad_columns_are_refused(build, error, text):
     with pytest.raises(error, match=text):
         build()
+
+
+# ---------------------------------------------------------------- sequences
+
+
+def _steps(rows):
+    places = [[i, j] for i, row in enumerate(rows) for j in range(len(row))]
+    return hf.SparseTensor(places, [v for row in rows for v in row],
+                           [len(rows), max(map(len, rows))])
+
+
+def test_sequences_are_read_step_by_step_and_trained():
+    column = hf.feature_column.sequence_categorical_column_with_identity("id", 3)
+    numbers = hf.feature_column.sequence_numeric_column("number")
+    features = {"id": _steps([[0, 2], [1]]), "number": _steps([[5.0, 6.0], [7.0]])}
+    values, lengths = hf.contrib.feature_column.sequence_input_layer(
+        features, [hf.feature_column.embedding_column(
+            column, 2, initializer=hf.ones_initializer()), numbers])
+    (variable,) = hf.trainable_variables()
+    gradient = hf.gradients(values, variable)[0]
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        found, steps, grad = session.run([values, lengths, hf.convert_to_tensor(gradient)])
+    assert found.tolist() == [[[1, 1, 5], [1, 1, 6]], [[1, 1, 7], [0, 0, 0]]]
+    assert steps.tolist() == [2, 1] and grad.tolist() == [[1, 1], [1, 1], [1, 1]]
+    spec = hf.feature_column.make_parse_example_spec(
+        [hf.feature_column.indicator_column(column), numbers])
+    assert spec == {"id": hf.VarLenFeature(hf.int64), "number": hf.VarLenFeature(hf.float32)}
+
+
+def test_sequences_that_do_not_fit():
+    columns, layer = hf.feature_column, hf.contrib.feature_column.sequence_input_layer
+    ids = columns.sequence_categorical_column_with_identity("id", 3)
+    features = {"id": _steps([[0, 2], [1]]), "number": _steps([[5.0], [7.0, 8.0]])}
+    indicator = columns.indicator_column(ids)
+    with pytest.raises(ValueError, match="column of sequences"):
+        columns.input_layer(features, [indicator])
+    with pytest.raises(ValueError, match="must be of type _SequenceDenseColumn"):
+        layer(features, [ids])
+    with pytest.raises(ValueError, match="must be a sequence_categorical_column"):
+        layer(features, [columns.indicator_column(
+            columns.categorical_column_with_identity("id", 3))])
+    with pytest.raises(TypeError, match="must be integer"):
+        columns.sequence_numeric_column("number", 1.5)
+    _, lengths = layer(features, [indicator, columns.sequence_numeric_column("number")])
+    with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError, match="differ in"):
+        session.run(lengths)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, formulas, jit
+from hpcflow import config, jit
 from hpcflow.kernels import load
 from hpcflow.kernels.registry import KernelNode, find_kernel
+from hpcflow.native import formulas
 
 pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
 

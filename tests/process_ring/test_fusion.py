@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit, threads
+from hpcflow import config, jit
 from hpcflow.compiler import fusion
 from hpcflow.kernels import block_rules, ftrl_rules, moment_rules, update_rules
+from hpcflow.native import threads
 
 NUMBA = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
 DTYPES = {"f": hf.float32, "d": hf.float64, "i": hf.int32, "l": hf.int64}

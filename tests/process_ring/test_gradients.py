@@ -71,6 +71,8 @@ def test_integers_carry_no_gradient():
     x = hf.constant([1, 2])
     y = hf.constant([1.0, 2.0])
     assert hf.gradients(hf.argmax(y, 0), y) == [None]
+    assert hf.gradients([x * 2, hf.gather(x, [0])], x) == [None]
+    assert hf.gradients(hf.cast(x * 2, hf.float32) * y, [x, y])[0] is None
     picked = hf.gather(y, x - 1)
     assert hf.gradients(picked, [x])[0] is None
 

@@ -115,6 +115,18 @@ def test_gradients(form, v):
         assert session.run(nothing).tolist() == [[0, 0]] * 3
 
 
+@pytest.mark.parametrize("use_resource", [False, True])
+def test_gradients_of_conditionals_in_loops(form, use_resource, graph):
+    w = hf.get_variable("w", initializer=1.5, use_resource=use_resource)
+    product = hf.while_loop(lambda i, x: i < 3, lambda i, x: (i + 1, hf.cond(
+        i > 0, lambda: x * w, lambda: x + 2.0 * w)), [0, 0.5])[1]
+    grad = hf.gradients(product, w)[0]
+    with hf.Session() as session:
+        session.run(w.initializer)
+        assert session.run(product) == (0.5 + 3.0) * 1.5 ** 2
+        assert session.run(grad) == 6 * 1.5 ** 2 + 2 * 0.5 * 1.5
+
+
 def optimizers():
     return [
         hf.train.GradientDescentOptimizer(0.1), hf.train.MomentumOptimizer(0.1, 0.9),
@@ -244,6 +256,10 @@ def test_values_that_do_not_fit(v):
         v.assign([1.0])
     with pytest.raises(ValueError, match="sparse_delta must be IndexedSlices"):
         v.scatter_add(ONES)
+    with pytest.raises(ValueError, match=r"shapes \[3,2\] and \[2,2\] are not compatible"):
+        hf.scatter_update(v, [0, 1], ONES)
+    with pytest.raises(ValueError, match="must be equal rank"):
+        hf.scatter_add(v, [0, 1], [1.0, 2.0])
     with pytest.raises(TypeError, match="has no VariableDef"):
         v.assign(ONES).to_proto()
 

@@ -247,3 +247,37 @@ def test_any_file_with_four_channels():
             session.run(image.decode_image(file_of(x[..., :3], "JPEG"), channels=4))
     with pytest.raises(ValueError, match="channels"):
         image.decode_image(b"", channels=2)
+
+
+# ---------------------------------------------------------------- BMP
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 1), (3, 5, 3), (1, 1, 4), (4, 2, 4)])
+@pytest.mark.parametrize("upwards", [True, False])
+def test_bmp(session, shape, upwards):
+    value = pixels("uint8", *shape)
+    height, width, channels = shape
+    order = [2, 1, 0, 3][:channels] if channels > 1 else [0]
+    rows = np.zeros((height, -(-width * channels // 4) * 4), np.uint8)
+    rows[:, :width * channels] = value[..., order].reshape(height, -1)
+    header = struct.pack("<2sIIIIiiHH", b"BM", 0, 0, 54, 40, width, height if upwards else -height,
+                         1, 8 * channels).ljust(54, b"\0")
+    data = header + (rows[::-1] if upwards else rows).tobytes()
+    np.testing.assert_array_equal(session.run(image.decode_bmp(data)), value)
+    with pytest.raises(hf.errors.InvalidArgumentError, match="Incomplete bmp content, requires"):
+        session.run(image.decode_bmp(data[:54 + width * channels - 1]))
+    with pytest.raises(hf.errors.InvalidArgumentError, match="does not match bits per pixel"):
+        session.run(image.decode_bmp(data, channels=3 if channels == 1 else 1))
+
+
+def test_gif_with_colours_that_its_map_has_not(session):
+    image_of = Image.fromarray(np.arange(16, dtype=np.uint8).reshape(4, 4), "P")
+    image_of.putpalette(list(range(48)))
+    target = io.BytesIO()
+    image_of.save(target, "GIF", optimize=False)
+    data = bytearray(target.getvalue())
+    assert session.run(image.decode_gif(bytes(data)))[0, 0, 1].tolist() == [3, 4, 5]
+    assert data[10] & 7 == 3  # a map of 16 colours, of which 2 are left
+    fewer = bytes([*data[:10], data[10] & 0xF8, *data[11:13 + 6], *data[13 + 48:]])
+    with pytest.raises(hf.errors.InvalidArgumentError, match="found color index 2 outside of"):
+        session.run(image.decode_gif(fewer))

@@ -12,6 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
+from jobs import run_job
 
 MPIRUN = shutil.which("mpirun", path=f"{Path(sys.prefix) / 'bin'}{os.pathsep}{os.environ['PATH']}")
 
@@ -259,6 +260,42 @@ print("worker", task.index, "left", flush=True)
 """))
     assert status == 0, output
     assert "worker 0 left" in output and "worker 1 left" in output
+
+
+def test_replicas_of_older_programs_may_end_before_others(tmp_path):
+    """They have a Supervisor, and just end, with an open session, when they are out of data."""
+    ended = run_job(tmp_path, ["""
+        import os
+        import hpcflow as tf
+        rank = int(os.environ["PMIX_RANK"])
+        job, index = ("worker", rank - 1) if rank else ("ps", 0)
+        cluster = tf.train.ClusterSpec({"ps": ["a:1"], "worker": ["b:1", "c:1"]})
+        server = tf.train.Server(cluster, job, index)
+        if job == "ps":
+            server.join()
+        with tf.device(tf.train.replica_device_setter(
+                cluster=cluster, worker_device=f"/job:worker/task:{index}")):
+            step = tf.Variable(0, name="global_step", trainable=False)
+            w = tf.Variable(tf.zeros([4]))
+            optimizer = tf.train.SyncReplicasOptimizer(
+                tf.train.GradientDescentOptimizer(0.1), 2, 2)
+            train_op = optimizer.minimize(tf.reduce_sum(tf.square(w - 1.0)), global_step=step)
+            runner, tokens = optimizer.get_chief_queue_runner(), optimizer.get_init_tokens_op()
+            supervisor = tf.train.Supervisor(
+                is_chief=index == 0, saver=None, recovery_wait_secs=1, global_step=step,
+                local_init_op=(optimizer.local_step_init_op if index
+                               else optimizer.chief_init_op),
+                ready_for_local_init_op=optimizer.ready_for_local_init_op)
+        session = supervisor.prepare_or_wait_for_session(server.target)
+        if index == 0:
+            session.run(tokens)
+            supervisor.start_queue_runners(session, [runner])
+        for _ in range((10, 40)[index]):
+            session.run(train_op)
+        print(f"[rank {rank}] ends", flush=True)
+        """], 3, OMP_NUM_THREADS="1")
+    assert ended.status == 0, ended.output
+    assert ended.lines_of(1) == ["ends"] and ended.lines_of(2) == ["ends"], ended.output
 
 
 @pytest.mark.parametrize(("device", "kind", "said"), [

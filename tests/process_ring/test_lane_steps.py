@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 import weakref
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import hpcflow as hf
 from hpcflow.runtime import lane as lanes
+from hpcflow.runtime.endpoint import Endpoint
 from hpcflow.runtime.executor import Step
 from hpcflow.runtime.loop import event_loop
 from hpcflow.runtime.offload import SHORT_SECONDS
@@ -286,3 +288,21 @@ def test_numbers_are_the_users_again_after_a_step_of_several_tasks(session):
             with pytest.raises(hf.errors.FailedPreconditionError):
                 session.run(bad, {x: 1.0})
             assert mine()
+
+
+@pytest.mark.parametrize(("has_edges", "behind", "expected"), [
+    (False, True, ["value", "done"]), (True, True, ["done", "value"]), (False, False, ["done"])])
+def test_what_a_step_has_woken_goes_before_its_end(has_edges, behind, expected):
+    """Others wait for the values of the steps that it has woken; nobody for one of its own."""
+    order = []
+    queue = [lambda: order.append("value")] if behind else []
+    loop = SimpleNamespace(is_behind=lambda: bool(queue), soon=queue.append, when_idle=None)
+    endpoint = SimpleNamespace(loop=loop, transport=SimpleNamespace(
+        send_message=lambda rank, message: order.append("done")))
+    step = SimpleNamespace(error=None, trace=None, step_id=1,
+                           executable=SimpleNamespace(has_edges=has_edges),
+                           lane=SimpleNamespace(end=lambda: None, prepare=lambda *_: None))
+    Endpoint.served(endpoint, 0, 1, 0, step)
+    for action in queue:
+        action()
+    assert order == expected

@@ -260,3 +260,14 @@ def test_training_of_a_network(session):
         images[np.arange(32)[sides == 1], :, :4] += 1
         losses.append(session.run([loss, train], {x: images, labels: sides})[0])
     assert np.mean(losses[-5:]) < 0.3 < 0.5 < losses[0]
+
+
+def test_a_custom_getter_decides_what_is_trained(graph):
+    def fixed(getter, name, *arguments, **keywords):
+        return getter(name, *arguments, **keywords | {"trainable": False})
+
+    with hf.variable_scope("fixed", custom_getter=fixed):
+        layer = hf.layers.Dense(2)
+        layer(hf.zeros([1, 3]))
+    assert layer.trainable_variables == []
+    assert len(layer.non_trainable_variables) == 2

@@ -73,6 +73,19 @@ def test_vocabulary_files(tmp_path, size, count):
         assert session.run(words.lookup(np.int64([1, 7]))).tolist() == [b"y", b"UNK"]
 
 
+def test_integers_as_whole_lines(tmp_path):
+    path = tmp_path / "numbers"
+    path.write_text("42\n1\n-1000\n")
+    placeholder = hf.placeholder(hf.string, [])
+    table = lookup.index_table_from_file(placeholder, num_oov_buckets=1, key_dtype=hf.int64)
+    assert not hf.get_collection(hf.GraphKeys.ASSET_FILEPATHS)  # no file is known
+    with hf.Session() as session:
+        session.run(hf.tables_initializer(), {placeholder: str(path)})
+        assert session.run(table.lookup(np.int64([1, -1000, 11]))).tolist() == [1, 2, 3]
+    with pytest.raises(ValueError, match="value dtype of whole lines must be string, got int64"):
+        lookup.TextFileInitializer(str(path), hf.int64, -1, hf.int64, -2)
+
+
 def test_columns_of_a_file(tmp_path):
     path = tmp_path / "table"
     path.write_text("a 1 2.5\nb 3 4.5\n")

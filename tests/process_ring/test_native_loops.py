@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import blas, config, errors, float_errors, jit, native_calls, panel_products, threads
+from hpcflow import config, errors, jit
 from hpcflow.compiler import (
     native_loops,
     native_memory,
@@ -14,7 +14,8 @@ from hpcflow.compiler import (
 )
 from hpcflow.compiler.native_loops import NativeLoop
 from hpcflow.compiler.native_products import Factors, Panels, panels_for
-from hpcflow.native_calls import Call, Operand
+from hpcflow.native import blas, float_errors, native_calls, panel_products, threads
+from hpcflow.native.native_calls import Call, Operand
 from hpcflow.runtime import by_shapes
 
 TIME, UNITS = 7, 8

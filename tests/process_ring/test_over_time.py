@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import blas, config, errors, threads
+from hpcflow import config, errors
 from hpcflow.compiler import codegen, over_time, products_ahead, running_sums
 from hpcflow.compiler.products_ahead import Ahead
 from hpcflow.compiler.running_sums import Sums
+from hpcflow.native import blas, threads
 
 ROWS, SIZE = 2, 4
 

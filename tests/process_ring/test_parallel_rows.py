@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, threads
+from hpcflow import config
 from hpcflow.kernels import channel_rows, indices, parallel
+from hpcflow.native import threads
 
 RNG = np.random.default_rng(67)
 

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit, raw_ops, threads
+from hpcflow import config, jit, raw_ops
 from hpcflow.kernels import pooling_loops
 from hpcflow.kernels.onednn import pooling as library_pooling
+from hpcflow.native import threads
 
 pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
 

@@ -230,3 +230,31 @@ def test_rewriting_by_groups_and_the_whole_match():
     assert run(replace("ab", "(a)(b)", r"\2\\0\1")) == b"b\\0a"
     with pytest.raises(hf.errors.InvalidArgumentError, match="Invalid rewrite pattern"):
         run(replace("ab", "(a)", r"\7"))
+
+
+def test_labels_and_logits_that_broadcast():
+    logits, labels = np.float32([[0, 1, 2]]), np.float32([[1, 0, 0], [0, 0.5, 0.5]])
+    loss, back = raw.SoftmaxCrossEntropyWithLogits(features=logits, labels=labels)
+    assert loss.shape.as_list() == [2] and back.shape.as_list() == [2, 3]
+    shares = np.exp(logits) / np.exp(logits).sum()
+    np.testing.assert_allclose(run(loss), -(labels * np.log(shares)).sum(1), rtol=1e-6)
+    np.testing.assert_allclose(run(back), shares - labels, rtol=1e-6, atol=1e-7)
+    column = raw.SoftmaxCrossEntropyWithLogits(features=logits, labels=np.float32([[1], [2]]))
+    np.testing.assert_allclose(run(column[1]), shares - [[1], [2]], rtol=1e-6)
+
+
+def test_nothing_joined_in_segments():
+    nothing = raw.UnsortedSegmentJoin(inputs=np.zeros((0, 2), object), num_segments=1,
+                                      segment_ids=np.zeros(0, np.int32))
+    assert run(nothing).tolist() == [[b"", b""]]
+
+
+def test_characters_are_counted_by_the_bytes_that_begin_them():
+    assert run(raw.StringLength(input=b"a\xff\x00\x80", unit="UTF8_CHAR")) == 3
+
+
+def test_numbers_of_all_types_as_strings():
+    for dtype, text in (("int16", b"-3"), ("uint8", b"253"), ("uint16", b"65533"),
+                        ("float16", b"-3.000000"), ("complex128", b"(-3.000000,0.000000)")):
+        value = np.array(-3).astype(dtype)
+        assert run(raw.AsString(input=value)) == text

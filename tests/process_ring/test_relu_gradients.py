@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import errors, jit, threads
+from hpcflow import errors, jit
 from hpcflow.kernels import array_loops, relu_gradients
 from hpcflow.kernels.relu_gradients import relu_bias_grad
+from hpcflow.native import threads
 
 GRAD = relu_bias_grad(None)
 

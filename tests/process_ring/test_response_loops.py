@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcflow import config, jit, spread, threads
+from hpcflow import config, jit
 from hpcflow.kernels import array_loops, response_loops
+from hpcflow.native import spread, threads
 
 
 @pytest.fixture

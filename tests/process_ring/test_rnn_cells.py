@@ -250,3 +250,39 @@ def test_cells_of_nn_name_their_variables_as_later_checkpoints_do(graph):
         "kernel", "bias", "w_f_diag", "w_i_diag", "w_o_diag", "kernel"]
     assert later.MultiRNNCell is first.MultiRNNCell
     assert later.InputProjectionWrapper is first.InputProjectionWrapper
+
+
+@pytest.mark.parametrize("kind", ["BasicLSTMCell", "LSTMCell"])
+@pytest.mark.parametrize("width", [3, 6])
+def test_a_state_of_another_size_is_refused(graph, kind, width):
+    cell = getattr(hf.contrib.rnn, kind)(2, state_is_tuple=False)
+    with pytest.raises(ValueError, match="has to have 4 columns"):
+        cell(hf.zeros([1, 2]), hf.zeros([1, width]))
+
+
+@pytest.mark.parametrize("name", ["BasicRNNCell", "GRUCell", "BasicLSTMCell", "LSTMCell"])
+def test_cells_of_nn_in_one_scope_have_variables_of_their_own(graph, name):
+    make = getattr(hf.nn.rnn_cell, name)
+
+    def step(cell):
+        cell(hf.ones([2, 4]), cell.zero_state(2, hf.float32))
+        return sorted({v.op.name.split("/")[1] for v in hf.global_variables()})
+
+    with hf.variable_scope("s", reuse=hf.AUTO_REUSE):
+        base = step(make(3))
+        assert len(base) == 1 and step(make(3)) == base  # what is reused is shared
+
+    with hf.Graph().as_default():
+        _each_its_own(make, step, base[0])
+
+
+def _each_its_own(make, step, base):
+    cells = [make(3, trainable=index < 2) for index in range(3)]
+    with hf.variable_scope("s"):
+        for _ in range(2):  # the second time each takes its own again
+            for cell in cells:
+                found = step(cell)
+    assert found == [base, f"{base}_1", f"{base}_2"]
+    assert {v.op.name.split("/")[1] for v in hf.trainable_variables()} == set(found[:2])
+    with hf.variable_scope("s", reuse=True):
+        assert step(make(3)) == found

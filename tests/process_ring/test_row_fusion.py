@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit, threads
+from hpcflow import config, jit
 from hpcflow.compiler import fusion, row_blocks
+from hpcflow.native import threads
 
 ROWS, COLUMNS = 37, 24
 

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit, spread, threads
+from hpcflow import config, jit
 from hpcflow.compiler import fusion, row_blocks, row_programs
+from hpcflow.native import spread, threads
 
 pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
 ROWS, COLUMNS = 37, 24

@@ -85,8 +85,16 @@ def test_a_failing_rank_is_named(job, how, word, expected):
     assert re.search(word, err), err
 
 
+@pytest.fixture
+def interruptible():
+    """Children take interrupts, also where a shell started the tests in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @pytest.mark.time_limit(90)
-def test_an_interrupt_ends_all_ranks(job):
+def test_an_interrupt_ends_all_ranks(interruptible, job):
     process = job("sleep")
     assert process.stdout.readline().startswith("here is ps")
     time.sleep(1.0)

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit, threads, vector_math
+from hpcflow import config, jit
 from hpcflow.kernels import score_loops
+from hpcflow.native import threads, vector_math
 
 KINDS = (score_loops.SOFTMAX, score_loops.LOG_SOFTMAX, score_loops.DENSE, score_loops.SPARSE)
 

@@ -9,7 +9,8 @@ import sys
 import numpy as np
 import pytest
 
-from hpcflow import jit, openmp, spread, threads
+from hpcflow import jit
+from hpcflow.native import openmp, spread, threads
 
 pytestmark = [
     pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed"),
@@ -106,7 +107,7 @@ def test_blocks_are_few_where_the_work_is_small(pool):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_child_has_no_team():
-    text = ("import os; from hpcflow import openmp; assert openmp.team()\n"
+    text = ("import os; from hpcflow.native import openmp; assert openmp.team()\n"
             "pid = os.fork()\n"
             "if not pid: os._exit(openmp.team() is not None)\n"
             "raise SystemExit(os.waitpid(pid, 0)[1])")

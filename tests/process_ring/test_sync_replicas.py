@@ -134,6 +134,93 @@ def test_data_that_ends_at_different_times(rows):
         run_together(again)
 
 
+class Supervised(Replica):
+    """A replica whose program has a Supervisor, as those of the first versions."""
+
+    def train(self):
+        try:
+            with self.graph.as_default():
+                optimizer, chief = self.hooks[0]._optimizer, self.index == 0
+                runner, tokens = optimizer.get_chief_queue_runner(), optimizer.get_init_tokens_op()
+                init = optimizer.chief_init_op if chief else optimizer.local_step_init_op
+                supervisor = hf.train.Supervisor(
+                    is_chief=chief, saver=None, recovery_wait_secs=0.1, local_init_op=init,
+                    ready_for_local_init_op=optimizer.ready_for_local_init_op)
+            feed = dict(zip((self.x, self.y), self.batch, strict=True))
+            with supervisor.managed_session(self.server.target) as session:
+                if chief:
+                    supervisor.start_queue_runners(session, [runner])
+                    session.run(tokens)
+                while not supervisor.should_stop() and self.steps != self.rows:
+                    session.run(self.train_op, feed)
+                    self.steps += 1
+        except Exception as e:  # noqa: BLE001
+            self.error = e
+
+
+@pytest.mark.parametrize("rows", [(3, 9), (9, 3)])
+def test_supervised_replicas_whose_data_ends_at_different_times(rows):
+    with cluster(2) as (spec, servers):
+        replicas = [Supervised(spec, servers["worker", i], i, 2, 2, rows=rows[i]) for i in (0, 1)]
+        run_together(replicas)
+        assert replicas[0].steps == rows[0]
+
+
+def test_what_waits_for_the_chief_finishes_its_step():
+    with cluster(2) as (spec, servers):
+        chief, other = (Replica(spec, servers["worker", i], i, 2, 2, num_tokens=0) for i in (0, 1))
+        optimizer = chief.hooks[0]._optimizer
+        with chief.graph.as_default():
+            start = [hf.global_variables_initializer(), optimizer.chief_init_op,
+                     optimizer.get_init_tokens_op(0)]
+        with hf.Session(other.server.target, graph=other.graph) as session:
+            with hf.Session(chief.server.target, graph=chief.graph) as leading:
+                for op in start:
+                    leading.run(op)
+                optimizer.get_chief_queue_runner().create_threads(leading, start=True)
+                session.run(other.hooks[0]._optimizer.local_step_init_op)
+                feed = dict(zip((other.x, other.y), other.batch, strict=True))
+                waiting = threading.Thread(target=session.run, args=(other.train_op, feed))
+                waiting.start()
+                waiting.join(0.3)
+                assert waiting.is_alive()
+                while optimizer._sync_op not in {p.begin for p in leading._partings._due}:
+                    waiting.join(0.01)
+            waiting.join(30)
+            assert not waiting.is_alive()
+
+
+def test_slim_trains_synchronously(tmp_path):
+    losses = {}
+
+    def train(index, target, spec):
+        slim = hf.contrib.slim
+        with hf.Graph().as_default(), hf.device(hf.train.replica_device_setter(
+                cluster=spec, worker_device=f"/job:worker/task:{index}")):
+            counter = hf.get_variable("calls", [], hf.int32, hf.zeros_initializer(),
+                                      collections=[hf.GraphKeys.LOCAL_VARIABLES])
+            w = hf.Variable(hf.ones([3]), name="w")
+            with hf.control_dependencies([hf.assign_add(counter, 1)]):
+                loss = hf.reduce_sum(hf.square(w))
+            optimizer = hf.train.SyncReplicasOptimizer(
+                hf.train.GradientDescentOptimizer(0.1), 2, 2)
+            train_op = slim.learning.create_train_op(loss, optimizer)
+            losses[index] = slim.learning.train(
+                train_op, str(tmp_path), master=target, is_chief=index == 0, number_of_steps=10,
+                sync_optimizer=optimizer)
+
+    with cluster(2) as (spec, servers):
+        threads = [threading.Thread(target=train, args=(i, servers["worker", i].target, spec))
+                   for i in (1, 0)]
+        threads[0].start()
+        threads[0].join(0.5)  # the worker waits for the chief to initialize
+        threads[1].start()
+        for thread in threads:
+            thread.join(60)
+        assert not any(t.is_alive() for t in threads), "a replica hangs"
+    assert set(losses) == {0, 1} and all(0 < loss < 1 for loss in losses.values()), losses
+
+
 def test_groups_are_synchronous_within_and_do_not_wait_for_each_other():
     with cluster(4) as (spec, servers):
         replicas = [Replica(spec, servers["worker", i], i, 2, 2, last_step=20, group=(i // 2, 2))

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, threads
+from hpcflow import config
 from hpcflow.compiler import together
 from hpcflow.compiler.together import Together
+from hpcflow.native import threads
 
 SIZE = 4
 

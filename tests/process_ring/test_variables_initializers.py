@@ -127,3 +127,21 @@ def test_initializers_that_ask_for_a_partition():
             shape, 1.0 if partition_info is None else 2.0))
         session.run(v.initializer)
         assert session.run(v).tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("initializer", [
+    hf.zeros_initializer(), hf.ones_initializer(hf.int32), hf.constant_initializer([1.0, 2.0]),
+    hf.random_uniform_initializer(-1, 1, 3), hf.random_normal_initializer(1.0, 2.0, 4),
+    hf.truncated_normal_initializer(seed=5), hf.uniform_unit_scaling_initializer(2.0, 6),
+    hf.variance_scaling_initializer(2.0, "fan_out", "uniform", 7),
+    hf.orthogonal_initializer(0.5, seed=8), hf.glorot_normal_initializer(9)])
+def test_configurations_make_the_same_initializer(initializer):
+    config = initializer.get_config()
+    again = type(initializer).from_config(config)
+    assert again.get_config() == config and config["dtype"] in ("float32", "int32")
+    values = []
+    for made in (initializer, again):
+        with hf.Graph().as_default(), hf.Session() as session:
+            hf.set_random_seed(1)
+            values.append(session.run(made([4, 2])))
+    np.testing.assert_array_equal(*values)

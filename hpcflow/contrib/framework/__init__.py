@@ -37,7 +37,7 @@ from hpcflow.contrib.framework.variables import (
 from hpcflow.framework import nest
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.legacy import is_tensor
-from hpcflow.layers.building import if_training as smart_cond
+from hpcflow.layers.helpers import smart_cond, smart_constant_value
 from hpcflow.ops.checks import assert_same_float_dtype, assert_scalar
 from hpcflow.ops.convolutional_initializers import (
     convolutional_delta_orthogonal,
@@ -51,6 +51,7 @@ from hpcflow.optimizers.global_step import (
     get_global_step,
     get_or_create_global_step,
 )
+from hpcflow.platform.deprecation import deprecated, deprecated_arg_values, deprecated_args
 from hpcflow.train.warm_starting import init_from_checkpoint
 
 

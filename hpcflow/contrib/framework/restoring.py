@@ -10,21 +10,25 @@ import numpy as np
 from hpcflow.contrib.framework.variables import get_unique_variable, get_variable_full_name
 from hpcflow.ops.constants import placeholder
 from hpcflow.ops.grouping import group
+from hpcflow.other_names import also_called
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 from hpcflow.train.checkpoint_state import latest_checkpoint
 from hpcflow.train.saver import Saver
 
 
+@also_called(ckpt_dir_or_file="filepattern")
 def load_checkpoint(filepattern: str) -> Any:
     """Return a reader of a checkpoint, or of the latest one in a directory."""
     return NewCheckpointReader(latest_checkpoint(filepattern) or filepattern)
 
 
+@also_called(ckpt_dir_or_file="checkpoint_dir")
 def load_variable(checkpoint_dir: str, name: str) -> np.ndarray:
     """Return the value of one variable of a checkpoint."""
     return load_checkpoint(checkpoint_dir).get_tensor(name.removesuffix(":0"))
 
 
+@also_called(ckpt_dir_or_file="checkpoint_dir")
 def list_variables(checkpoint_dir: str) -> list[tuple[str, list[int]]]:
     """Return name and shape of every variable of a checkpoint, sorted by name."""
     return sorted(load_checkpoint(checkpoint_dir).get_variable_to_shape_map().items())

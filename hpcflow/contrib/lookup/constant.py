@@ -123,7 +123,8 @@ class TextFileInitializer(KeyValueTypes):
                 value_index=self._columns[1], vocab_size=self._vocab_size,
                 delimiter=self._delimiter)
         add_to_collection(GraphKeys.TABLE_INITIALIZERS, op)
-        add_to_collection(GraphKeys.ASSET_FILEPATHS, filename)
+        if filename.op.type == "Const":  # else no file is known that belongs to the graph
+            add_to_collection(GraphKeys.ASSET_FILEPATHS, filename)
         return op
 
 
@@ -133,9 +134,10 @@ def _check_column(what: str, dtype: DType, index: int) -> None:
     if index == TextFileIndex.LINE_NUMBER and dtype is not dtypes_lib.int64:
         raise ValueError(f"Signature mismatch. The {what} dtype of line numbers must be int64, got "
                          f"{dtype.name}.")
-    if index == TextFileIndex.WHOLE_LINE and dtype is not dtypes_lib.string:
-        raise ValueError(f"Signature mismatch. The {what} dtype of whole lines must be string, got "
-                         f"{dtype.name}.")
+    keys = what == "key" and dtype.is_integer
+    if index == TextFileIndex.WHOLE_LINE and dtype is not dtypes_lib.string and not keys:
+        raise ValueError(f"Signature mismatch. The {what} dtype of whole lines must be string"
+                         f"{' or an integer' if what == 'key' else ''}, got {dtype.name}.")
 
 
 class TextFileStringTableInitializer(TextFileInitializer):

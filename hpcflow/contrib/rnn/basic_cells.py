@@ -17,8 +17,9 @@ class _ActivatedCell(UnitCell):
 
     def __init__(self, num_units: int, input_size: Any = None, activation: Callable | None = tanh,
                  reuse: bool | None = None, kernel_initializer: Any = None,
-                 bias_initializer: Any = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(num_units, name=name, dtype=dtype)
+                 bias_initializer: Any = None, name: str | None = None, dtype: Any = None,
+                 **keywords: Any) -> None:
+        super().__init__(num_units, name=name, dtype=dtype, **keywords)
         self._activation = activation or tanh
         self._reuse = reuse
         self._initializers = {"kernel_initializer": kernel_initializer,
@@ -37,6 +38,7 @@ class BasicRNNCell(_ActivatedCell):
         bias_initializer: of the biases.
         name: of the variable scope.
         dtype: accepted; the inputs say theirs.
+        keywords: as of ``Layer``: `trainable`.
     """
 
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:

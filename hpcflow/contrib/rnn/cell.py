@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
@@ -18,7 +19,7 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.base import Layer
 from hpcflow.nn.rnn_steps import batch_size_of, zeros_of
 from hpcflow.ops.initializers import Constant
-from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
 
 WEIGHTS, BIASES = "weights", "biases"
 
@@ -34,6 +35,9 @@ class RNNCell(Layer):
     """
 
     _variable_names = WEIGHTS, BIASES
+    # Whether a cell takes the next free name where another one has made its variables, as since
+    # 1.2; in 1.0 it wants the same name, and is refused.
+    _takes_free_names = False
 
     def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None,
                  **keywords: Any) -> None:
@@ -84,16 +88,29 @@ class RNNCell(Layer):
                     **options: Any) -> Iterator[Any]:
         """The variable scope of a step: `scope`, the name given to the cell, or `default`. Where
         the cell has made a step before it has its variables, and shares them."""
-        with variable_scope(scope or self._given_name or default, reuse=reuse,
-                            **options) as entered:
-            before = self._scopes.setdefault(get_default_graph(), set())
+        before = self._scopes.setdefault(get_default_graph(), set())
+        name = scope or self._scope_here(self._given_name or default, before, reuse)
+        if not self.trainable:
+            options["custom_getter"] = _untrained
+        with variable_scope(name, reuse=reuse, **options) as entered:
             if reuse is None and entered.name in before:
                 entered.reuse_variables()
             before.add(entered.name)
+            _taken.setdefault(get_default_graph(), set()).add(entered.name)
             existing = get_collection(GraphKeys.GLOBAL_VARIABLES)
             yield entered
             for variable in get_collection(GraphKeys.GLOBAL_VARIABLES)[len(existing):]:
                 self._note_variable(variable, existing, self.trainable)
+
+    def _scope_here(self, name: str, before: set[str], reuse: bool | None) -> str:
+        """`name`, or the next free one if only other cells have made steps there."""
+        outer = get_variable_scope()
+        if not self._takes_free_names or reuse or outer.reuse:
+            return name
+        others = _taken.get(get_default_graph(), set()) - before
+        inside = f"{outer.name}/" if outer.name else ""
+        names = itertools.chain([name], (f"{name}_{i}" for i in itertools.count(1)))
+        return next(free for free in names if inside + free not in others)
 
     def _affine(self, values: Sequence[Any], output_size: int, bias: bool = True,
                 **options: Any) -> Tensor:
@@ -108,6 +125,14 @@ class RNNCell(Layer):
             if any(isinstance(part, RNNCell) for part in nest.flatten(value)):
                 copied.__dict__[key] = copy.deepcopy(value, memo)
         return copied
+
+
+_taken: WeakKeyDictionary[Graph, set[str]] = WeakKeyDictionary()  # scopes of all cells' steps
+
+
+def _untrained(getter: Any, *args: Any, **keywords: Any) -> Any:
+    """A getter of variables that no optimizer changes."""
+    return getter(*args, **{**keywords, "trainable": False})
 
 
 def _agreed(what: str, given: Any, found: Any) -> Any:

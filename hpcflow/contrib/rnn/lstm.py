@@ -29,15 +29,6 @@ class LSTMStateTuple(NamedTuple):
         return self.c.dtype
 
 
-def _state_parts(state: Any, memory_size: int, is_tuple: bool) -> tuple[Tensor, Tensor]:
-    """Memory and output of a state, which may be one matrix of both."""
-    if is_tuple:
-        c, h = state
-        return convert_to_tensor(c), convert_to_tensor(h)
-    state = convert_to_tensor(state)
-    return state[:, :memory_size], state[:, memory_size:]
-
-
 def _joined(c: Tensor, h: Tensor, is_tuple: bool) -> Any:
     return LSTMStateTuple(c, h) if is_tuple else raw_ops.ConcatV2([c, h], 1)
 
@@ -66,6 +57,24 @@ class MemoryCell(RNNCell):
         """The size of the projection, or the number of units."""
         return self._num_units if self._num_proj is None else self._num_proj
 
+    def _state_parts(self, state: Any) -> tuple[Tensor, Tensor]:
+        """Memory and output of a state. ``ValueError`` if their static sizes are not the cell's."""
+        if self._state_is_tuple:
+            c, h = (convert_to_tensor(part) for part in state)
+            _check_width("memory", c, self._num_units)
+            _check_width("output", h, self.output_size)
+            return c, h
+        state = convert_to_tensor(state)
+        _check_width("state", state, self._num_units + self.output_size)
+        return state[:, :self._num_units], state[:, self._num_units:]
+
+
+def _check_width(what: str, tensor: Tensor, size: int) -> None:
+    shape = tensor.get_shape()
+    if not shape.is_compatible_with([None, size]):
+        raise ValueError(f"the {what} of the cell's state has to have {size} columns, but "
+                         f"{tensor.name} has shape {shape}")
+
 
 class BasicLSTMCell(MemoryCell):
     """LSTM without peepholes (Zaremba et al., 2014, arXiv:1409.2329).
@@ -82,12 +91,15 @@ class BasicLSTMCell(MemoryCell):
         reuse: as of ``variable_scope``.
         name: of the variable scope.
         dtype: accepted; the inputs say theirs.
+        keywords: as of ``Layer``: `trainable`.
     """
 
     def __init__(self, num_units: int, forget_bias: float = 1.0, input_size: Any = None,
                  state_is_tuple: bool = True, activation: Callable | None = tanh,
-                 reuse: bool | None = None, name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(num_units, state_is_tuple=state_is_tuple, name=name, dtype=dtype)
+                 reuse: bool | None = None, name: str | None = None, dtype: Any = None,
+                 **keywords: Any) -> None:
+        super().__init__(num_units, state_is_tuple=state_is_tuple, name=name, dtype=dtype,
+                         **keywords)
         self._forget_bias = forget_bias
         self._activation = activation or tanh
         self._reuse = reuse
@@ -95,7 +107,7 @@ class BasicLSTMCell(MemoryCell):
     def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, Any]:
         """Run one step."""
         with self._step_scope(scope, "basic_lstm_cell", self._reuse):
-            c, h = _state_parts(state, self._num_units, self._state_is_tuple)
+            c, h = self._state_parts(state)
             gates = self._affine([inputs, h], 4 * self._num_units)
             i, j, f, o = raw_ops.Split(1, gates, num_split=4)
             kept = raw_ops.Mul(c, sigmoid(_plus(f, self._forget_bias)))
@@ -127,6 +139,7 @@ class LSTMCell(MemoryCell):
         reuse: as of ``variable_scope``.
         name: of the variable scope.
         dtype: accepted; the inputs say theirs.
+        keywords: as of ``Layer``: `trainable`.
     """
 
     def __init__(self, num_units: int, input_size: Any = None, use_peepholes: bool = False,
@@ -135,8 +148,8 @@ class LSTMCell(MemoryCell):
                  num_unit_shards: int | None = None, num_proj_shards: int | None = None,
                  forget_bias: float = 1.0, state_is_tuple: bool = True,
                  activation: Callable | None = tanh, reuse: bool | None = None,
-                 name: str | None = None, dtype: Any = None) -> None:
-        super().__init__(num_units, num_proj, state_is_tuple, name=name, dtype=dtype)
+                 name: str | None = None, dtype: Any = None, **keywords: Any) -> None:
+        super().__init__(num_units, num_proj, state_is_tuple, name=name, dtype=dtype, **keywords)
         self._use_peepholes = use_peepholes
         self._cell_clip = cell_clip
         self._initializer = initializer
@@ -151,7 +164,7 @@ class LSTMCell(MemoryCell):
         """Run one step."""
         with self._step_scope(scope, "lstm_cell", self._reuse, initializer=self._initializer,
                               partitioner=_shards(self._num_unit_shards)):
-            c, h = _state_parts(state, self._num_units, self._state_is_tuple)
+            c, h = self._state_parts(state)
             gates = self._affine([inputs, h], 4 * self._num_units)
             i, j, f, o = raw_ops.Split(1, gates, num_split=4)
             new_c = self._memory(c, i, j, f)

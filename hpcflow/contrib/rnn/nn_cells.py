@@ -1,7 +1,9 @@
 """``hpcflow.nn.rnn_cell``: the cells whose home this became after 1.0.
 
 Their variables have been called ``kernel`` and ``bias`` since, as checkpoints of later releases
-have them; those of ``contrib.rnn`` keep the names of 1.0. Everything else is the same.
+have them, and two cells in one scope have variables of their own, the second's in a scope with a
+number; those of ``contrib.rnn`` keep the names of 1.0, where the second is refused. Everything else
+is the same.
 """
 
 from __future__ import annotations
@@ -23,24 +25,28 @@ class BasicRNNCell(_rnn.BasicRNNCell):
     """``contrib.rnn.BasicRNNCell`` with the variables ``kernel`` and ``bias``."""
 
     _variable_names = _NAMES
+    _takes_free_names = True
 
 
 class GRUCell(_rnn.GRUCell):
     """``contrib.rnn.GRUCell`` with variables ``kernel`` and ``bias``."""
 
     _variable_names = _NAMES
+    _takes_free_names = True
 
 
 class BasicLSTMCell(_rnn.BasicLSTMCell):
     """``contrib.rnn.BasicLSTMCell`` with the variables ``kernel`` and ``bias``."""
 
     _variable_names = _NAMES
+    _takes_free_names = True
 
 
 class LSTMCell(_rnn.LSTMCell):
     """``contrib.rnn.LSTMCell`` with the variables ``kernel`` and ``bias``."""
 
     _variable_names = _NAMES
+    _takes_free_names = True
 
 
 __all__ = ["BasicLSTMCell", "BasicRNNCell", "DeviceWrapper", "DropoutWrapper", "GRUCell",

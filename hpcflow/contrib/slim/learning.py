@@ -17,6 +17,9 @@ from hpcflow.contrib.training.gradients import create_train_op as _create_train_
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.operation import Tensor
 from hpcflow.ops.comparison import equal, greater_equal
+from hpcflow.ops.grouping import group
+from hpcflow.ops.lookup import tables_initializer
+from hpcflow.ops.variable_lists import local_variables_initializer
 from hpcflow.optimizers import Optimizer
 from hpcflow.optimizers.global_step import get_or_create_global_step
 from hpcflow.platform import logging
@@ -110,12 +113,12 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
         arguments = _step_arguments(train_step_kwargs, step, number_of_steps, log_every_n_steps,
                                     logdir)
         chief_queues, init_tokens = None, None
+        options: dict = {} if saver is None and logdir is not None else {"saver": saver}
         if sync_optimizer is not None:
             chief_queues = [sync_optimizer.get_chief_queue_runner()] if is_chief else []
             init_tokens = sync_optimizer.get_init_tokens_op() if is_chief else None
-            local_init_op = (sync_optimizer.chief_init_op if is_chief
-                             else sync_optimizer.local_step_init_op)
-    options: dict = {} if saver is None and logdir is not None else {"saver": saver}
+            local_init_op = _local_init_of_replica(sync_optimizer, is_chief, local_init_op)
+            options["ready_for_local_init_op"] = sync_optimizer.ready_for_local_init_op
     supervisor = Supervisor(
         graph, ready_op, is_chief=is_chief, init_op=init_op, init_feed_dict=init_feed_dict,
         local_init_op=local_init_op, logdir=logdir, summary_op=summary_op, global_step=step,
@@ -137,6 +140,14 @@ def train(train_op: Any, logdir: str | None, train_step_fn: Callable = train_ste
             logging.info("Finished training! Saving model to disk.")
             supervisor.saver.save(session, supervisor.save_path, global_step=supervisor.global_step)
     return loss
+
+
+def _local_init_of_replica(optimizer: Any, is_chief: bool, local_init_op: Any) -> Any:
+    """What begins a synchronous replica, besides what would be initialized without it."""
+    if local_init_op == _USE_DEFAULT:
+        local_init_op = group(local_variables_initializer(), tables_initializer())
+    own = optimizer.chief_init_op if is_chief else optimizer.local_step_init_op
+    return own if local_init_op is None else group(own, local_init_op)
 
 
 def _check_nothing_is_written(summary_op: Any, saver: Any) -> None:

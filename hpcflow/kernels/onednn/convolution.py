@@ -13,8 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned
-from hpcflow.addresses import address_of
 from hpcflow.kernels import convolution as plain
 from hpcflow.kernels import depthwise
 from hpcflow.kernels.convolution import channels_last, described
@@ -22,6 +20,8 @@ from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, find_kernel, kernel
 from hpcflow.kernels.windows import check_rank, in_float32, window_of
+from hpcflow.native import aligned
+from hpcflow.native.addresses import address_of
 from hpcflow.windows import Span
 
 _AUTO = 3  # the algorithm

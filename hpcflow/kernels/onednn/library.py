@@ -17,8 +17,9 @@ from ctypes import POINTER, byref, c_char, c_float, c_int, c_int64, c_size_t, c_
 from pathlib import Path
 from typing import Any
 
-from hpcflow import config, openmp
+from hpcflow import config
 from hpcflow.kernels.onednn.team import Team
+from hpcflow.native import openmp
 
 MAJOR = 3
 OFF = ("0", "off", "no", "false")  # values of the flag

@@ -11,8 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned
-from hpcflow.addresses import address_of
 from hpcflow.kernels import fused
 from hpcflow.kernels.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
@@ -21,6 +19,8 @@ from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.pooling_loops import max_gradient
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.windows import Window, in_float32, window_of
+from hpcflow.native import aligned
+from hpcflow.native.addresses import address_of
 from hpcflow.windows import Span, whole
 
 _MAX, _MEAN_WITHOUT_PADDING = 511, 1023

@@ -13,13 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow import aligned, blas
-from hpcflow.addresses import address_of
+from hpcflow.kernels import small_products
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, kernel
 from hpcflow.kernels.windows import in_float32
+from hpcflow.native import aligned, blas
+from hpcflow.native.addresses import address_of
 
 _Operand = tuple[Any, bytes, int]  # the array whose memory is read, "N" or "T", its row length
 
@@ -232,7 +233,8 @@ def _batch_matmul(node: KernelNode) -> Callable:
         batch = math.prod(a.shape[:-2])
         k, m = a.shape[-2:] if flip_a else a.shape[:-3:-1]
         n, inner = b.shape[-2:] if flip_b else b.shape[:-3:-1]
-        if k != inner or batch < 2 or not is_large(batch * m, k, n):
+        if k != inner or batch < 2 or not is_large(batch * m, k, n) or (
+                order is None and small_products.fits(m, k, n)):
             return plain(a, b)
         out = _empty((*a.shape[:-2], m, n), order)
         a, b = _readable(a), _readable(b)

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 from hpcflow.comm.launch import without_launcher
 from hpcflow.tools.bench import child
 from hpcflow.tools.cli import CommandError
+from hpcflow.tools.facts import child_environment
 
 PROGRAMS = Path(__file__).with_name("programs")
 # A peer that says nothing for so long is stuck (its import alone may take a minute).
@@ -64,6 +65,8 @@ class Peer:
         # Children of a rank must not take themselves for ranks.
         env = without_launcher(os.environ) | {"TF_CPP_MIN_LOG_LEVEL": "2",
                                               "TF_USE_LEGACY_KERAS": "1"}
+        if name == "hpcflow":  # this one, installed or not
+            env["PYTHONPATH"] = child_environment()["PYTHONPATH"]
         try:
             self._process = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._stderr, env=env

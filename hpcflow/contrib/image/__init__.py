@@ -1,0 +1,176 @@
+"""``contrib.image``: images rotated, moved and seen from elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import hpcflow as hf
+
+__all__ = ["angles_to_projective_transforms", "compose_transforms", "flat_transforms_to_matrices",
+           "matrices_to_flat_transforms", "rotate", "transform", "translate",
+           "translations_to_projective_transforms"]
+
+
+def rotate(images: Any, angles: Any, interpolation: str = "NEAREST",
+           name: str | None = None) -> Any:
+    """Return images rotated counterclockwise around their centres; zeros where nothing was.
+
+    Args:
+        images: one image ``[rows, columns]``, ``[rows, columns, channels]``, or a batch.
+        angles: radians, one or one for each image.
+        interpolation: ``NEAREST`` or ``BILINEAR``.
+        name: name scope.
+    """
+    with hf.name_scope(name, "rotate"):
+        batch = _batch(images)
+        height, width = (hf.cast(n, hf.float32) for n in _size(batch))
+        flat = angles_to_projective_transforms(angles, height, width)
+        return transform(images, flat, interpolation)
+
+
+def translate(images: Any, translations: Any, interpolation: str = "NEAREST",
+              name: str | None = None) -> Any:
+    """Return images moved by ``[dx, dy]`` pixels, one pair or one for each image."""
+    with hf.name_scope(name, "translate"):
+        return transform(images, translations_to_projective_transforms(translations),
+                         interpolation)
+
+
+def angles_to_projective_transforms(angles: Any, image_height: Any, image_width: Any,
+                                    name: str | None = None) -> Any:
+    """Return the transforms ``[images, 8]`` of rotations around the centres of images."""
+    with hf.name_scope(name, "angles_to_projective_transforms"):
+        angles = hf.reshape(hf.convert_to_tensor(angles, hf.float32), [-1])
+        cos, sin, zero = hf.cos(angles), hf.sin(angles), hf.zeros_like(angles)
+        right, down = image_width - 1.0, image_height - 1.0
+        x = (right - (cos * right - sin * down)) / 2.0
+        y = (down - (sin * right + cos * down)) / 2.0
+        return hf.stack([cos, -sin, x, sin, cos, y, zero, zero], 1)
+
+
+def translations_to_projective_transforms(translations: Any, name: str | None = None) -> Any:
+    """Return the transforms ``[images, 8]`` of translations ``[images, 2]``, or of one."""
+    with hf.name_scope(name, "translations_to_projective_transforms"):
+        moves = hf.reshape(hf.convert_to_tensor(translations, hf.float32), [-1, 2])
+        x, y = hf.unstack(-moves, axis=1)
+        one, zero = hf.ones_like(x), hf.zeros_like(x)
+        return hf.stack([one, zero, x, zero, one, y, zero, zero], 1)
+
+
+def transform(images: Any, transforms: Any, interpolation: str = "NEAREST",
+              output_shape: Any = None, name: str | None = None) -> Any:
+    """Return images whose pixel (x, y) is that at ((a0 x + a1 y + a2) / k, (b0 x + b1 y + b2) / k)
+    of the input, k = c0 x + c1 y + 1; 0 where that lies outside.
+
+    Args:
+        images: one image ``[rows, columns]``, ``[rows, columns, channels]``, or a batch.
+        transforms: ``[a0, a1, a2, b0, b1, b2, c0, c1]``, one or one for each image.
+        interpolation: ``NEAREST`` or ``BILINEAR``.
+        output_shape: rows and columns of the result; those of the images if None.
+        name: name scope.
+
+    Raises ``ValueError`` for another interpolation or ranks that do not fit, ``TypeError`` for
+    images without a known rank.
+    """
+    if interpolation not in ("NEAREST", "BILINEAR"):
+        raise ValueError(f"interpolation must be NEAREST or BILINEAR, got {interpolation!r}")
+    with hf.name_scope(name, "transform"):
+        given, batch = hf.convert_to_tensor(images), _batch(images)
+        flat = hf.convert_to_tensor(transforms, hf.float32)
+        if flat.shape.ndims not in (1, 2):
+            raise ValueError(f"Transforms should have rank 1 or 2, but got rank {flat.shape.ndims}")
+        flat = hf.reshape(flat, [-1, 8])
+        size = _size(batch) if output_shape is None else hf.unstack(
+            hf.convert_to_tensor(output_shape, hf.int32), 2)
+        x, y, inside = _places(flat, hf.shape(batch)[0], *size)
+        result = (_nearest if interpolation == "NEAREST" else _bilinear)(batch, x, y, inside)
+        if output_shape is None:
+            result.set_shape(batch.shape)
+        rank = given.shape.ndims
+        if rank == 2:
+            return result[0, :, :, 0]
+        return result[0] if rank == 3 else result
+
+
+def _batch(images: Any) -> Any:
+    images = hf.convert_to_tensor(images)
+    rank = images.shape.ndims
+    if rank is None:
+        raise TypeError("image_or_images rank must be statically known")
+    if rank not in (2, 3, 4):
+        raise TypeError("Images should have rank between 2 and 4")
+    return {2: lambda: images[None, :, :, None], 3: lambda: images[None], 4: lambda: images}[rank]()
+
+
+def _size(batch: Any) -> list:
+    return hf.unstack(hf.shape(batch)[1:3], 2)
+
+
+def _places(flat: Any, count: Any, height: Any, width: Any) -> tuple:
+    """Where the pixels of results come from, ``[images, rows, columns]``, and whether from
+    anywhere at all."""
+    flat = flat + hf.zeros(hf.stack([count, 1]))
+    a0, a1, a2, b0, b1, b2, c0, c1 = (v[:, None, None] for v in hf.unstack(flat, 8, 1))
+    x = hf.cast(hf.range(width), hf.float32)[None, None, :]
+    y = hf.cast(hf.range(height), hf.float32)[None, :, None]
+    scale = c0 * x + c1 * y + 1.0
+    known = hf.not_equal(scale, 0.0)
+    divisor = hf.where(known, scale, hf.ones_like(scale))
+    return (a0 * x + a1 * y + a2) / divisor, (b0 * x + b1 * y + b2) / divisor, known
+
+
+def _read(batch: Any, x: Any, y: Any, inside: Any) -> Any:
+    """The pixels at whole numbers, 0 outside."""
+    height, width = (hf.cast(n, hf.float32) for n in _size(batch))
+    inside = inside & (x >= 0.0) & (y >= 0.0) & (x < width) & (y < height)
+    column = hf.cast(hf.clip_by_value(x, 0.0, width - 1.0), hf.int32)
+    row = hf.cast(hf.clip_by_value(y, 0.0, height - 1.0), hf.int32)
+    image = hf.range(hf.shape(batch)[0])[:, None, None] + hf.zeros_like(row)
+    found = hf.gather_nd(batch, hf.stack([image, row, column], 3))
+    return found * hf.cast(inside, found.dtype.base_dtype)[..., None]
+
+
+def _nearest(batch: Any, x: Any, y: Any, inside: Any) -> Any:
+    x, y = (hf.sign(v) * hf.floor(hf.abs(v) + 0.5) for v in (x, y))
+    return _read(batch, x, y, inside)
+
+
+def _bilinear(batch: Any, x: Any, y: Any, inside: Any) -> Any:
+    left, top = hf.floor(x), hf.floor(y)
+    parts = []
+    for row in (top, top + 1.0):
+        for column in (left, left + 1.0):
+            weight = (1.0 - hf.abs(x - column)) * (1.0 - hf.abs(y - row))
+            pixels = hf.cast(_read(batch, column, row, inside), hf.float32)
+            parts.append(weight[..., None] * pixels)
+    return hf.cast(hf.add_n(parts), batch.dtype.base_dtype)
+
+
+# ---------------------------------------------------------------- transforms
+
+
+def flat_transforms_to_matrices(transforms: Any) -> Any:
+    """Return the matrices ``[images, 3, 3]`` of transforms of 8 numbers."""
+    flat = hf.reshape(hf.convert_to_tensor(transforms, hf.float32), [-1, 8])
+    ones = hf.ones(hf.stack([hf.shape(flat)[0], 1]))
+    return hf.reshape(hf.concat([flat, ones], 1), [-1, 3, 3])
+
+
+def matrices_to_flat_transforms(transform_matrices: Any) -> Any:
+    """Return transforms ``[images, 8]`` of matrices, which are divided by their last number."""
+    flat = hf.reshape(hf.convert_to_tensor(transform_matrices), np.array([-1, 9], np.int32))
+    return (flat / flat[:, 8:9])[:, :8]
+
+
+def compose_transforms(*transforms: Any) -> Any:
+    """Return the transforms that are the product of several, the first of them outermost.
+
+    ``AssertionError`` for none.
+    """
+    assert transforms, "transforms cannot be empty"
+    product = flat_transforms_to_matrices(transforms[0])
+    for other in transforms[1:]:
+        product = hf.matmul(product, flat_transforms_to_matrices(other))
+    return matrices_to_flat_transforms(product)

@@ -1,0 +1,26 @@
+"""``hpcflow.keras``: the layers and models of later 1.x programs, in graph mode.
+
+Everything builds operations of the default graph; :class:`Model` runs them over NumPy arrays in the
+default session, or in one of its own. Modules are loaded when they are first used.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+_MODULES = ("activations", "backend", "callbacks", "constraints", "initializers", "layers",
+            "losses", "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")
+_NAMES = {"Input": "engine.inputs", "Model": "engine.training", "Sequential": "engine.sequential"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"hpcflow.keras.{name}")
+    if name in _NAMES:
+        return getattr(importlib.import_module(f"hpcflow.keras.{_NAMES[name]}"), name)
+    raise AttributeError(f"module 'hpcflow.keras' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_MODULES, *_NAMES})

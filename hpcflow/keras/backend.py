@@ -1,0 +1,551 @@
+"""``keras.backend``: sessions, variables, and functions of tensors that programs use directly."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import hpcflow as hf
+from hpcflow.keras.activations import (  # noqa: F401
+    elu,
+    hard_sigmoid,
+    relu,
+    softmax,
+    softplus,
+    softsign,
+)
+from hpcflow.keras.session import (  # noqa: F401
+    batch_get_value,
+    batch_set_value,
+    clear_session,
+    function,
+    get_session,
+    get_uid,
+    get_value,
+    learning_phase,
+    reset_uids,
+    set_learning_phase,
+    set_session,
+    set_value,
+)
+
+abs, exp, log, sqrt, square, sign, round = (
+    hf.abs, hf.exp, hf.log, hf.sqrt, hf.square, hf.sign, hf.round)
+sin, cos, tanh, sigmoid, maximum, minimum = (
+    hf.sin, hf.cos, hf.tanh, hf.sigmoid, hf.maximum, hf.minimum)
+equal, not_equal, less, less_equal = hf.equal, hf.not_equal, hf.less, hf.less_equal
+greater, greater_equal, stop_gradient, transpose = (
+    hf.greater, hf.greater_equal, hf.stop_gradient, hf.transpose)
+reshape, identity, tile, control_dependencies, name_scope = (
+    hf.reshape, hf.identity, hf.tile, hf.control_dependencies, hf.name_scope)
+shape, stack, squeeze, gather = hf.shape, hf.stack, hf.squeeze, hf.gather
+foldl, foldr, map_fn = hf.foldl, hf.foldr, hf.map_fn
+
+_SETTINGS: dict[str, Any] = {"floatx": "float32", "epsilon": 1e-7,
+                             "image_data_format": "channels_last"}
+
+
+# ---------------------------------------------------------------- settings
+
+
+def backend() -> str:
+    """Return the name that programs for 1.x expect."""
+    return "tensorflow"
+
+
+def floatx() -> str:
+    """Return the name of the element type of new layers."""
+    return _SETTINGS["floatx"]
+
+
+def set_floatx(value: str) -> None:
+    """Let new layers have another element type: float16, float32 or float64."""
+    if value not in ("float16", "float32", "float64"):
+        raise ValueError(f"Unknown floatx type: {value}")
+    _SETTINGS["floatx"] = value
+
+
+def epsilon() -> float:
+    """Return the small number that losses and optimizers add."""
+    return _SETTINGS["epsilon"]
+
+
+def set_epsilon(value: float) -> None:
+    """Let :func:`epsilon` return another number."""
+    _SETTINGS["epsilon"] = value
+
+
+def image_data_format() -> str:
+    """Return where images have their channels: ``channels_last`` or ``channels_first``."""
+    return _SETTINGS["image_data_format"]
+
+
+def set_image_data_format(data_format: str) -> None:
+    """Let layers without a data format have this one."""
+    if data_format not in ("channels_last", "channels_first"):
+        raise ValueError(f"Unknown data_format: {data_format}")
+    _SETTINGS["image_data_format"] = data_format
+
+
+def cast_to_floatx(x: Any) -> np.ndarray:
+    """Return an array of :func:`floatx`."""
+    return np.asarray(x, dtype=floatx())
+
+
+# ---------------------------------------------------------------- tensors and variables
+
+
+def variable(value: Any, dtype: Any = None, name: str | None = None,
+             constraint: Callable | None = None) -> Any:
+    """Return a variable that begins with `value`."""
+    dtype = dtype or floatx()
+    return hf.Variable(hf.convert_to_tensor(np.asarray(value, hf.as_dtype(dtype).as_numpy_dtype)),
+                       name=name or "Variable", constraint=constraint)
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = None) -> Any:
+    """Return a constant of :func:`floatx`, or of another type."""
+    return hf.constant(value, dtype or floatx(), shape, name or "Const")
+
+
+def placeholder(shape: Any = None, ndim: int | None = None, dtype: Any = None,
+                sparse: bool = False, name: str | None = None) -> Any:
+    """Return a placeholder of a shape, or of a number of dimensions."""
+    if shape is None and ndim:
+        shape = [None] * ndim
+    make = hf.sparse_placeholder if sparse else hf.placeholder
+    return make(hf.as_dtype(dtype or floatx()), shape, name)
+
+
+def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Return a variable of zeros."""
+    return variable(np.zeros(shape), dtype, name)
+
+
+def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Return a variable of ones."""
+    return variable(np.ones(shape), dtype, name)
+
+
+def eye(size: int, dtype: Any = None, name: str | None = None) -> Any:
+    """Return a variable that is a unit matrix."""
+    return variable(np.eye(size), dtype, name)
+
+
+def zeros_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Return zeros in the shape of `x`."""
+    return hf.zeros_like(x, dtype=dtype, name=name)
+
+
+def ones_like(x: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Return ones in the shape of `x`."""
+    return hf.ones_like(x, dtype=dtype, name=name)
+
+
+def is_keras_tensor(x: Any) -> bool:
+    """Whether `x` is the result of a layer. ``ValueError`` for what is no tensor."""
+    if not isinstance(x, (hf.Tensor, hf.Variable, hf.SparseTensor)):
+        raise ValueError(f"Unexpectedly found an instance of type `{type(x)}`. Expected a symbolic "
+                         "tensor instance.")
+    return hasattr(x, "_keras_history")
+
+
+def int_shape(x: Any) -> tuple | None:
+    """Return the static shape as a tuple, None for sizes that are not known."""
+    dims = x.get_shape()
+    return None if dims.ndims is None else tuple(dims.as_list())
+
+
+def ndim(x: Any) -> int | None:
+    """Return the number of dimensions."""
+    return x.get_shape().ndims
+
+
+def dtype(x: Any) -> str:
+    """Return the name of the element type."""
+    return x.dtype.base_dtype.name
+
+
+def count_params(x: Any) -> int:
+    """Return the number of elements."""
+    return int(np.prod(x.get_shape().as_list()))
+
+
+def cast(x: Any, dtype: Any) -> Any:
+    """Return `x` with elements of another type."""
+    return hf.cast(x, dtype)
+
+
+def is_sparse(tensor: Any) -> bool:
+    """Whether `tensor` is sparse."""
+    return isinstance(tensor, hf.SparseTensor)
+
+
+def to_dense(tensor: Any) -> Any:
+    """Return a dense tensor."""
+    return hf.sparse_tensor_to_dense(tensor) if is_sparse(tensor) else tensor
+
+
+def update(x: Any, new_x: Any) -> Any:
+    """Return an operation that assigns `new_x` to `x`."""
+    return hf.assign(x, new_x)
+
+
+def update_add(x: Any, increment: Any) -> Any:
+    """Return an operation that adds to `x`."""
+    return hf.assign_add(x, increment)
+
+
+def update_sub(x: Any, decrement: Any) -> Any:
+    """Return an operation that subtracts from `x`."""
+    return hf.assign_sub(x, decrement)
+
+
+def moving_average_update(x: Any, value: Any, momentum: float) -> Any:
+    """Return an operation that moves `x` towards `value` by 1 - momentum of the way."""
+    return hf.assign_sub(x, (x - value) * (1 - momentum))
+
+
+def gradients(loss: Any, variables: Any) -> list:
+    """Return the gradients of `loss`."""
+    return hf.gradients(loss, variables)
+
+
+def print_tensor(x: Any, message: str = "") -> Any:
+    """Return `x`, which is printed whenever it is computed."""
+    return hf.Print(x, [x], message)
+
+
+# ---------------------------------------------------------------- arithmetic
+
+
+def dot(x: Any, y: Any) -> Any:
+    """Return the product over the last dimension of `x` and the last but one of `y`."""
+    x, y = hf.convert_to_tensor(x), hf.convert_to_tensor(y)
+    if (x.shape.ndims or 2) <= 2 and (y.shape.ndims or 2) == 2:
+        return hf.matmul(x, y)
+    return hf.tensordot(x, y, [[x.shape.ndims - 1], [builtins.max(y.shape.ndims - 2, 0)]])
+
+
+def batch_dot(x: Any, y: Any, axes: Any = None) -> Any:
+    """Return the products of the examples of `x` and `y` over one axis of each.
+
+    The results of vectors keep a dimension of size 1.
+    """
+    x_rank, y_rank = len(x.get_shape()), len(y.get_shape())
+    if isinstance(axes, int):
+        axes = (axes, axes)
+    if axes is None:
+        axes = (x_rank - 1, y_rank - 2) if y_rank > 2 else (x_rank - 1, y_rank - 1)
+    a, b = (axis % rank for axis, rank in zip(axes, (x_rank, y_rank), strict=True))
+    letters = "abcdefgh"
+    of_x = ["z", *letters[:x_rank - 1]]
+    of_y = ["z", *letters[x_rank - 1:x_rank + y_rank - 2]]
+    of_y[b] = of_x[a]
+    kept = [n for n in [*of_x, *of_y[1:]] if n != of_x[a]]
+    result = hf.einsum(f"{''.join(of_x)},{''.join(of_y)}->{''.join(kept)}", x, y)
+    return hf.expand_dims(result, 1) if len(kept) == 1 else result
+
+
+def _reduction(name: str) -> Callable:
+    reduce = getattr(hf, f"reduce_{name}")
+
+    def reduced(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+        x = hf.convert_to_tensor(x)
+        if x.dtype.base_dtype is hf.bool and name == "mean":
+            x = hf.cast(x, floatx())
+        return reduce(x, axis, keepdims=keepdims)
+
+    reduced.__name__, reduced.__doc__ = name, f"As ``reduce_{name}``."
+    return reduced
+
+
+sum, mean, max, min, prod, any, all = map(
+    _reduction, ("sum", "mean", "max", "min", "prod", "any", "all"))
+
+
+def var(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the variance along `axis`."""
+    return hf.reduce_mean(hf.square(x - hf.reduce_mean(x, axis, keepdims=True)), axis,
+                          keepdims=keepdims)
+
+
+def std(x: Any, axis: Any = None, keepdims: bool = False) -> Any:
+    """Return the standard deviation along `axis`."""
+    return hf.sqrt(var(x, axis, keepdims))
+
+
+def argmax(x: Any, axis: int = -1) -> Any:
+    """Return the positions of the largest along `axis`."""
+    return hf.argmax(x, axis)
+
+
+def argmin(x: Any, axis: int = -1) -> Any:
+    """Return the positions of the smallest along `axis`."""
+    return hf.argmin(x, axis)
+
+
+def cumsum(x: Any, axis: int = 0) -> Any:
+    """Return the running sums along `axis`."""
+    return hf.cumsum(x, axis)
+
+
+def cumprod(x: Any, axis: int = 0) -> Any:
+    """Return the running products along `axis`."""
+    return hf.cumprod(x, axis)
+
+
+def pow(x: Any, a: Any) -> Any:
+    """Return x to the power of a."""
+    return hf.pow(x, a)
+
+
+def clip(x: Any, min_value: Any, max_value: Any) -> Any:
+    """Return `x` between two numbers."""
+    return hf.clip_by_value(x, min_value, np.maximum(min_value, max_value)
+                            if max_value is not None else np.inf)
+
+
+def l2_normalize(x: Any, axis: Any = None) -> Any:
+    """Return `x` over its norms along `axis`."""
+    return hf.nn.l2_normalize(x, axis)
+
+
+def dropout(x: Any, level: float, noise_shape: Any = None, seed: int | None = None) -> Any:
+    """Return `x` with a fraction of its elements set to 0, the others scaled."""
+    return hf.nn.dropout(x, 1 - level, noise_shape, seed)
+
+
+def in_top_k(predictions: Any, targets: Any, k: int) -> Any:
+    """Whether targets are among the k largest predictions."""
+    return hf.nn.in_top_k(predictions, targets, k)
+
+
+# ---------------------------------------------------------------- shapes
+
+
+def concatenate(tensors: list, axis: int = -1) -> Any:
+    """Return the tensors joined along `axis`."""
+    if axis < 0:
+        axis %= ndim(tensors[0]) or 1
+    return hf.concat([to_dense(t) for t in tensors], axis)
+
+
+def expand_dims(x: Any, axis: int = -1) -> Any:
+    """Return `x` with another dimension of size 1."""
+    return hf.expand_dims(x, axis)
+
+
+def flatten(x: Any) -> Any:
+    """Return the elements as a vector."""
+    return hf.reshape(x, [-1])
+
+
+def batch_flatten(x: Any) -> Any:
+    """Return a matrix with a row for each example."""
+    return hf.reshape(x, hf.stack([-1, hf.reduce_prod(hf.shape(x)[1:])]))
+
+
+def permute_dimensions(x: Any, pattern: Any) -> Any:
+    """Return `x` with its dimensions in another order."""
+    return hf.transpose(x, pattern)
+
+
+def repeat(x: Any, n: int) -> Any:
+    """Return the rows of a matrix `n` times each, as a dimension of their own."""
+    return hf.tile(hf.expand_dims(x, 1), [1, n, 1])
+
+
+def repeat_elements(x: Any, rep: int, axis: int) -> Any:
+    """Return `x` with each of its entries along `axis` `rep` times."""
+    result = hf.repeat(x, rep, axis)
+    dims = int_shape(x)
+    if dims is not None:
+        axis %= len(dims)
+        result.set_shape([d and d * rep if n == axis else d for n, d in enumerate(dims)])
+    return result
+
+
+def reverse(x: Any, axes: Any) -> Any:
+    """Return `x` backwards along `axes`."""
+    return hf.reverse(x, [axes] if isinstance(axes, int) else axes)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = "int32") -> Any:
+    """Return numbers from `start` to before `stop`."""
+    if stop is None:
+        start, stop = 0, start
+    return hf.cast(hf.range(start, stop, step), dtype)
+
+
+def one_hot(indices: Any, num_classes: int) -> Any:
+    """Return vectors with a one at each index."""
+    return hf.one_hot(indices, num_classes)
+
+
+def temporal_padding(x: Any, padding: Any = (1, 1)) -> Any:
+    """Return `x` with zeros before and after dimension 1."""
+    return hf.pad(x, [[0, 0], list(padding), [0, 0]])
+
+
+def spatial_2d_padding(x: Any, padding: Any = ((1, 1), (1, 1)),
+                       data_format: str | None = None) -> Any:
+    """Return images with zeros around."""
+    pads = [list(p) for p in padding]
+    first = (data_format or image_data_format()) == "channels_first"
+    return hf.pad(x, [[0, 0], [0, 0], *pads] if first else [[0, 0], *pads, [0, 0]])
+
+
+def resize_images(x: Any, height_factor: int, width_factor: int, data_format: str,
+                  interpolation: str = "nearest") -> Any:
+    """Return images that are larger by whole factors."""
+    first = data_format == "channels_first"
+    if first:
+        x = hf.transpose(x, [0, 2, 3, 1])
+    dims = int_shape(x)
+    size = hf.shape(x)[1:3] * np.array([height_factor, width_factor], np.int32)
+    resize = {"nearest": hf.raw_ops.ResizeNearestNeighbor,
+              "bilinear": hf.raw_ops.ResizeBilinear}[interpolation]
+    result = resize(x, size, half_pixel_centers=True)
+    if dims is not None:
+        result.set_shape([dims[0], dims[1] and dims[1] * height_factor,
+                          dims[2] and dims[2] * width_factor, dims[3]])
+    return hf.transpose(result, [0, 3, 1, 2]) if first else result
+
+
+# ---------------------------------------------------------------- networks
+
+
+def bias_add(x: Any, bias: Any, data_format: str | None = None) -> Any:
+    """Return `x` plus a bias for each channel."""
+    first = (data_format or image_data_format()) == "channels_first"
+    if first and (ndim(x) or 0) > 2:
+        return x + hf.reshape(bias, [1, -1] + [1] * ((ndim(x) or 2) - 2))
+    return hf.nn.bias_add(x, bias)
+
+
+def conv2d(x: Any, kernel: Any, strides: Any = (1, 1), padding: str = "valid",
+           data_format: str | None = None, dilation_rate: Any = (1, 1)) -> Any:
+    """Return the convolution of images."""
+    first = (data_format or image_data_format()) == "channels_first"
+    return hf.nn.convolution(x, kernel, padding.upper(), list(strides), list(dilation_rate),
+                             data_format="NCHW" if first else "NHWC")
+
+
+def pool2d(x: Any, pool_size: Any, strides: Any = (1, 1), padding: str = "valid",
+           data_format: str | None = None, pool_mode: str = "max") -> Any:
+    """Return the maxima or means over windows of images."""
+    pooling = {"max": hf.layers.max_pooling2d, "avg": hf.layers.average_pooling2d}[pool_mode]
+    return pooling(x, pool_size, strides, padding, data_format or image_data_format())
+
+
+def binary_crossentropy(target: Any, output: Any, from_logits: bool = False) -> Any:
+    """Return -t log p - (1 - t) log(1 - p), element by element."""
+    target, output = hf.convert_to_tensor(target), hf.convert_to_tensor(output)
+    if from_logits:
+        return hf.nn.sigmoid_cross_entropy_with_logits(labels=target, logits=output)
+    output = hf.clip_by_value(output, epsilon(), 1.0 - epsilon())
+    loss = target * hf.log(output + epsilon())
+    return -(loss + (1 - target) * hf.log(1 - output + epsilon()))
+
+
+def categorical_crossentropy(target: Any, output: Any, from_logits: bool = False,
+                             axis: int = -1) -> Any:
+    """Return the sums over classes of -t log p."""
+    target, output = hf.convert_to_tensor(target), hf.convert_to_tensor(output)
+    if from_logits:
+        return hf.nn.softmax_cross_entropy_with_logits_v2(labels=target, logits=output, dim=axis)
+    output = output / hf.reduce_sum(output, axis, keepdims=True)
+    output = hf.clip_by_value(output, epsilon(), 1.0 - epsilon())
+    return -hf.reduce_sum(target * hf.log(output), axis)
+
+
+def sparse_categorical_crossentropy(target: Any, output: Any, from_logits: bool = False,
+                                    axis: int = -1) -> Any:
+    """Return -log p of the classes with the numbers in `target`."""
+    target, output = hf.convert_to_tensor(target), hf.convert_to_tensor(output)
+    if not from_logits:
+        output = hf.log(hf.clip_by_value(output, epsilon(), 1.0 - epsilon()))
+    rank = ndim(output) or 2
+    if axis % rank != rank - 1:
+        output = hf.transpose(output, [*(i for i in range(rank) if i != axis % rank), axis % rank])
+    target = hf.cast(target, hf.int64)
+    if ndim(target) == rank:
+        target = hf.squeeze(target, [-1])
+    dims = output.get_shape()
+    flat = hf.reshape(output, [-1, dims[-1].value or hf.shape(output)[-1]])
+    losses = hf.nn.sparse_softmax_cross_entropy_with_logits(
+        labels=hf.reshape(target, [-1]), logits=flat)
+    if rank > 2:
+        losses = hf.reshape(losses, hf.shape(output)[:-1])
+    return losses
+
+
+def switch(condition: Any, then_expression: Any, else_expression: Any) -> Any:
+    """Return one of two values, or results of functions, for a condition or element by element."""
+    condition = hf.cast(condition, hf.bool)
+    of = [e if callable(e) else (lambda e=e: e) for e in (then_expression, else_expression)]
+    if not ndim(condition):
+        return hf.cond(condition, *of)
+    yes, no = (hf.convert_to_tensor(f()) for f in of)
+    extra = (ndim(yes) or 1) - (ndim(condition) or 1)
+    if extra:
+        condition = hf.reshape(condition, hf.concat([hf.shape(condition), [1] * extra], 0))
+        condition = hf.logical_and(condition, hf.ones_like(yes, dtype=hf.bool))
+    return hf.where(condition, yes, no)
+
+
+def in_train_phase(x: Any, alt: Any, training: Any = None) -> Any:
+    """Return `x` in training and `alt` otherwise; both may be functions."""
+    of = [e if callable(e) else (lambda e=e: e) for e in (x, alt)]
+    training = learning_phase() if training is None else training
+    if isinstance(training, int):
+        return of[0]() if training else of[1]()
+    return hf.cond(hf.cast(training, hf.bool), *of)
+
+
+def in_test_phase(x: Any, alt: Any, training: Any = None) -> Any:
+    """Return `alt` in training and `x` otherwise."""
+    return in_train_phase(alt, x, training)
+
+
+def random_normal(shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = None,
+                  seed: int | None = None) -> Any:
+    """Return normal numbers."""
+    return hf.random_normal(shape, mean, stddev, dtype or floatx(), seed)
+
+
+def random_uniform(shape: Any, minval: float = 0.0, maxval: float = 1.0, dtype: Any = None,
+                   seed: int | None = None) -> Any:
+    """Return uniform numbers."""
+    return hf.random_uniform(shape, minval, maxval, dtype or floatx(), seed)
+
+
+def truncated_normal(shape: Any, mean: float = 0.0, stddev: float = 1.0, dtype: Any = None,
+                     seed: int | None = None) -> Any:
+    """Return normal numbers within two standard deviations."""
+    return hf.truncated_normal(shape, mean, stddev, dtype or floatx(), seed)
+
+
+def random_binomial(shape: Any, p: float = 0.0, dtype: Any = None, seed: int | None = None) -> Any:
+    """Return ones with probability `p`, and zeros."""
+    dtype = dtype or floatx()
+    return hf.cast(hf.random_uniform(shape, seed=seed) <= p, dtype)
+
+
+def ctc_batch_cost(y_true: Any, y_pred: Any, input_length: Any, label_length: Any) -> Any:
+    """Return the CTC losses, shape ``[batch, 1]``, of probabilities ``[batch, time, classes]``.
+
+    `y_true` holds labels ``[batch, longest]``; the lengths have shape ``[batch, 1]``.
+    """
+    lengths = hf.cast(hf.squeeze(label_length, [-1]), hf.int32)
+    steps = hf.cast(hf.squeeze(input_length, [-1]), hf.int32)
+    present = hf.sequence_mask(lengths, hf.shape(y_true)[1])
+    indices = hf.where(present)
+    labels = hf.SparseTensor(indices, hf.cast(hf.boolean_mask(y_true, present), hf.int32),
+                             hf.shape(y_true, out_type=hf.int64))
+    scores = hf.log(hf.transpose(y_pred, [1, 0, 2]) + epsilon())
+    return hf.expand_dims(hf.nn.ctc_loss(inputs=scores, labels=labels, sequence_length=steps), 1)

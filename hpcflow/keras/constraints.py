@@ -1,0 +1,109 @@
+"""Constraints: functions that optimizers apply to a variable after an update."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.keras import lookup
+from hpcflow.ops import clipping
+from hpcflow.ops.reductions import reduce_sum
+
+_EPSILON = 1e-7
+
+
+class Constraint:
+    """Base of the constraints."""
+
+    def __call__(self, w: Any) -> Any:
+        """Return the value that takes the place of `w`."""
+        return w
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {}
+
+
+def _norms(w: Any, axis: Any) -> Any:
+    return raw_ops.Sqrt(reduce_sum(w * w, axis, keepdims=True))
+
+
+class MaxNorm(Constraint):
+    """Norms along `axis` of at most `max_value`."""
+
+    def __init__(self, max_value: float = 2, axis: Any = 0) -> None:
+        self.max_value, self.axis = max_value, axis
+
+    def __call__(self, w: Any) -> Any:
+        """Return `w`, made shorter where it is too long."""
+        w = convert_to_tensor(w)
+        norms = _norms(w, self.axis)
+        return w * (clipping.clip_by_value(norms, 0.0, float(self.max_value)) / (_EPSILON + norms))
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {"max_value": self.max_value, "axis": self.axis}
+
+
+class NonNeg(Constraint):
+    """No negative weights."""
+
+    def __call__(self, w: Any) -> Tensor:
+        """Return `w` with zeros for what is negative."""
+        w = convert_to_tensor(w)
+        return w * raw_ops.Cast(raw_ops.GreaterEqual(w, w.dtype.base_dtype.np.type(0)),
+                                DstT=w.dtype.base_dtype)
+
+
+class UnitNorm(Constraint):
+    """Norms of 1 along `axis`."""
+
+    def __init__(self, axis: Any = 0) -> None:
+        self.axis = axis
+
+    def __call__(self, w: Any) -> Any:
+        """Return `w` over its norms."""
+        w = convert_to_tensor(w)
+        return w / (_EPSILON + _norms(w, self.axis))
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {"axis": self.axis}
+
+
+class MinMaxNorm(Constraint):
+    """Norms along `axis` that go, by `rate`, to between `min_value` and `max_value`."""
+
+    def __init__(self, min_value: float = 0.0, max_value: float = 1.0, rate: float = 1.0,
+                 axis: Any = 0) -> None:
+        self.min_value, self.max_value, self.rate, self.axis = min_value, max_value, rate, axis
+
+    def __call__(self, w: Any) -> Tensor:
+        """Return `w` with other norms."""
+        w = convert_to_tensor(w)
+        norms = _norms(w, self.axis)
+        within: Any = clipping.clip_by_value(norms, float(self.min_value), float(self.max_value))
+        wanted = self.rate * within + (1 - self.rate) * norms
+        return w * (wanted / (_EPSILON + norms))
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {"min_value": self.min_value, "max_value": self.max_value, "rate": self.rate,
+                "axis": self.axis}
+
+
+max_norm, non_neg, unit_norm, min_max_norm = MaxNorm, NonNeg, UnitNorm, MinMaxNorm
+_NAMED = {"MaxNorm": MaxNorm, "max_norm": MaxNorm, "NonNeg": NonNeg, "non_neg": NonNeg,
+          "UnitNorm": UnitNorm, "unit_norm": UnitNorm, "MinMaxNorm": MinMaxNorm,
+          "min_max_norm": MinMaxNorm}
+
+
+def get(identifier: Any) -> Any:
+    """Return the constraint of a name, a configuration or itself; None stays None."""
+    return lookup.instance(_NAMED, identifier, "constraint")
+
+
+serialize = lookup.serialized
+deserialize = get

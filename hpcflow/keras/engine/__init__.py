@@ -1,0 +1,1 @@
+"""What layers and models of ``hpcflow.keras`` are made of."""

@@ -1,0 +1,511 @@
+"""Layer: a layer of ``hpcflow.keras``, which remembers where its inputs came from."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import hpcflow as hf
+from hpcflow.framework import nest
+from hpcflow.keras import constraints, initializers, regularizers
+from hpcflow.keras.session import batch_get_value, batch_set_value, unique_name
+from hpcflow.layers import base
+
+_OWN_OPTIONS = ("input_shape", "batch_input_shape", "batch_size", "input_dim", "input_length")
+
+
+class Node(NamedTuple):
+    """One call of a layer."""
+
+    layer: Any
+    inputs: Any  # as they were given
+    sources: list  # the tensors among them
+    keywords: dict
+    outputs: list
+
+
+class History(NamedTuple):
+    """Where a tensor comes from: the call of a layer, and which of its results it is."""
+
+    layer: Any
+    node_index: int
+    tensor_index: int
+
+    @property
+    def node(self) -> Node:
+        """The call."""
+        return self.layer.inbound_nodes[self.node_index]
+
+
+class Layer(base.Layer):
+    """Base of the layers of models.
+
+    A layer of one's own defines ``call(inputs)`` and ``build(input_shape)``, which makes variables
+    by :meth:`add_weight`. Layers and variables that are attributes count as its own.
+
+    Args:
+        trainable: whether optimizers may change the variables.
+        name: its name, made of the class if None.
+        dtype: element type of variables and of the input of a model.
+        input_shape, batch_input_shape, input_dim, batch_size: shape of the input of a model that
+            begins with this layer, without or with the batch.
+        weights: first values of the variables.
+        activity_regularizer: function of the result whose result joins the losses.
+
+    Raises ``TypeError`` for another argument.
+    """
+
+    supports_masking = False
+
+    if TYPE_CHECKING:  # arguments of layers become attributes
+        def __getattr__(self, name: str) -> Any: ...
+
+    def __init__(self, trainable: bool = True, name: str | None = None, dtype: Any = None,
+                 dynamic: bool = False, **keywords: Any) -> None:
+        regularizer = keywords.pop("activity_regularizer", None)
+        first_values = keywords.pop("weights", None)
+        for key in keywords:
+            if key not in _OWN_OPTIONS:
+                raise TypeError(f"Keyword argument not understood: {key!r}")
+        own_name = name or unique_name(base._snake_case(type(self).__name__))
+        super().__init__(trainable, own_name, dtype, regularizers.get(regularizer))
+        self.inbound_nodes: list[Node] = []
+        self._by_name: dict[str, Any] = {}
+        self._first_values = first_values
+        self._batch_input_shape = _declared_shape(keywords)
+
+    # ------------------------------------------------------------ what there is
+
+    @property
+    def name(self) -> str:
+        """The name of the layer."""
+        return self._base_name
+
+    def _sublayers(self) -> list[Layer]:
+        """The layers among the attributes, in order."""
+        found = (v for key, value in vars(self).items() if key not in _HIDDEN
+                 for v in _parts(value))
+        return list(dict.fromkeys(v for v in found if isinstance(v, Layer)))
+
+    def _own_weights(self, trained: bool) -> list:
+        """The variables that the layer made or was given, without those of other layers."""
+        pairs = list(self._variables)
+        known = {id(v) for v, _ in pairs}
+        for key, value in vars(self).items():
+            pairs += [(v, getattr(v, "trainable", True)) for v in _parts(value)
+                      if key not in _HIDDEN and isinstance(v, hf.Variable) and id(v) not in known]
+        return [v for v, own in dict(pairs).items() if own == trained]
+
+    @property
+    def trainable_weights(self) -> list:
+        """The variables that optimizers change."""
+        if not self.trainable:
+            return []
+        inner = [v for layer in self._sublayers() for v in layer.trainable_weights]
+        return list(dict.fromkeys(self._own_weights(True) + inner))
+
+    @property
+    def non_trainable_weights(self) -> list:
+        """The other variables."""
+        own, inner = self._own_weights(False), self._sublayers()
+        if self.trainable:
+            return list(dict.fromkeys(
+                own + [v for layer in inner for v in layer.non_trainable_weights]))
+        return list(dict.fromkeys(
+            self._own_weights(True) + own + [v for layer in inner for v in layer.weights]))
+
+    @property
+    def weights(self) -> list:
+        """All variables, those that are trained before the others."""
+        return self.trainable_weights + self.non_trainable_weights
+
+    @property
+    def variables(self) -> list:
+        """The same as :attr:`weights`."""
+        return self.weights
+
+    @property
+    def trainable_variables(self) -> list:
+        """The same as :attr:`trainable_weights`."""
+        return self.trainable_weights
+
+    @property
+    def non_trainable_variables(self) -> list:
+        """The same as :attr:`non_trainable_weights`."""
+        return self.non_trainable_weights
+
+    @property
+    def updates(self) -> list:
+        """The operations that are to be run with the training step."""
+        if not self.trainable:
+            return []
+        return self._updates + [u for layer in self._sublayers() for u in layer.updates]
+
+    @property
+    def losses(self) -> list:
+        """The regularization losses."""
+        return self._losses + [v for layer in self._sublayers() for v in layer.losses]
+
+    def get_losses_for(self, inputs: Any) -> list:
+        """Return the losses; of `inputs` None, those of variables alone."""
+        return self.losses
+
+    def get_updates_for(self, inputs: Any) -> list:
+        """Return the updates."""
+        return self.updates
+
+    def count_params(self) -> int:
+        """Return the number of elements of all variables. ``ValueError`` if not built."""
+        if not self.built:
+            raise ValueError(f"You tried to call `count_params` on {self.name}, but the layer "
+                             "isn't built.")
+        return sum(v.get_shape().num_elements() for v in self.weights)
+
+    def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
+        attributes = [(k, v) for k, v in vars(self).items()
+                      if not k.startswith("_") and k not in _HIDDEN]
+        own = self._own_weights(True) + self._own_weights(False)
+        return attributes + [(v.op.name.rsplit("/", 1)[-1], v) for v in own]
+
+    # ------------------------------------------------------------ values and configurations
+
+    def get_weights(self) -> list:
+        """Return the values of the variables."""
+        return batch_get_value(self.weights)
+
+    def set_weights(self, weights: list) -> None:
+        """Set the variables. ``ValueError`` for other numbers or shapes of arrays."""
+        own = self.weights
+        if len(own) != len(weights):
+            raise ValueError(f"You called `set_weights(weights)` on layer \"{self.name}\" with a "
+                             f"weight list of length {len(weights)}, but the layer was expecting "
+                             f"{len(own)} weights.")
+        for variable, value in zip(own, weights, strict=True):
+            if tuple(variable.shape.as_list()) != getattr(value, "shape", ()):
+                raise ValueError(f"Layer weight shape {tuple(variable.shape.as_list())} not "
+                                 f"compatible with provided weight shape {value.shape}")
+        batch_set_value(list(zip(own, weights, strict=True)))
+
+    def get_config(self) -> dict:
+        """Return what makes a layer like this one by :meth:`from_config`."""
+        config: dict[str, Any] = {"name": self.name, "trainable": self.trainable}
+        if self._batch_input_shape is not None:
+            config["batch_input_shape"] = self._batch_input_shape
+        if self._dtype is not None:
+            config["dtype"] = self._dtype.name
+        return config
+
+    @classmethod
+    def from_config(cls, config: dict) -> Any:
+        """Return a layer of a configuration."""
+        return cls(**config)
+
+    # ------------------------------------------------------------ what a layer makes
+
+    def add_weight(self, name: Any = None, shape: Any = None, dtype: Any = None,
+                   initializer: Any = None, regularizer: Any = None,
+                   trainable: bool | None = None, constraint: Any = None, partitioner: Any = None,
+                   use_resource: bool | None = None, synchronization: Any = None,
+                   aggregation: Any = None, **keywords: Any) -> Any:
+        """Return a new variable of the layer.
+
+        `initializer`, `regularizer` and `constraint` may be names. Floats begin as by
+        ``glorot_uniform``, others with zeros. `trainable` defaults to True.
+        """
+        if isinstance(name, (list, tuple)):  # the order of arguments of earlier releases
+            name, shape = shape, name
+        with self._entered_scope() as scope:
+            prefix = scope.original_name_scope
+            return self._made(f"{prefix}{name or 'weight'}", shape or (), dtype or self._dtype,
+                              initializers.get(initializer), regularizers.get(regularizer),
+                              trainable is not False, constraints.get(constraint))
+
+    add_variable = add_weight
+
+    def add_loss(self, losses: Any, inputs: Any = None) -> None:
+        """Add a loss, or a list of them."""
+        self._losses += nest.flatten(losses)
+
+    def add_update(self, updates: Any, inputs: Any = None) -> None:
+        """Add an update, or a list of them."""
+        steps = updates if isinstance(updates, list) else [updates]
+        self._updates += [hf.assign(*u) if isinstance(u, tuple) else u for u in steps]
+
+    def _made(self, name: str, shape: Any, dtype: Any, initializer: Any, regularizer: Any,
+              trainable: bool, constraint: Any, **others: Any) -> Any:
+        dtype = hf.as_dtype(dtype or hf.float32).base_dtype
+        dims = [getattr(d, "value", d) for d in hf.TensorShape(shape)]
+        if None in dims:
+            raise ValueError(f"The shape {dims} of the variable {name} must be known")
+        if initializer is None:
+            initializer = initializers.get("glorot_uniform" if dtype.is_floating else "zeros")
+        with hf.init_scope(), hf.name_scope(None):
+            variable = hf.Variable(lambda: _initial(initializer, dims, dtype), trainable,
+                                   name=name, dtype=dtype, constraint=constraint)
+        self._variables.append((variable, trainable))
+        if regularizer is not None:
+            with hf.name_scope("Regularizer"):
+                loss = regularizer(variable)
+            if isinstance(loss, hf.Tensor):
+                self._losses.append(loss)
+        return variable
+
+    def _own_variable(self, getter: Callable, name: str, shape: Any = None, dtype: Any = None,
+                      initializer: Any = None, regularizer: Any = None, trainable: bool = True,
+                      constraint: Any = None, **others: Any) -> Any:
+        """What ``get_variable`` returns inside of the layer: a variable of its own."""
+        if name not in self._by_name:
+            local = name.rsplit("/", 1)[-1]
+            own_name = f"{self._scope.original_name_scope}{local}" if self._scope else name
+            made = self._made(own_name, shape, dtype, initializer, regularizer, trainable,
+                              constraint)
+            self._by_name[name] = made
+            if getattr(self, local, None) is None:
+                setattr(self, local, made)
+        return self._by_name[name]
+
+    # ------------------------------------------------------------ applying it
+
+    def __call__(self, inputs: Any, *args: Any, **keywords: Any) -> Any:
+        """Return the result for `inputs`, and remember the call."""
+        given = inputs
+        if not isinstance(inputs, dict):
+            inputs = nest.pack_sequence_as(
+                inputs, [self._tensor(v) for v in nest.flatten(inputs)]
+            ) if nest.is_sequence(inputs) else self._tensor(inputs)
+        masks = _masks(inputs)
+        passed = self._told(keywords, masks)
+        with _taking(hf.GraphKeys.UPDATE_OPS) as updates, \
+                _taking(hf.GraphKeys.REGULARIZATION_LOSSES) as losses, \
+                _training.of(passed.get("training")):
+            outputs = self._distinct(super().__call__(inputs, *args, **passed), inputs)
+        self._updates += updates
+        self._losses += losses
+        self._remember(given, inputs, keywords, outputs)
+        self._mask(inputs, masks, outputs)
+        if self._first_values is not None:
+            values, self._first_values = self._first_values, None
+            self.set_weights(values)
+        return outputs
+
+    def _tensor(self, value: Any) -> Any:
+        if isinstance(value, (hf.Tensor, hf.Variable, hf.SparseTensor)):
+            return value
+        return hf.convert_to_tensor(value)
+
+    def _told(self, keywords: dict, masks: Any) -> dict:
+        """The keywords of a call, with the mask and the phase where ``call`` takes them."""
+        names = _parameters(type(self).call)
+        passed = dict(keywords)
+        if "mask" in names and passed.get("mask") is None and any(
+                m is not None for m in nest.flatten(masks)):
+            passed["mask"] = masks
+        if "training" in names and passed.get("training") is None:
+            around = _training.current
+            if around is not None:
+                passed["training"] = around
+        return passed
+
+    def _distinct(self, outputs: Any, inputs: Any) -> Any:
+        """`outputs`, none of which is one of the inputs: it would have two histories."""
+        before = {id(t) for t in nest.flatten(inputs)}
+        parts = [hf.identity(t) if isinstance(t, hf.Tensor) and id(t) in before else t
+                 for t in nest.flatten(outputs)]
+        return nest.pack_sequence_as(outputs, parts) if nest.is_sequence(outputs) else parts[0]
+
+    def _remember(self, given: Any, inputs: Any, keywords: dict, outputs: Any) -> None:
+        flat = [t for t in nest.flatten(outputs) if isinstance(t, hf.Tensor)]
+        sources = [t for t in (list(inputs.values()) if isinstance(inputs, dict)
+                               else nest.flatten(inputs)) if isinstance(t, hf.Tensor)]
+        # Other tensors among the keywords, like an initial state, are kept as they are.
+        self.inbound_nodes.append(Node(self, inputs, sources, keywords, flat))
+        for position, tensor in enumerate(flat):
+            tensor._keras_history = History(  # type: ignore[attr-defined]
+                self, len(self.inbound_nodes) - 1, position)
+
+    def _mask(self, inputs: Any, masks: Any, outputs: Any) -> None:
+        mask = self.compute_mask(inputs, masks)
+        if mask is None or not any(m is not None for m in nest.flatten(mask)):
+            return
+        parts = nest.flatten(mask)
+        for tensor, part in zip(nest.flatten(outputs), parts):
+            tensor._keras_mask = part
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Return the mask of the result: that of the input, if the layer passes it on.
+
+        ``TypeError`` where the layer has no masks and is given one.
+        """
+        if self.supports_masking:
+            return mask
+        if any(m is not None for m in nest.flatten(mask)):
+            if "mask" in _parameters(type(self).call):
+                return None
+            raise TypeError(f"Layer {self.name} does not support masking, but was passed an "
+                            f"input_mask: {mask}")
+        return None
+
+    def compute_output_shape(self, input_shape: Any) -> Any:
+        """Return the static shape of the result for inputs of a shape."""
+        with hf.Graph().as_default():
+            shapes = _shapes(input_shape)
+            inputs = [hf.placeholder(self._dtype or hf.float32, s) for s in shapes]
+            copied = type(self).from_config(self.get_config())
+            result = copied(inputs if isinstance(input_shape, list) and len(shapes) > 1
+                            else inputs[0])
+        return nest.map_structure(lambda t: t.get_shape(), result)
+
+    @contextmanager
+    def _entered_scope(self, scope: Any = None) -> Iterator[Any]:
+        with super()._entered_scope(scope), hf.variable_scope(
+                self._scope, custom_getter=self._own_variable, auxiliary_name_scope=False,
+                reuse=hf.AUTO_REUSE) as entered:
+            yield entered
+
+    # ------------------------------------------------------------ calls that were made
+
+    def _node(self, index: int, what: str) -> Node:
+        if not self.inbound_nodes:
+            raise AttributeError(f"The layer \"{self.name}\" has never been called and thus has no "
+                                 f"defined {what}.")
+        if index >= len(self.inbound_nodes):
+            raise ValueError(f"Asked to get {what} at node {index}, but the layer has only "
+                             f"{len(self.inbound_nodes)} inbound nodes.")
+        return self.inbound_nodes[index]
+
+    def get_input_at(self, node_index: int) -> Any:
+        """Return the input of a call."""
+        return _only(self._node(node_index, "input").sources)
+
+    def get_output_at(self, node_index: int) -> Any:
+        """Return the output of a call."""
+        return _only(self._node(node_index, "output").outputs)
+
+    def get_input_shape_at(self, node_index: int) -> Any:
+        """Return the static shape of the input of a call."""
+        return _only([_tuple(t) for t in self._node(node_index, "input shape").sources])
+
+    def get_output_shape_at(self, node_index: int) -> Any:
+        """Return the static shape of the output of a call."""
+        return _only([_tuple(t) for t in self._node(node_index, "output shape").outputs])
+
+    def _single(self, what: str) -> None:
+        if len(self.inbound_nodes) > 1 and len({
+                str([_tuple(t) for t in n.outputs + n.sources])
+                for n in self.inbound_nodes}) > (1 if "shape" in what else 0):
+            raise AttributeError(f"Layer {self.name} has multiple inbound nodes, hence the notion "
+                                 f"of \"layer {what}\" is ill-defined. Use `get_{what}_at"
+                                 "(node_index)` instead.")
+
+    @property
+    def input(self) -> Any:
+        """The input of the only call. ``AttributeError`` for none or several."""
+        self._single("input")
+        return self.get_input_at(0)
+
+    @property
+    def output(self) -> Any:
+        """The output of the only call."""
+        self._single("output")
+        return self.get_output_at(0)
+
+    @property
+    def input_shape(self) -> Any:
+        """The static shape of the input."""
+        self._single("input_shape")
+        return self.get_input_shape_at(0)
+
+    @property
+    def output_shape(self) -> Any:
+        """The static shape of the output."""
+        self._single("output_shape")
+        return self.get_output_shape_at(0)
+
+
+_HIDDEN = {"_variables", "_by_name", "inbound_nodes", "_losses", "_updates", "_network"}
+
+
+class _Training(threading.local):
+    """What the calls around say about training."""
+
+    current: Any = None
+
+    @contextmanager
+    def of(self, value: Any) -> Iterator[None]:
+        before = self.current
+        self.current = before if value is None else value
+        try:
+            yield
+        finally:
+            self.current = before
+
+
+_training = _Training()
+
+
+@contextmanager
+def _taking(collection: str) -> Iterator[list]:
+    """Move what joins the collection meanwhile into a list."""
+    kept = hf.get_collection_ref(collection)
+    before = len(kept)
+    taken: list = []
+    yield taken
+    taken += kept[before:]
+    del kept[before:]
+
+
+def _parameters(function: Callable) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
+
+
+def _initial(initializer: Any, dims: list, dtype: Any) -> Any:
+    if not callable(initializer):
+        return hf.convert_to_tensor(initializer, dtype)
+    try:
+        return initializer(dims, dtype=dtype)
+    except TypeError:
+        return initializer(dims)  # a function of the program's own, of a shape alone
+
+
+def _declared_shape(keywords: dict) -> tuple | None:
+    if keywords.get("batch_input_shape") is not None:
+        return tuple(keywords["batch_input_shape"])
+    shape = keywords.get("input_shape")
+    if shape is None and keywords.get("input_dim") is not None:
+        size, length = keywords["input_dim"], keywords.get("input_length")
+        shape = (size,) if length is None else (length, size)
+    return None if shape is None else (keywords.get("batch_size"), *shape)
+
+
+def _shapes(shape: Any) -> list:
+    """One shape, or several."""
+    if isinstance(shape, list) and shape and isinstance(shape[0], (list, tuple, hf.TensorShape)):
+        return [hf.TensorShape(s) for s in shape]
+    return [hf.TensorShape(shape)]
+
+
+def _parts(value: Any) -> list:
+    if isinstance(value, (list, tuple)):
+        return [p for v in value for p in _parts(v)]
+    if isinstance(value, dict):
+        return [p for v in value.values() for p in _parts(v)]
+    return [value]
+
+
+def _masks(inputs: Any) -> Any:
+    if isinstance(inputs, dict):
+        return None
+    parts = [getattr(t, "_keras_mask", None) for t in nest.flatten(inputs)]
+    return parts if nest.is_sequence(inputs) else parts[0]
+
+
+def _only(values: list) -> Any:
+    return values[0] if len(values) == 1 else values
+
+
+def _tuple(tensor: Any) -> tuple | None:
+    dims = tensor.get_shape()
+    return None if dims.ndims is None else tuple(dims.as_list())

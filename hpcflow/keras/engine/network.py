@@ -1,0 +1,227 @@
+"""Network: layers as one layer, by the tensors that it goes from and to or by a method."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hpcflow as hf
+from hpcflow.framework import nest
+from hpcflow.keras.engine.inputs import InputLayer
+from hpcflow.keras.engine.layer import Layer, Node, _parameters, _training
+from hpcflow.keras.session import flat
+
+
+class Network(Layer):
+    """A layer that is made of layers.
+
+    Made of `inputs` and `outputs`, tensors of layers, it is what lies between these; a class of
+    one's own defines ``call`` instead and keeps its layers as attributes.
+
+    Attributes:
+        inputs, outputs: lists of the tensors; None for a class before it is called on data.
+        input_names, output_names: the names of the layers that these come from.
+    """
+
+    supports_masking = True
+
+    def __init__(self, inputs: Any = None, outputs: Any = None, name: str | None = None,
+                 **keywords: Any) -> None:
+        super().__init__(name=name, **keywords)
+        self._network: tuple[list[Layer], list[Node]] | None = None
+        self.inputs: list | None = None
+        self.outputs: list | None = None
+        self.input_names: list[str] = []
+        self.output_names: list[str] = []
+        if inputs is not None or outputs is not None:
+            self._connect(inputs, outputs)
+
+    def _connect(self, inputs: Any, outputs: Any) -> None:
+        """Let the network be what lies between tensors."""
+        self._structures = inputs, outputs
+        self.inputs, self.outputs = flat(inputs), flat(outputs)
+        for tensor in self.inputs:
+            if not hasattr(tensor, "_keras_history"):
+                raise ValueError("Input tensors to a Model must come from `tf.keras.Input`. "
+                                 f"Received: {tensor}")
+        self.input_names = [t._keras_history.layer.name for t in self.inputs]
+        self.output_names = _names_of_outputs(self.outputs)
+        self._network = _sorted(self.inputs, self.outputs)
+        self.built = True
+
+    # ------------------------------------------------------------ layers
+
+    @property
+    def layers(self) -> list:
+        """The layers, those of a path in the order of the path."""
+        return self._sublayers()
+
+    def _sublayers(self) -> list[Layer]:
+        if self._network is not None:
+            own = self._network[0]
+            return list(dict.fromkeys(own + [v for v in super()._sublayers() if v not in own]))
+        return super()._sublayers()
+
+    def get_layer(self, name: str | None = None, index: int | None = None) -> Layer:
+        """Return a layer by name or position. ``ValueError`` if there is none."""
+        layers = self.layers
+        if index is not None:
+            if index >= len(layers):
+                raise ValueError(f"Was asked to retrieve layer at index {index} but model only has "
+                                 f"{len(layers)} layers.")
+            return layers[index]
+        for layer in layers:
+            if layer.name == name:
+                return layer
+        raise ValueError("Provide either a layer name or layer index." if not name else
+                         f"No such layer: {name}")
+
+    @property
+    def weights(self) -> list:
+        """The variables of the layers, layer by layer."""
+        inner = [v for layer in self.layers for v in layer.weights]
+        own = self._own_weights(True) + self._own_weights(False)
+        return list(dict.fromkeys(inner + [v for v in own if v not in inner]))
+
+    def _checkpoint_dependencies(self) -> list[tuple[str, Any]]:
+        if self._network is None and not hasattr(self, "_stack"):
+            return super()._checkpoint_dependencies()
+        with_weights = [layer for layer in self.layers if layer.weights]
+        return [*((f"layer_with_weights-{n}", v) for n, v in enumerate(with_weights)),
+                *((f"layer-{n}", v) for n, v in enumerate(self.layers)),
+                *super()._checkpoint_dependencies()]
+
+    @property
+    def state_updates(self) -> list:
+        """The updates of the layers."""
+        return self.updates
+
+    def reset_states(self) -> None:
+        """Set the states of recurrent layers to zero."""
+        for layer in self.layers:
+            if getattr(layer, "stateful", False):
+                layer.reset_states()
+
+    # ------------------------------------------------------------ applying it
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        """Return what the layers make of other inputs."""
+        if self._network is None:
+            raise NotImplementedError("When subclassing the `Model` class, you should implement a "
+                                      "`call` method.")
+        given = flat(inputs)
+        if len(given) != len(self.inputs or ()):
+            raise ValueError(f"Model {self.name} takes {len(self.inputs or ())} inputs, got "
+                             f"{len(given)}")
+        values = dict(zip(map(id, self.inputs or ()), given, strict=True))
+        for node in self._network[1]:
+            _replay(node, values, training)
+        missing = [t.name for t in self.outputs or () if id(t) not in values]
+        if missing:
+            raise ValueError(f"The outputs {missing} are made by operations that are no layers, "
+                             "and cannot be made of other inputs; put these into a Lambda layer")
+        results = [values[id(t)] for t in self.outputs or ()]
+        structure = self._structures[1]
+        if isinstance(structure, dict):
+            return dict(zip(structure, results, strict=True))
+        return nest.pack_sequence_as(structure, results) if nest.is_sequence(structure) \
+            else results[0]
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """The masks of the results are those that the layers gave them."""
+        return None
+
+    def build(self, input_shape: Any) -> None:
+        """Make the variables, for inputs of a shape with the batch."""
+        if self._network is None and not self.built and self._scope is None:
+            shapes = input_shape if isinstance(input_shape, list) and input_shape and isinstance(
+                input_shape[0], (list, tuple, hf.TensorShape)) else [input_shape]
+            made = [hf.placeholder(self._dtype or hf.float32, s) for s in shapes]
+            self(made if len(made) > 1 else made[0])
+        self.built = True
+
+    def summary(self, line_length: int | None = None, positions: Any = None,
+                print_fn: Any = None) -> None:
+        """Print the layers with their shapes and numbers of parameters."""
+        from hpcflow.keras.utils import print_summary
+
+        print_summary(self, line_length, print_fn)
+
+
+def _replay(node: Node, values: dict[int, Any], training: Any) -> None:
+    """Call a layer again, on what stands for the inputs of an earlier call."""
+    def now(tensor: Any) -> Any:
+        return values.get(id(tensor), tensor)
+
+    inputs = ({k: now(v) for k, v in node.inputs.items()} if isinstance(node.inputs, dict)
+              else nest.map_structure(now, node.inputs))
+    keywords = {k: nest.map_structure(now, v) if nest.flatten(v) else v
+                for k, v in node.keywords.items()}
+    if training is not None and "training" in _parameters(type(node.layer).call):
+        keywords["training"] = training
+    with _training.of(training):
+        results = nest.flatten(node.layer(inputs, **keywords))
+    values.update(zip(map(id, node.outputs), results, strict=True))
+
+
+def _names_of_outputs(outputs: list) -> list[str]:
+    names: list[str] = []
+    for tensor in outputs:
+        history = getattr(tensor, "_keras_history", None)
+        name = tensor.op.name.split("/")[-1] if history is None else history.layer.name
+        same = sum(n == name or n.startswith(f"{name}_") for n in names) if name in names else 0
+        names.append(f"{name}_{same}" if same else name)
+    return names
+
+
+def _sorted(inputs: list, outputs: list) -> tuple[list[Layer], list[Node]]:
+    """The layers between tensors, from the furthest to the end on, and the calls in order."""
+    ends = {id(t) for t in inputs}
+    order: list[Node] = []
+    positions: dict[int, int] = {}  # of layers, as they are first reached from the outputs
+    layers: dict[int, Layer] = {}
+
+    def visit(node: Node) -> None:
+        if any(node is n for n in order):
+            return
+        positions.setdefault(id(node.layer), len(positions))
+        layers[id(node.layer)] = node.layer
+        for tensor in node.sources:
+            follow(tensor)
+        order.append(node)
+
+    def follow(tensor: Any) -> None:
+        history = getattr(tensor, "_keras_history", None)
+        if history is not None:
+            if id(tensor) in ends and not isinstance(history.layer, InputLayer):
+                return
+            visit(history.node)
+            return
+        for source in _made_of(tensor):
+            follow(source)
+
+    for tensor in [*outputs, *inputs]:
+        follow(tensor)
+    depths: dict[int, int] = {}
+    for node in reversed(order):
+        own = depths.setdefault(id(node.layer), 0)
+        for tensor in node.sources:
+            history = getattr(tensor, "_keras_history", None)
+            if history is not None and id(history.layer) in positions:
+                before = id(history.layer)
+                depths[before] = max(depths.get(before, 0), own + 1)
+    ranked = sorted(layers.values(), key=lambda v: (-depths[id(v)], positions[id(v)]))
+    return ranked, [n for n in order if not isinstance(n.layer, InputLayer)]
+
+
+def _made_of(tensor: Any) -> list:
+    """The tensors of layers that operations which are no layers make `tensor` of."""
+    found: list = []
+    seen: set[int] = set()
+    waiting = [tensor]
+    while waiting:
+        for source in waiting.pop().op.inputs:
+            if id(source) in seen:
+                continue
+            seen.add(id(source))
+            (found if hasattr(source, "_keras_history") else waiting).append(source)
+    return found

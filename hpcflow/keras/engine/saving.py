@@ -1,0 +1,218 @@
+"""Configurations of models, and files of them and of their variables."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+import hpcflow as hf
+from hpcflow.framework import nest
+from hpcflow.keras import lookup
+from hpcflow.keras.session import batch_get_value, batch_set_value, get_session
+from hpcflow.storage import layer_files
+
+_HDF5 = (".h5", ".hdf5", ".keras")
+
+# ---------------------------------------------------------------- variables
+
+
+def _by_layer(model: Any) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
+    """The names and values of the variables of each layer."""
+    variables = [v for layer in model.layers for v in layer.weights]
+    values = iter(batch_get_value(variables))
+    return [(layer.name, [(v.name, next(values)) for v in layer.weights])
+            for layer in model.layers]
+
+
+def save_weights(model: Any, filepath: str, overwrite: bool = True,
+                 save_format: str | None = None) -> None:
+    """Write the variables of a model."""
+    if not overwrite and os.path.exists(filepath):
+        raise OSError(f"{filepath} exists and is not to be overwritten")
+    if save_format == "h5" or (save_format is None and filepath.endswith(_HDF5)):
+        layer_files.write(filepath, _by_layer(model))
+        return
+    with get_session().graph.as_default():
+        hf.train.Saver(model.weights).save(get_session(), filepath, write_meta_graph=False)
+
+
+def load_weights(model: Any, filepath: str, by_name: bool = False) -> None:
+    """Set the variables of a model to those of a file."""
+    if not filepath.endswith(_HDF5) and not layer_files.is_layer_file(filepath):
+        if by_name:
+            raise NotImplementedError("Weights may only be loaded based on topology into Models "
+                                      "when loading TensorFlow-formatted weights")
+        with get_session().graph.as_default():
+            hf.train.Saver(model.weights).restore(get_session(), filepath)
+        return
+    _assign(model, layer_files.read(filepath), by_name)
+
+
+def _assign(model: Any, found: list, by_name: bool) -> None:
+    if by_name:
+        kept = dict(found)
+        pairs = [(layer, kept[layer.name]) for layer in model.layers if layer.name in kept]
+    else:
+        own = [layer for layer in model.layers if layer.weights]
+        found = [(name, values) for name, values in found if values]
+        if len(own) != len(found):
+            raise ValueError(f"You are trying to load a weight file containing {len(found)} layers "
+                             f"into a model with {len(own)} layers.")
+        pairs = [(layer, values) for layer, (_, values) in zip(own, found, strict=True)]
+    assigned = []
+    for layer, values in pairs:
+        weights = layer.weights
+        if len(weights) != len(values):
+            raise ValueError(f"Layer {layer.name} expects {len(weights)} weights, but the saved "
+                             f"weights have {len(values)} elements.")
+        for variable, (_, value) in zip(weights, values, strict=True):
+            if tuple(variable.shape.as_list()) != value.shape:
+                raise ValueError(f"Layer {layer.name}: {variable.name} has shape "
+                                 f"{tuple(variable.shape.as_list())}, but the saved weight has "
+                                 f"shape {value.shape}.")
+            assigned.append((variable, value))
+    batch_set_value(assigned)
+
+
+# ---------------------------------------------------------------- configurations
+
+
+def config_of(model: Any) -> dict:
+    """The layers of a model, with the calls that connect them.
+
+    ``NotImplementedError`` for a class of the program's own.
+    """
+    if model._network is None:
+        raise NotImplementedError(f"{type(model).__name__} says by a method what it computes, and "
+                                  "has no configuration")
+    layers, calls = model._network
+    numbers: dict[int, tuple[str, int, int]] = {}  # of tensors: layer, its call, which result
+    counts: dict[str, int] = {}
+    kept: dict[str, list] = {layer.name: [] for layer in layers}
+    for tensor in model.inputs:
+        numbers[id(tensor)] = (tensor._keras_history.layer.name, 0, 0)
+    for node in calls:
+        name = node.layer.name
+        kept[name].append([
+            [*numbers[id(t)], dict(_plain(node.keywords)) if n == 0 else {}]
+            for n, t in enumerate(node.sources)])
+        for n, tensor in enumerate(node.outputs):
+            numbers[id(tensor)] = (name, counts.get(name, 0), n)
+        counts[name] = counts.get(name, 0) + 1
+    return {"name": model.name,
+            "layers": [{"class_name": type(v).__name__, "name": v.name, "config": v.get_config(),
+                        "inbound_nodes": kept[v.name]} for v in layers],
+            "input_layers": [list(numbers[id(t)]) for t in model.inputs],
+            "output_layers": [list(numbers[id(t)]) for t in model.outputs]}
+
+
+def _plain(keywords: dict) -> dict:
+    return {k: v for k, v in keywords.items() if v is None or isinstance(v, (bool, int, float,
+                                                                             str))}
+
+
+def model_of(cls: Any, config: dict, custom_objects: dict | None = None) -> Any:
+    """A model of :func:`config_of`."""
+    from hpcflow.keras.engine.training import Model
+    from hpcflow.keras.layers import deserialize
+
+    layers = {v["name"]: deserialize(v, custom_objects) for v in config["layers"]}
+    results: dict[tuple, Any] = {}
+    waiting = [(v["name"], n, call) for v in config["layers"]
+               for n, call in enumerate(v["inbound_nodes"])]
+    for name, layer in layers.items():
+        if type(layer).__name__ == "InputLayer":
+            results[(name, 0, 0)] = layer.inbound_nodes[0].outputs[0]
+    while waiting:
+        ready = [w for w in waiting if all(tuple(s[:3]) in results for s in w[2])]
+        if not ready:
+            raise ValueError(f"The calls of the layers {[w[0] for w in waiting]} have no inputs")
+        for name, number, call in ready:
+            sources = [results[tuple(s[:3])] for s in call]
+            keywords = call[0][3] if len(call[0]) > 3 else {}
+            outputs = layers[name](sources[0] if len(sources) == 1 else sources, **keywords)
+            for n, tensor in enumerate(nest.flatten(outputs)):
+                results[(name, number, n)] = tensor
+        waiting = [w for w in waiting if w not in ready]
+    ends = [[results[tuple(t)] for t in config[k]] for k in ("input_layers", "output_layers")]
+    ends = [e[0] if len(e) == 1 else e for e in ends]
+    return (cls if issubclass(cls, Model) else Model)(*ends, name=config["name"])
+
+
+def _described(model: Any) -> dict:
+    return {"class_name": type(model).__name__, "config": model.get_config(),
+            "keras_version": "2.2.4-tf", "backend": "tensorflow"}
+
+
+def to_json(model: Any, **options: Any) -> str:
+    """Class and configuration as JSON."""
+    return json.dumps(_described(model), default=_jsonable, **options)
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, (np.generic, np.ndarray)):
+        return value.tolist()
+    return getattr(value, "__name__", None) or str(value)
+
+
+def model_from_config(config: dict, custom_objects: dict | None = None) -> Any:
+    """Return a model of its class's name and its configuration."""
+    from hpcflow.keras.layers import deserialize
+
+    return deserialize(config, custom_objects)
+
+
+def model_from_json(json_string: str, custom_objects: dict | None = None) -> Any:
+    """Return a model that ``to_json`` described."""
+    return model_from_config(json.loads(json_string), custom_objects)
+
+
+def clone_model(model: Any, input_tensors: Any = None, clone_function: Any = None) -> Any:
+    """Return a model with layers like those of another, and variables of its own."""
+    return type(model).from_config(model.get_config())
+
+
+# ---------------------------------------------------------------- whole models
+
+
+def save_model(model: Any, filepath: str, overwrite: bool = True, include_optimizer: bool = True,
+               **options: Any) -> None:
+    """Write a model: configuration, variables, and what it is trained for."""
+    if not overwrite and os.path.exists(filepath):
+        raise OSError(f"{filepath} exists and is not to be overwritten")
+    texts = {"model_config": to_json(model)}
+    asked = model._asked
+    if asked is not None and include_optimizer and hasattr(model.optimizer, "get_config"):
+        told = {k: asked[k] for k in ("loss", "metrics", "loss_weights", "weighted_metrics")}
+        told["optimizer_config"] = lookup.serialized(model.optimizer)
+        texts["training_config"] = json.dumps(told, default=_jsonable)
+        model._train()
+        values = batch_get_value(model.optimizer.weights)
+        named = [(v.name, a) for v, a in zip(model.optimizer.weights, values, strict=True)]
+        layer_files.write(filepath, _by_layer(model), texts, named, "model_weights")
+        return
+    layer_files.write(filepath, _by_layer(model), texts, None, "model_weights")
+
+
+def load_model(filepath: str, custom_objects: dict | None = None, compile: bool = True) -> Any:
+    """Return the model of a file that ``save`` wrote, compiled as it was.
+
+    Raises ``ValueError`` for a file without a configuration, ``OSError`` if there is none.
+    """
+    texts = layer_files.texts(filepath)
+    if "model_config" not in texts:
+        raise ValueError("No model found in config file.")
+    with lookup.custom_object_scope(custom_objects or {}):
+        model = model_from_json(texts["model_config"], custom_objects)
+        _assign(model, layer_files.read(filepath, "model_weights"), False)
+        if compile and "training_config" in texts:
+            told = json.loads(texts["training_config"])
+            model.compile(told.pop("optimizer_config"), **told)
+            values = layer_files.optimizer_values(filepath)
+            if values is not None:
+                model._train()
+                model.optimizer.set_weights(values)
+    return model

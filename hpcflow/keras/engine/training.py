@@ -1,0 +1,411 @@
+"""Model: a network that is trained, evaluated and asked for predictions, over arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import hpcflow as hf
+from hpcflow.keras import losses as losses_module
+from hpcflow.keras import metrics as metrics_module
+from hpcflow.keras import optimizers
+from hpcflow.keras.engine import loops, saving
+from hpcflow.keras.engine.network import Network
+from hpcflow.keras.session import get_session, phase_feed
+
+
+class _Target(NamedTuple):
+    """What one output is compared with."""
+
+    name: str
+    labels: Any  # placeholder
+    weights: Any  # placeholder with a default, one for each example
+    loss: Any  # scalar, or None
+    metrics: list  # of (name, metric, update)
+
+
+class Model(Network):
+    """A network with a loss and an optimizer: :meth:`compile`, then :meth:`fit`.
+
+    Made of ``inputs`` and ``outputs``; or derived, with layers as attributes and a ``call``.
+    """
+
+    def __init__(self, *args: Any, **keywords: Any) -> None:
+        super().__init__(*args, **keywords)
+        self.optimizer: Any = None
+        self.loss: Any = None
+        self.stop_training = False
+        self.history: Any = None
+        self._targets: list[_Target] = []
+        self._train_step: Any = None
+        self._results: list | None = None  # the values of metrics
+        self._asked: dict[str, Any] | None = None
+
+    # ------------------------------------------------------------ what is trained
+
+    def compile(self, optimizer: Any = "rmsprop", loss: Any = None, metrics: Any = None,
+                loss_weights: Any = None, sample_weight_mode: Any = None,
+                weighted_metrics: Any = None, target_tensors: Any = None,
+                **options: Any) -> None:
+        """Say what the model is trained for.
+
+        Args:
+            optimizer: a name, one of ``keras.optimizers`` or one of ``train``.
+            loss: a function of labels and predictions, or its name; for several outputs a list, or
+                a dict by their names.
+            metrics: names, functions or metric objects; for several outputs a dict, or a list of
+                lists.
+            loss_weights: numbers that the losses of outputs are multiplied by, a list or dict.
+            sample_weight_mode: accepted; weights may have a dimension for time steps.
+            weighted_metrics: metrics that take the weights of examples into account.
+            target_tensors: tensors that take the places of labels.
+
+        Raises ``ValueError`` for unknown names.
+        """
+        self.optimizer, self.loss = optimizers.get(optimizer), loss
+        self._asked = {"loss": loss, "metrics": metrics, "loss_weights": loss_weights,
+                       "weighted_metrics": weighted_metrics, "targets": target_tensors}
+        self._targets, self._train_step, self._results = [], None, None
+        if self.outputs is not None:
+            self._make_targets()
+
+    def _make_targets(self) -> None:
+        asked = self._asked or {}
+        names, outputs = self.output_names, self.outputs or []
+        functions = _by_output(asked["loss"], names)
+        if all(f is None for f in functions):
+            if not self.losses:
+                raise ValueError("The model cannot be compiled because it has no loss to optimize.")
+        targets = asked["targets"]
+        given = _by_output(targets, names) if targets is not None else [None] * len(names)
+        plain = _metrics_by_output(asked["metrics"], names)
+        weighted = _metrics_by_output(asked["weighted_metrics"], names)
+        self.loss_functions = [losses_module.get(f) for f in functions]
+        self._targets = [
+            self._target(*parts) for parts in zip(names, outputs, self.loss_functions, given,
+                                                  plain, weighted, strict=True)]
+        self._factors = [1.0 if f is None else float(f)
+                         for f in _by_output(asked["loss_weights"], names)]
+        terms = [f * t.loss for f, t in zip(self._factors, self._targets, strict=True)
+                 if t.loss is not None]
+        terms += [hf.reduce_sum(v) for v in self.losses]
+        self.total_loss = hf.add_n(terms) if len(terms) > 1 else terms[0]
+
+    def _target(self, name: str, output: Any, function: Any, given: Any, plain: list,
+                weighted: list) -> _Target:
+        labels = given
+        if labels is None:
+            dtype = output.dtype.base_dtype
+            rank = output.shape.ndims
+            labels = hf.placeholder(dtype, rank and [None] * rank, name=f"{name}_target")
+        weights = hf.placeholder_with_default(np.ones([1], np.float32), None,
+                                              name=f"{name}_sample_weights")
+        loss = None
+        mask = getattr(output, "_keras_mask", None)
+        if function is not None:
+            with hf.name_scope(f"loss/{name}_loss"):
+                loss = _loss(function, labels, output, weights, mask)
+        several = len(self.output_names) > 1
+        metrics = []
+        for asked, use_weights in [(m, False) for m in plain] + [(m, True) for m in weighted]:
+            metric = metrics_module.chosen(asked, function, output)
+            shown = f"{name}_{metric.name}" if several else metric.name
+            told = weights * hf.ones([hf.shape(output)[0]]) if use_weights else None
+            if mask is not None:
+                told = hf.cast(mask, hf.float32)
+            update = (metric.update_state(labels, output) if told is None
+                      else metric.update_state(labels, output, sample_weight=told))
+            metrics.append((shown, metric, update))
+        return _Target(name, labels, weights, loss, metrics)
+
+    @property
+    def metrics_names(self) -> list[str]:
+        """The names of the numbers that :meth:`evaluate` returns."""
+        losses = [f"{t.name}_loss" for t in self._targets if t.loss is not None]
+        return ["loss", *(losses if len(self._targets) > 1 else []),
+                *(name for t in self._targets for name, _, _ in t.metrics)]
+
+    @property
+    def metrics(self) -> list:
+        """The metric objects."""
+        return [metric for t in self._targets for _, metric, _ in t.metrics]
+
+    def _train(self) -> Any:
+        """The operation of a training step."""
+        if self._train_step is None:
+            variables = self.trainable_weights
+            with hf.name_scope("training"):
+                if isinstance(self.optimizer, hf.train.Optimizer):
+                    step = self.optimizer.minimize(
+                        self.total_loss, hf.train.get_or_create_global_step(), variables)
+                else:
+                    step = hf.group(*self.optimizer.get_updates(self.total_loss, variables))
+            self._train_step = hf.group(step, *self.updates)
+        return self._train_step
+
+    # ------------------------------------------------------------ steps
+
+    def _prepare(self, x: Any, y: Any = None) -> list:
+        """The arrays of the inputs; a model without known inputs gets those of `x`."""
+        arrays = loops.arrays_of(x, self.input_names if self.inputs is not None else None)
+        if self.inputs is None:
+            self._take_inputs(arrays, x)
+        if self._asked is not None and not self._targets:
+            self._make_targets()
+        return [_with_rank(a, t) for a, t in zip(arrays, self.inputs or [], strict=True)]
+
+    def _take_inputs(self, arrays: list, x: Any) -> None:
+        from hpcflow.keras.engine.inputs import Input
+
+        dtypes = [hf.float32 if a.dtype.kind == "f" else hf.as_dtype(a.dtype) for a in arrays]
+        made = [Input(a.shape[1:], dtype=d, name=f"input_{n + 1}")
+                for n, (a, d) in enumerate(zip(arrays, dtypes))]
+        self.inputs = made
+        nest = (made[0] if not isinstance(x, (list, tuple, dict)) else
+                dict(zip(x, made)) if isinstance(x, dict) else type(x)(made))
+        if hasattr(self, "_stack"):
+            self.inputs = None
+            self.build((None, *arrays[0].shape[1:]))
+            return
+        outputs = self(nest)
+        self.outputs = hf.nest.flatten(outputs)
+        self.input_names = [t._keras_history.layer.name for t in made]
+        self.output_names = [f"output_{n + 1}" for n in range(len(self.outputs))]
+
+    def _feeds(self, xs: list, ys: list, weights: list) -> dict:
+        feeds: dict = dict(zip(self.inputs or [], xs))
+        for target, labels, own in zip(self._targets, ys, weights):
+            if labels is not None and target.loss is not None:
+                feeds[target.labels] = _with_rank(labels, target.labels)
+            if own is not None:
+                feeds[target.weights] = own
+        return feeds
+
+    def _step(self, xs: list, ys: list, weights: list, train: bool) -> list:
+        """Run a batch: the losses of the batch, then the metrics since they were reset."""
+        self._need_compiled()
+        updates = [u for t in self._targets for _, _, u in t.metrics]
+        losses = [self.total_loss, *([t.loss for t in self._targets if t.loss is not None]
+                                     if len(self._targets) > 1 else [])]
+        steps = [*updates, self._train()] if train else updates
+        feeds = self._feeds(xs, ys, weights)
+        session = get_session()
+        found = session.run([losses, steps], {**feeds, **phase_feed(train)})[0]
+        if self._results is None:
+            self._results = [m.result() for m in self.metrics]
+        gathered = session.run(self._results) if self._results else []
+        return [*(float(v) for v in found), *(np.asarray(v)[()] for v in gathered)]
+
+    def _need_compiled(self) -> None:
+        if self._asked is None:
+            raise RuntimeError("You must compile a model before training/testing. Use "
+                               "`model.compile(optimizer, loss)`.")
+
+    def reset_metrics(self) -> None:
+        """Let the metrics begin anew."""
+        variables = [v for m in self.metrics for v in m.weights]
+        if variables:
+            get_session().run([v.initializer for v in variables])
+
+    def train_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None,
+                       class_weight: Any = None, reset_metrics: bool = True) -> Any:
+        """Make one step with a batch. Returns the loss, or a list with the metrics after it."""
+        return self._on_batch(x, y, sample_weight, class_weight, reset_metrics, True)
+
+    def test_on_batch(self, x: Any, y: Any = None, sample_weight: Any = None,
+                      reset_metrics: bool = True) -> Any:
+        """Return the loss of a batch, or a list with the metrics after it."""
+        return self._on_batch(x, y, sample_weight, None, reset_metrics, False)
+
+    def _on_batch(self, x: Any, y: Any, sample_weight: Any, class_weight: Any, reset: bool,
+                  train: bool) -> Any:
+        self._need_compiled()
+        xs = self._prepare(x, y)
+        ys, weights = self._labels(y, sample_weight, class_weight)
+        if reset:
+            self.reset_metrics()
+        found = self._step(xs, ys, weights, train)
+        return found if len(found) > 1 else found[0]
+
+    def predict_on_batch(self, x: Any) -> Any:
+        """Return the predictions for a batch."""
+        return self.predict(x, batch_size=len(loops.arrays_of(x, None)[0]))
+
+    def _labels(self, y: Any, sample_weight: Any, class_weight: Any) -> tuple[list, list]:
+        names = self.output_names
+        ys = loops.arrays_of(y, names) if y is not None else [None] * len(names)
+        if len(ys) != len(names):
+            raise ValueError(f"Model {self.name} has {len(names)} outputs, got {len(ys)} arrays of "
+                             "labels")
+        weights: list = ([None] * len(names) if sample_weight is None
+                         else loops.arrays_of(sample_weight, names))
+        if class_weight is not None:
+            per = _by_output(class_weight, names) if any(
+                n in class_weight for n in names) else [class_weight] * len(names)
+            weights = [loops.weights_of_classes(a, w, c)
+                       for a, w, c in zip(ys, weights, per, strict=True)]
+        return ys, weights
+
+    # ------------------------------------------------------------ over arrays
+
+    def fit(self, x: Any = None, y: Any = None, batch_size: int | None = None, epochs: int = 1,
+            verbose: int = 1, callbacks: Any = None, validation_split: float = 0.0,
+            validation_data: Any = None, shuffle: Any = True, class_weight: Any = None,
+            sample_weight: Any = None, initial_epoch: int = 0, steps_per_epoch: int | None = None,
+            validation_steps: int | None = None, validation_freq: Any = 1,
+            **options: Any) -> Any:
+        """Train for a number of epochs, and return their ``History``.
+
+        Args:
+            x: arrays; a data set, an iterator of one, a generator of batches or a ``Sequence``.
+            y: labels, where `x` has none.
+            batch_size: examples of a step, 32 if None.
+            epochs: the number of the last epoch.
+            verbose: 0: nothing is printed, 1: a bar, 2: a line for each epoch.
+            callbacks: see ``keras.callbacks``.
+            validation_split: the last part of the data that is evaluated, not trained on.
+            validation_data: what is evaluated after each epoch, ``(x, y)`` or ``(x, y, weights)``.
+            shuffle: whether the order of examples is random in each epoch.
+            class_weight: dict of the weights of classes.
+            sample_weight: weights of the examples.
+            initial_epoch: number of epochs before this call.
+            steps_per_epoch: batches of an epoch; needed for data without an end.
+            validation_steps: batches that are evaluated.
+            validation_freq: epochs from one evaluation to the next, or a list of epochs.
+
+        Raises ``ValueError`` for arrays that do not belong together, ``RuntimeError`` before
+        :meth:`compile`.
+        """
+        self._need_compiled()
+        return loops.fit(self, loops.Training(
+            x, y, batch_size, epochs, verbose, callbacks, validation_split, validation_data,
+            shuffle, class_weight, sample_weight, initial_epoch, steps_per_epoch,
+            validation_steps, validation_freq))
+
+    def evaluate(self, x: Any = None, y: Any = None, batch_size: int | None = None,
+                 verbose: int = 1, sample_weight: Any = None, steps: int | None = None,
+                 callbacks: Any = None, **options: Any) -> Any:
+        """Return the loss, or a list of the numbers that :attr:`metrics_names` names."""
+        self._need_compiled()
+        found = loops.evaluate(self, loops.Batches(x, y, sample_weight, batch_size, steps))
+        return found if len(found) > 1 else found[0]
+
+    def predict(self, x: Any, batch_size: int | None = None, verbose: int = 0,
+                steps: int | None = None, callbacks: Any = None, **options: Any) -> Any:
+        """Return the predictions, an array or a list of those of the outputs."""
+        return loops.predict(self, loops.Batches(x, None, None, batch_size, steps))
+
+    def _predict(self, xs: list) -> list:
+        feeds = {**dict(zip(self.inputs or [], xs)), **phase_feed(False)}
+        return get_session().run(self.outputs, feeds)
+
+    def fit_generator(self, generator: Iterable, steps_per_epoch: int | None = None,
+                      epochs: int = 1, verbose: int = 1, callbacks: Any = None,
+                      validation_data: Any = None, validation_steps: int | None = None,
+                      validation_freq: Any = 1, class_weight: Any = None,
+                      max_queue_size: int = 10, workers: int = 1,
+                      use_multiprocessing: bool = False, shuffle: bool = True,
+                      initial_epoch: int = 0) -> Any:
+        """As :meth:`fit`, with batches of a generator or a ``Sequence``."""
+        return self.fit(generator, None, None, epochs, verbose, callbacks, 0.0, validation_data,
+                        shuffle, class_weight, None, initial_epoch, steps_per_epoch,
+                        validation_steps, validation_freq)
+
+    def evaluate_generator(self, generator: Iterable, steps: int | None = None,
+                           callbacks: Any = None, max_queue_size: int = 10, workers: int = 1,
+                           use_multiprocessing: bool = False, verbose: int = 0) -> Any:
+        """As :meth:`evaluate`, with batches of a generator."""
+        return self.evaluate(generator, steps=steps, verbose=verbose)
+
+    def predict_generator(self, generator: Iterable, steps: int | None = None,
+                          callbacks: Any = None, max_queue_size: int = 10, workers: int = 1,
+                          use_multiprocessing: bool = False, verbose: int = 0) -> Any:
+        """As :meth:`predict`, with batches of a generator."""
+        return self.predict(generator, steps=steps, verbose=verbose)
+
+    # ------------------------------------------------------------ files
+
+    def save_weights(self, filepath: str, overwrite: bool = True,
+                     save_format: str | None = None) -> None:
+        """Write the variables, by layers: an HDF5 file for names that end with ``.h5``,
+        ``.hdf5`` or ``.keras``, else a checkpoint.
+
+        ``OSError`` if the file exists and is not to be overwritten.
+        """
+        saving.save_weights(self, filepath, overwrite, save_format)
+
+    def load_weights(self, filepath: str, by_name: bool = False) -> None:
+        """Set the variables to those of a file; with `by_name` only layers with names in it.
+
+        Raises ``ValueError`` where layers or shapes differ.
+        """
+        saving.load_weights(self, filepath, by_name)
+
+    def get_config(self) -> dict:
+        """Return the layers and how they are connected."""
+        return saving.config_of(self)
+
+    @classmethod
+    def from_config(cls, config: dict, custom_objects: dict | None = None) -> Any:
+        """Return a model of a configuration."""
+        return saving.model_of(cls, config, custom_objects)
+
+    def to_json(self, **options: Any) -> str:
+        """Return the class and the configuration as JSON."""
+        return saving.to_json(self, **options)
+
+    def save(self, filepath: str, overwrite: bool = True, include_optimizer: bool = True,
+             **options: Any) -> None:
+        """Write configuration, variables and, if compiled, what it is trained for, as HDF5."""
+        saving.save_model(self, filepath, overwrite, include_optimizer)
+
+
+def _loss(function: Any, labels: Any, output: Any, weights: Any, mask: Any) -> Any:
+    if isinstance(function, losses_module.Loss):
+        losses, reduction = function.call(labels, output), function.reduction
+    else:
+        losses, reduction = hf.convert_to_tensor(function(labels, output)), "auto"
+    if losses.shape.ndims == 0:
+        return losses
+    if mask is not None:
+        own = hf.cast(mask, losses.dtype.base_dtype)
+        losses = losses * own * (hf.cast(hf.size(own), own.dtype) / hf.maximum(
+            hf.reduce_sum(own), 1.0)) if reduction == "auto" else losses * own
+    return losses_module.reduced(losses, weights, reduction)
+
+
+def _with_rank(array: Any, tensor: Any) -> Any:
+    """An array with another dimension at the end, where the tensor has one more."""
+    rank = tensor.get_shape().ndims
+    array = np.asarray(array)
+    if rank is not None and array.ndim == rank - 1 and (
+            rank == 2 or tensor.get_shape()[-1].value in (1, None)):
+        array = array[..., None]
+    return array
+
+
+def _by_output(value: Any, names: list[str]) -> list:
+    """One value for each output: from a dict by name, a list, or the same for all."""
+    if isinstance(value, dict):
+        unknown = set(value) - set(names)
+        if unknown:
+            raise ValueError(f"Unknown entries in dictionary: {sorted(unknown)}. Only expected: "
+                             f"{names}")
+        return [value.get(n) for n in names]
+    if isinstance(value, (list, tuple)):
+        if len(value) != len(names):
+            raise ValueError(f"When passing a list, it should have one entry per model output. The "
+                             f"model has {len(names)} outputs, but you passed {value}")
+        return list(value)
+    return [value] * len(names)
+
+
+def _metrics_by_output(value: Any, names: list[str]) -> list[list]:
+    if value is None:
+        return [[] for _ in names]
+    if isinstance(value, (list, tuple)) and not any(isinstance(v, (list, tuple)) for v in value):
+        return [list(value) for _ in names]
+    return [list(v) if isinstance(v, (list, tuple)) else [] if v is None else [v]
+            for v in _by_output(value, names)]

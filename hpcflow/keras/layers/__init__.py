@@ -1,0 +1,126 @@
+"""``keras.layers``: the layers of models."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.keras import lookup
+from hpcflow.keras.engine.inputs import Input, InputLayer
+from hpcflow.keras.engine.layer import Layer
+from hpcflow.keras.layers.basic import (
+    ELU,
+    Activation,
+    ActivityRegularization,
+    BatchNormalization,
+    Dense,
+    Dropout,
+    Embedding,
+    Flatten,
+    GaussianDropout,
+    GaussianNoise,
+    Lambda,
+    LeakyReLU,
+    Masking,
+    Permute,
+    PReLU,
+    ReLU,
+    RepeatVector,
+    Reshape,
+    Softmax,
+    SpatialDropout1D,
+    SpatialDropout2D,
+    SpatialDropout3D,
+    ThresholdedReLU,
+)
+from hpcflow.keras.layers.convolutional import (
+    AveragePooling1D,
+    AveragePooling2D,
+    AveragePooling3D,
+    AvgPool1D,
+    AvgPool2D,
+    AvgPool3D,
+    Conv1D,
+    Conv2D,
+    Conv2DTranspose,
+    Conv3D,
+    Conv3DTranspose,
+    Convolution1D,
+    Convolution2D,
+    Convolution2DTranspose,
+    Convolution3D,
+    Cropping1D,
+    Cropping2D,
+    Cropping3D,
+    DepthwiseConv2D,
+    GlobalAveragePooling1D,
+    GlobalAveragePooling2D,
+    GlobalAveragePooling3D,
+    GlobalAvgPool1D,
+    GlobalAvgPool2D,
+    GlobalAvgPool3D,
+    GlobalMaxPool1D,
+    GlobalMaxPool2D,
+    GlobalMaxPool3D,
+    GlobalMaxPooling1D,
+    GlobalMaxPooling2D,
+    GlobalMaxPooling3D,
+    MaxPool1D,
+    MaxPool2D,
+    MaxPool3D,
+    MaxPooling1D,
+    MaxPooling2D,
+    MaxPooling3D,
+    SeparableConv1D,
+    SeparableConv2D,
+    SeparableConvolution2D,
+    UpSampling1D,
+    UpSampling2D,
+    UpSampling3D,
+    ZeroPadding1D,
+    ZeroPadding2D,
+    ZeroPadding3D,
+)
+from hpcflow.keras.layers.merging import (
+    Add,
+    Average,
+    Concatenate,
+    Dot,
+    Maximum,
+    Minimum,
+    Multiply,
+    Subtract,
+    add,
+    average,
+    concatenate,
+    dot,
+    maximum,
+    minimum,
+    multiply,
+    subtract,
+)
+from hpcflow.keras.layers.recurrent import (
+    GRU,
+    LSTM,
+    RNN,
+    GRUCell,
+    LSTMCell,
+    SimpleRNN,
+    SimpleRNNCell,
+    StackedRNNCells,
+)
+from hpcflow.keras.layers.wrappers import Bidirectional, TimeDistributed, Wrapper
+from hpcflow.layers.input_spec import InputSpec
+
+
+def deserialize(config: dict, custom_objects: dict | None = None) -> Any:
+    """Return a layer of its class's name and its configuration. ``ValueError`` for other names."""
+    from hpcflow.keras.engine.sequential import Sequential
+    from hpcflow.keras.engine.training import Model
+
+    table = {n: v for n, v in globals().items() if isinstance(v, type)}
+    table.update(Sequential=Sequential, Model=Model)
+    with lookup.custom_object_scope(custom_objects or {}):
+        return lookup.named(table, config["class_name"], "layer").from_config(config["config"])
+
+
+serialize = lookup.serialized

@@ -1,0 +1,478 @@
+"""Dense layers, dropout, changes of shape, functions as layers, masks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import hpcflow as hf
+from hpcflow.keras import activations, initializers, lookup
+from hpcflow.keras.engine.layer import Layer, _parameters
+from hpcflow.keras.layers.function_layer import FunctionLayer, layer_of
+from hpcflow.keras.session import learning_phase
+from hpcflow.layers.building import if_training
+
+Dense = layer_of("Dense", __name__, hf.layers.dense, supports_masking=True)
+
+
+class _Trained(FunctionLayer):
+    """A layer that does something else in training."""
+
+    supports_masking = True
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """Return the result; the learning phase says whether it is training if None."""
+        return self._result(inputs, training=learning_phase() if training is None else training)
+
+
+Dropout = layer_of("Dropout", __name__, lambda inputs, rate, noise_shape=None, seed=None,
+                   training=False, name=None: hf.layers.dropout(
+                       inputs, rate, noise_shape, seed, training, name), _Trained)
+BatchNormalization = layer_of(
+    "BatchNormalization", __name__,
+    lambda inputs, axis=-1, momentum=0.99, epsilon=1e-3, center=True, scale=True,
+    beta_initializer="zeros", gamma_initializer="ones", moving_mean_initializer="zeros",
+    moving_variance_initializer="ones", beta_regularizer=None, gamma_regularizer=None,
+    beta_constraint=None, gamma_constraint=None, renorm=False, renorm_clipping=None,
+    renorm_momentum=0.99, fused=None, virtual_batch_size=None, adjustment=None, training=False,
+    name=None: hf.layers.batch_normalization(
+        inputs, axis, momentum, epsilon, center, scale, beta_initializer, gamma_initializer,
+        moving_mean_initializer, moving_variance_initializer, beta_regularizer,
+        gamma_regularizer, training, True, name, None, renorm, renorm_clipping, renorm_momentum,
+        fused, virtual_batch_size, adjustment, beta_constraint, gamma_constraint), _Trained)
+
+
+class _Spatial(Layer):
+    """Dropout of whole channels."""
+
+    supports_masking = True
+    rank = 1
+
+    def __init__(self, rate: float, data_format: str | None = None, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.rate, self.data_format = rate, data_format or "channels_last"
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """Return the inputs without some of their channels, in training."""
+        shape = hf.shape(inputs)
+        ones = [1] * self.rank
+        kept = [shape[0], shape[1], *ones] if self.data_format == "channels_first" else [
+            shape[0], *ones, shape[self.rank + 1]]
+        phase = learning_phase() if training is None else training
+        return hf.layers.dropout(inputs, self.rate, hf.stack(kept), training=phase)
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        config = {**super().get_config(), "rate": self.rate}
+        return config if self.rank == 1 else {**config, "data_format": self.data_format}
+
+
+class SpatialDropout1D(_Spatial):
+    """Dropout of whole channels of sequences."""
+
+    def __init__(self, rate: float, **keywords: Any) -> None:
+        super().__init__(rate, **keywords)
+
+
+class SpatialDropout2D(_Spatial):
+    """Dropout of whole channels of images."""
+
+    rank = 2
+
+
+class SpatialDropout3D(_Spatial):
+    """Dropout of whole channels of volumes."""
+
+    rank = 3
+
+
+class Activation(Layer):
+    """An activation by name, or a function."""
+
+    supports_masking = True
+
+    def __init__(self, activation: Any, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.activation = activations.get(activation)
+
+    def call(self, inputs: Any) -> Any:
+        """Return the activation of the inputs."""
+        return self.activation(inputs)
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "activation": lookup.serialized(self.activation)}
+
+
+class Flatten(Layer):
+    """Everything but the batch as one vector."""
+
+    def __init__(self, data_format: str | None = None, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.data_format = data_format or "channels_last"
+
+    def call(self, inputs: Any) -> Any:
+        """Return a matrix."""
+        rank = inputs.shape.ndims
+        if self.data_format == "channels_first" and rank and rank > 2:
+            inputs = hf.transpose(inputs, [0, *range(2, rank), 1])
+        return hf.expand_dims(inputs, 1) if rank == 1 else hf.layers.flatten(inputs)
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "data_format": self.data_format}
+
+
+class Reshape(Layer):
+    """Another shape of each example; one size may be -1.
+
+    ``ValueError`` where the numbers of elements differ.
+    """
+
+    def __init__(self, target_shape: Any, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.target_shape = tuple(target_shape)
+
+    def call(self, inputs: Any) -> Any:
+        """Return the inputs in the shape."""
+        dims = inputs.shape[1:].as_list()
+        target = list(self.target_shape)
+        if None not in dims:
+            size, known = int(np.prod(dims)), int(np.prod([d for d in target if d != -1]))
+            if (-1 in target and (not known or size % known)) or (
+                    -1 not in target and size != known):
+                raise ValueError("total size of new array must be unchanged: "
+                                 f"{dims} cannot become {target}")
+            target = [size // known if d == -1 else d for d in target]
+        result = hf.reshape(inputs, [-1 if inputs.shape[0].value is None or -1 not in target
+                                     else inputs.shape[0].value, *target]
+                            if -1 not in target else
+                            hf.concat([hf.shape(inputs)[:1], target], 0))
+        result.set_shape([inputs.shape[0].value, *(None if d == -1 else d for d in target)])
+        return result
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "target_shape": self.target_shape}
+
+
+class Permute(Layer):
+    """The dimensions after the batch, counted from 1, in another order."""
+
+    def __init__(self, dims: Any, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.dims = tuple(dims)
+        if sorted(self.dims) != list(range(1, len(self.dims) + 1)):
+            raise ValueError(f"Invalid permutation `dims` for Permute Layer: {dims}")
+
+    def call(self, inputs: Any) -> Any:
+        """Return the inputs with their dimensions in that order."""
+        return hf.transpose(inputs, [0, *self.dims])
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "dims": self.dims}
+
+
+class RepeatVector(Layer):
+    """Each row of a matrix `n` times, as a sequence."""
+
+    def __init__(self, n: int, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.n = n
+
+    def call(self, inputs: Any) -> Any:
+        """Return shape ``[batch, n, size]``."""
+        return hf.tile(hf.expand_dims(inputs, 1), [1, self.n, 1])
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "n": self.n}
+
+
+class Lambda(Layer):
+    """A function of tensors as a layer."""
+
+    def __init__(self, function: Callable, output_shape: Any = None, mask: Any = None,
+                 arguments: dict | None = None, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.function, self.arguments = function, dict(arguments or {})
+        self.mask = mask
+        if mask is not None:
+            self.supports_masking = True
+
+    def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
+        """Return the result of the function."""
+        names = _parameters(self.function)
+        options = dict(self.arguments)
+        if "mask" in names:
+            options["mask"] = mask
+        if "training" in names:
+            options["training"] = learning_phase() if training is None else training
+        return self.function(inputs, **options)
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Return the mask that was given for the result."""
+        return self.mask(inputs, mask) if callable(self.mask) else self.mask
+
+
+class ActivityRegularization(Layer):
+    """The inputs, of which a loss joins the losses."""
+
+    supports_masking = True
+
+    def __init__(self, l1: float = 0.0, l2: float = 0.0, **keywords: Any) -> None:
+        from hpcflow.keras.regularizers import L1L2
+
+        super().__init__(activity_regularizer=L1L2(l1, l2), **keywords)
+        self.l1, self.l2 = l1, l2
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "l1": self.l1, "l2": self.l2}
+
+
+class Masking(Layer):
+    """Masks the time steps all whose values are `mask_value`."""
+
+    supports_masking = True
+
+    def __init__(self, mask_value: float = 0.0, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.mask_value = mask_value
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Return which steps have another value."""
+        return hf.reduce_any(hf.not_equal(inputs, self.mask_value), -1)
+
+    def call(self, inputs: Any) -> Any:
+        """Return the inputs, zeros where they are masked."""
+        kept = hf.reduce_any(hf.not_equal(inputs, self.mask_value), -1, keepdims=True)
+        return inputs * hf.cast(kept, inputs.dtype.base_dtype)
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "mask_value": self.mask_value}
+
+
+class Embedding(Layer):
+    """A vector for each index.
+
+    Args:
+        input_dim: how many indices there are.
+        output_dim: size of the vectors.
+        embeddings_initializer, embeddings_regularizer, embeddings_constraint: of the variable
+            ``embeddings``.
+        mask_zero: whether index 0 is masked.
+        input_length: length of sequences, if it is known.
+    """
+
+    def __init__(self, input_dim: int, output_dim: int, embeddings_initializer: Any = "uniform",
+                 embeddings_regularizer: Any = None, activity_regularizer: Any = None,
+                 embeddings_constraint: Any = None, mask_zero: bool = False,
+                 input_length: Any = None, **keywords: Any) -> None:
+        if "input_shape" not in keywords and "batch_input_shape" not in keywords:
+            lengths = list(input_length) if isinstance(input_length, (list, tuple)) else [
+                input_length]
+            keywords["batch_input_shape"] = (keywords.pop("batch_size", None), *lengths)
+        super().__init__(dtype=keywords.pop("dtype", "float32"),
+                         activity_regularizer=activity_regularizer, **keywords)
+        self.input_dim, self.output_dim = input_dim, output_dim
+        self.embeddings_initializer = initializers.get(embeddings_initializer)
+        self.embeddings_regularizer, self.embeddings_constraint = (embeddings_regularizer,
+                                                                   embeddings_constraint)
+        self.mask_zero, self.input_length = mask_zero, input_length
+
+    def build(self, input_shape: Any) -> None:
+        """Make the variable."""
+        self.embeddings = self.add_weight(
+            "embeddings", [self.input_dim, self.output_dim], None, self.embeddings_initializer,
+            self.embeddings_regularizer, constraint=self.embeddings_constraint)
+        self.built = True
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Return which indices are not 0, if these are masked."""
+        return hf.not_equal(inputs, 0) if self.mask_zero else None
+
+    def call(self, inputs: Any) -> Any:
+        """Return the vectors."""
+        if not inputs.dtype.base_dtype.is_integer:
+            inputs = hf.cast(inputs, hf.int32)
+        return hf.nn.embedding_lookup(self.embeddings, inputs)
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        config = super().get_config()
+        config.update((k, lookup.serialized(getattr(self, k))) for k in (
+            "input_dim", "output_dim", "embeddings_initializer", "embeddings_regularizer",
+            "embeddings_constraint", "mask_zero", "input_length"))
+        return config
+
+
+class GaussianNoise(Layer):
+    """Normal noise of a standard deviation, added in training."""
+
+    supports_masking = True
+
+    def __init__(self, stddev: float, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.stddev = stddev
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """Return the inputs, in training with noise."""
+        phase = learning_phase() if training is None else training
+        return if_training(
+            phase, lambda: inputs + hf.random_normal(hf.shape(inputs), 0.0, self.stddev),
+            lambda: hf.identity(inputs))
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "stddev": self.stddev}
+
+
+class GaussianDropout(Layer):
+    """Factors in training, normal around 1 with variance rate / (1 - rate)."""
+
+    supports_masking = True
+
+    def __init__(self, rate: float, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.rate = rate
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """Return the inputs, in training times such factors."""
+        phase = learning_phase() if training is None else training
+        spread = float(np.sqrt(self.rate / (1.0 - self.rate)))
+        return if_training(
+            phase, lambda: inputs * hf.random_normal(hf.shape(inputs), 1.0, spread),
+            lambda: hf.identity(inputs))
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), "rate": self.rate}
+
+
+# ---------------------------------------------------------------- activations with parameters
+
+
+class _Elementwise(Layer):
+    """A function of numbers with parameters."""
+
+    supports_masking = True
+    options: tuple[str, ...] = ()
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        return {**super().get_config(), **{k: getattr(self, k) for k in self.options}}
+
+
+class LeakyReLU(_Elementwise):
+    """x where it is positive, alpha x elsewhere."""
+
+    options = ("alpha",)
+
+    def __init__(self, alpha: float = 0.3, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.alpha = float(alpha)
+
+    def call(self, inputs: Any) -> Any:
+        """Return the activation."""
+        return hf.nn.leaky_relu(inputs, self.alpha)
+
+
+class ELU(_Elementwise):
+    """x where it is positive, alpha (exp(x) - 1) elsewhere."""
+
+    options = ("alpha",)
+
+    def __init__(self, alpha: float = 1.0, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.alpha = float(alpha)
+
+    def call(self, inputs: Any) -> Any:
+        """Return the activation."""
+        return activations.elu(inputs, self.alpha)
+
+
+class ThresholdedReLU(_Elementwise):
+    """x above theta, 0 elsewhere."""
+
+    options = ("theta",)
+
+    def __init__(self, theta: float = 1.0, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.theta = float(theta)
+
+    def call(self, inputs: Any) -> Any:
+        """Return the activation."""
+        return inputs * hf.cast(inputs > self.theta, inputs.dtype.base_dtype)
+
+
+class ReLU(_Elementwise):
+    """See ``activations.relu``; `negative_slope` is its alpha."""
+
+    options = ("max_value", "negative_slope", "threshold")
+
+    def __init__(self, max_value: float | None = None, negative_slope: float = 0,
+                 threshold: float = 0, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        if (max_value is not None and max_value < 0) or negative_slope < 0 or threshold < 0:
+            raise ValueError("the arguments of a ReLU layer cannot be negative: max_value "
+                             f"{max_value}, negative_slope {negative_slope}, threshold {threshold}")
+        self.max_value, self.negative_slope, self.threshold = max_value, negative_slope, threshold
+
+    def call(self, inputs: Any) -> Any:
+        """Return the activation."""
+        return activations.relu(inputs, self.negative_slope, self.max_value, self.threshold)
+
+
+class Softmax(_Elementwise):
+    """exp(x) over its sum along `axis`."""
+
+    options = ("axis",)
+
+    def __init__(self, axis: int = -1, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.axis = axis
+
+    def call(self, inputs: Any) -> Any:
+        """Return the activation."""
+        return activations.softmax(inputs, self.axis)
+
+
+class PReLU(Layer):
+    """x where it is positive, elsewhere alpha x, which is learned for each feature.
+
+    `shared_axes` are those along which there is one alpha.
+    """
+
+    supports_masking = True
+
+    def __init__(self, alpha_initializer: Any = "zeros", alpha_regularizer: Any = None,
+                 alpha_constraint: Any = None, shared_axes: Any = None, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.alpha_initializer = initializers.get(alpha_initializer)
+        self.alpha_regularizer, self.alpha_constraint = alpha_regularizer, alpha_constraint
+        self.shared_axes = None if shared_axes is None else np.atleast_1d(shared_axes).tolist()
+
+    def build(self, input_shape: Any) -> None:
+        """Make the variable ``alpha``."""
+        shape = hf.TensorShape(input_shape).as_list()[1:]
+        for axis in self.shared_axes or ():
+            shape[axis - 1] = 1
+        self.alpha = self.add_weight("alpha", shape, None, self.alpha_initializer,
+                                     self.alpha_regularizer, constraint=self.alpha_constraint)
+        self.built = True
+
+    def call(self, inputs: Any) -> Any:
+        """Return the activation."""
+        return hf.nn.relu(inputs) - self.alpha * hf.nn.relu(-inputs)
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        config = super().get_config()
+        config.update((k, lookup.serialized(getattr(self, k))) for k in (
+            "alpha_initializer", "alpha_regularizer", "alpha_constraint", "shared_axes"))
+        return config

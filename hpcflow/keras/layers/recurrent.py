@@ -1,0 +1,515 @@
+"""Recurrent layers: cells, and the layer that runs one over sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hpcflow as hf
+from hpcflow.framework import nest
+from hpcflow.keras import initializers, lookup
+from hpcflow.keras.engine.layer import Layer
+from hpcflow.keras.layers.function_layer import understood
+from hpcflow.keras.session import batch_set_value, learning_phase
+from hpcflow.layers.building import if_training
+
+
+class _Cell(Layer):
+    """A cell of `units` with a kernel for inputs, one for the state, and biases.
+
+    Args:
+        units: size of the output.
+        activation, use_bias, and the initializers, regularizers and constraints of ``kernel``,
+            ``recurrent_kernel`` and ``bias``.
+        dropout: fraction of the inputs that are dropped in training, the same ones in all steps.
+        recurrent_dropout: the same of the state.
+    """
+
+    gates = 1
+    states = 1
+
+    def __init__(self, units: int, activation: Any = "tanh", use_bias: bool = True,
+                 kernel_initializer: Any = "glorot_uniform",
+                 recurrent_initializer: Any = "orthogonal", bias_initializer: Any = "zeros",
+                 kernel_regularizer: Any = None, recurrent_regularizer: Any = None,
+                 bias_regularizer: Any = None, kernel_constraint: Any = None,
+                 recurrent_constraint: Any = None, bias_constraint: Any = None,
+                 dropout: float = 0.0, recurrent_dropout: float = 0.0, **keywords: Any) -> None:
+        given = {k: v for k, v in locals().items() if k not in ("self", "keywords", "__class__")}
+        keywords.pop("implementation", None)
+        super().__init__(**keywords)
+        self._options = {k: understood(k, v) for k, v in given.items()}
+        vars(self).update(self._options)
+        self._dropped: list[Any] = [None, None]
+
+    @property
+    def state_size(self) -> Any:
+        """The size of the state, or a list of sizes."""
+        return self.units if self.states == 1 else [self.units] * self.states
+
+    @property
+    def output_size(self) -> int:
+        """The number of units."""
+        return self.units
+
+    def build(self, input_shape: Any) -> None:
+        """Make the variables."""
+        size = hf.TensorShape(input_shape).as_list()[-1]
+        columns = self.units * self.gates
+        self.kernel = self.add_weight("kernel", [size, columns], None, self.kernel_initializer,
+                                      self.kernel_regularizer, constraint=self.kernel_constraint)
+        self.recurrent_kernel = self.add_weight(
+            "recurrent_kernel", [self.units, columns], None, self.recurrent_initializer,
+            self.recurrent_regularizer, constraint=self.recurrent_constraint)
+        self.bias = self.add_weight(
+            "bias", self._bias_shape(), None, self._first_bias(), self.bias_regularizer,
+            constraint=self.bias_constraint) if self.use_bias else None
+        self.built = True
+
+    def _bias_shape(self) -> list[int]:
+        return [self.units * self.gates]
+
+    def _first_bias(self) -> Any:
+        return self.bias_initializer
+
+    def prepare(self, inputs: Any, training: Any) -> None:
+        """Draw what is dropped in all steps over inputs of shape ``[batch, time, size]``."""
+        self._dropped = [_dropping(rate, shape, training) if rate else None for rate, shape in (
+            (self.dropout, hf.shape(inputs[:, 0])),
+            (self.recurrent_dropout, hf.stack([hf.shape(inputs)[0], self.units])))]
+
+    def _kept(self, inputs: Any, state: Any) -> tuple[Any, Any]:
+        return tuple(v if d is None else v * d  # type: ignore[return-value]
+                     for v, d in zip((inputs, state), self._dropped, strict=True))
+
+    def get_initial_state(self, inputs: Any = None, batch_size: Any = None,
+                          dtype: Any = None) -> Any:
+        """Return zeros."""
+        if inputs is not None:
+            batch_size, dtype = hf.shape(inputs)[0], inputs.dtype.base_dtype
+        return nest.map_structure(lambda n: hf.zeros(hf.stack([batch_size, n]), dtype),
+                                  self.state_size)
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        config = super().get_config()
+        config.update((k, lookup.serialized(v)) for k, v in self._options.items())
+        return config
+
+
+def _dropping(rate: float, shape: Any, training: Any) -> Any:
+    phase = learning_phase() if training is None else training
+    ones = hf.ones(shape)
+    return if_training(phase, lambda: hf.nn.dropout(ones, 1 - rate), lambda: hf.identity(ones))
+
+
+class SimpleRNNCell(_Cell):
+    """output = state = activation(x W + h U + b)."""
+
+    def call(self, inputs: Any, states: Any, training: Any = None) -> tuple[Any, list]:
+        """Return the output and the states after a step."""
+        x, h = self._kept(inputs, states[0])
+        output = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
+        output = self.activation(output if self.bias is None else output + self.bias)
+        return output, [output]
+
+
+class _Gated(_Cell):
+    """A cell with an activation of its gates."""
+
+    def __init__(self, units: int, activation: Any = "tanh",
+                 recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
+                 **keywords: Any) -> None:
+        super().__init__(units, activation, use_bias, **keywords)
+        self._options["recurrent_activation"] = understood("recurrent_activation",
+                                                           recurrent_activation)
+        self.recurrent_activation = self._options["recurrent_activation"]
+
+
+class GRUCell(_Gated):
+    """A gated recurrent unit; with `reset_after` the state is reset after its product."""
+
+    gates = 3
+
+    def __init__(self, units: int, activation: Any = "tanh",
+                 recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
+                 reset_after: bool = False, **keywords: Any) -> None:
+        super().__init__(units, activation, recurrent_activation, use_bias, **keywords)
+        self.reset_after = self._options["reset_after"] = reset_after
+
+    def _bias_shape(self) -> list[int]:
+        return [2, 3 * self.units] if self.reset_after else [3 * self.units]
+
+    def call(self, inputs: Any, states: Any, training: Any = None) -> tuple[Any, list]:
+        """Return the output and the states after a step."""
+        before, units = states[0], self.units
+        x, h = self._kept(inputs, before)
+        own, bias_of_state = self.bias, None
+        if self.reset_after and own is not None:
+            own, bias_of_state = hf.unstack(own)
+        of_x = hf.matmul(x, self.kernel) if own is None else hf.matmul(x, self.kernel) + own
+        weights: Any = hf.convert_to_tensor(self.recurrent_kernel)
+        if self.reset_after:
+            of_h: Any = hf.matmul(h, weights)
+            of_h = of_h if bias_of_state is None else of_h + bias_of_state
+            gates = self.recurrent_activation(of_x[:, :2 * units] + of_h[:, :2 * units])
+            update, reset = hf.split(gates, 2, 1)
+            new = of_x[:, 2 * units:] + reset * of_h[:, 2 * units:]
+        else:
+            of_h = hf.matmul(h, weights[:, :2 * units])
+            gates = self.recurrent_activation(of_x[:, :2 * units] + of_h)
+            update, reset = hf.split(gates, 2, 1)
+            new = of_x[:, 2 * units:] + hf.matmul(reset * h, weights[:, 2 * units:])
+        output = update * before + (1.0 - update) * self.activation(new)
+        return output, [output]
+
+
+class LSTMCell(_Gated):
+    """Long short-term memory; with `unit_forget_bias` the forget gates begin with bias 1."""
+
+    gates, states = 4, 2
+
+    def __init__(self, units: int, activation: Any = "tanh",
+                 recurrent_activation: Any = "hard_sigmoid", use_bias: bool = True,
+                 unit_forget_bias: bool = True, **keywords: Any) -> None:
+        super().__init__(units, activation, recurrent_activation, use_bias, **keywords)
+        self.unit_forget_bias = self._options["unit_forget_bias"] = unit_forget_bias
+
+    def _first_bias(self) -> Any:
+        if not self.unit_forget_bias:
+            return self.bias_initializer
+        first, units = self.bias_initializer, self.units
+
+        def biases(shape: Any, dtype: Any = None, **options: Any) -> Any:
+            parts = [first([n], dtype=dtype) for n in (units, 2 * units)]
+            return hf.concat([parts[0], initializers.Ones()([units], dtype), parts[1]], 0)
+
+        return biases
+
+    def call(self, inputs: Any, states: Any, training: Any = None) -> tuple[Any, list]:
+        """Return the output and the states after a step."""
+        x, h = self._kept(inputs, states[0])
+        sums = hf.matmul(x, self.kernel) + hf.matmul(h, self.recurrent_kernel)
+        sums = sums if self.bias is None else sums + self.bias
+        i, f, c, o = hf.split(sums, 4, 1)
+        gate = self.recurrent_activation
+        memory = gate(f) * states[1] + gate(i) * self.activation(c)
+        output = gate(o) * self.activation(memory)
+        return output, [output, memory]
+
+
+class StackedRNNCells(Layer):
+    """Cells one above the other as one."""
+
+    def __init__(self, cells: list, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.cells = list(cells)
+
+    @property
+    def state_size(self) -> list:
+        """The sizes of the states of all cells."""
+        return [n for cell in self.cells for n in _list(cell.state_size)]
+
+    @property
+    def output_size(self) -> Any:
+        """The size of the last cell's output."""
+        return getattr(self.cells[-1], "output_size", _list(self.cells[-1].state_size)[0])
+
+    def build(self, input_shape: Any) -> None:
+        """Build the cells."""
+        for number, cell in enumerate(self.cells):
+            with self._entered_scope(), hf.variable_scope(f"cell_{number}") as scope:
+                if isinstance(cell, Layer) and not cell.built:
+                    cell._scope, cell._graph = scope, hf.get_default_graph()
+                    cell.build(input_shape)
+                    cell.built = True
+            size = getattr(cell, "output_size", _list(cell.state_size)[0])
+            input_shape = (hf.TensorShape(input_shape)[0].value, size)
+        self.built = True
+
+    def prepare(self, inputs: Any, training: Any) -> None:
+        """Draw what the cells drop; only the first reads the inputs."""
+        for cell in self.cells:
+            if hasattr(cell, "prepare"):
+                cell.prepare(inputs, training)
+                size = getattr(cell, "output_size", _list(cell.state_size)[0])
+                inputs = hf.zeros(hf.stack([hf.shape(inputs)[0], 1, size]))
+
+    def call(self, inputs: Any, states: Any, **keywords: Any) -> tuple[Any, list]:
+        """Return the output and the states after a step."""
+        after: list = []
+        for cell in self.cells:
+            count = len(_list(cell.state_size))
+            own, states = states[:count], states[count:]
+            inputs, new = cell.call(inputs, own, **keywords)
+            after += _list(new)
+        return inputs, after
+
+    def get_config(self) -> dict:
+        """Return the cells."""
+        return {**super().get_config(), "cells": [lookup.serialized(c) for c in self.cells]}
+
+    @classmethod
+    def from_config(cls, config: dict) -> Any:
+        """Return cells of a configuration."""
+        from hpcflow.keras.layers import deserialize
+
+        return cls([deserialize(c) for c in config.pop("cells")], **config)
+
+
+class RNN(Layer):
+    """A cell over sequences, shape ``[batch, time, size]``.
+
+    Args:
+        cell: a cell, with ``call(inputs, states)`` and ``state_size``, or a list of them.
+        return_sequences: whether all outputs are the result, or the last one.
+        return_state: whether the last states are results too.
+        go_backwards: whether to begin with the last step.
+        stateful: whether the states of a batch go on in the next, which has the same size.
+        unroll: whether the steps, whose number must be known, are built one by one.
+        time_major: whether sequences have shape ``[time, batch, size]``.
+        zero_output_for_mask: whether outputs are zeros where steps are masked, instead of those of
+            the step before.
+    """
+
+    supports_masking = True
+
+    def __init__(self, cell: Any, return_sequences: bool = False, return_state: bool = False,
+                 go_backwards: bool = False, stateful: bool = False, unroll: bool = False,
+                 time_major: bool = False, zero_output_for_mask: bool = False,
+                 **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.zero_output_for_mask = zero_output_for_mask
+        self.cell: Any = StackedRNNCells(list(cell)) if isinstance(cell, (list, tuple)) else cell
+        if not hasattr(self.cell, "call") or not hasattr(self.cell, "state_size"):
+            raise ValueError(f"`cell` should have a `call` method and `state_size`, got {cell!r}")
+        self.return_sequences, self.return_state = return_sequences, return_state
+        self.go_backwards, self.stateful = go_backwards, stateful
+        self.unroll, self.time_major = unroll, time_major
+        self._kept_states: list = []
+
+    # ------------------------------------------------------------ states
+
+    @property
+    def states(self) -> list:
+        """The states of a stateful layer."""
+        return self._kept_states or [None] * len(_list(self.cell.state_size))
+
+    def reset_states(self, states: Any = None) -> None:
+        """Set the states of a stateful layer, to zero if None."""
+        if not self.stateful:
+            raise AttributeError("Layer must be stateful.")
+        import numpy as np
+
+        values = _list(states) if states is not None else [
+            np.zeros(v.shape.as_list(), np.float32) for v in self._kept_states]
+        batch_set_value(list(zip(self._kept_states, values, strict=True)))
+
+    def get_initial_state(self, inputs: Any) -> list:
+        """Return zeros for a batch."""
+        batch = hf.shape(inputs)[1 if self.time_major else 0]
+        return [hf.zeros(hf.stack([batch, *_list(n)]), inputs.dtype.base_dtype)
+                for n in _list(self.cell.state_size)]
+
+    def build(self, input_shape: Any) -> None:
+        """Build the cell with the variables below this layer's name."""
+        shape = hf.TensorShape(input_shape[0] if isinstance(input_shape, list) and isinstance(
+            input_shape[0], (hf.TensorShape, list, tuple)) else input_shape).as_list()
+        batch = shape[1 if self.time_major else 0]
+        if isinstance(self.cell, Layer) and not self.cell.built:
+            self.cell._scope, self.cell._graph = self._scope, hf.get_default_graph()
+            self.cell._dtype = self.cell._dtype or self._dtype
+            self.cell.build((batch, shape[-1]))
+            self.cell.built = True
+        if self.stateful:
+            if batch is None:
+                raise ValueError("If a RNN is stateful, it needs to know its batch size. Specify "
+                                 "the batch size of your input tensors.")
+            with hf.init_scope(), hf.name_scope(None):
+                self._kept_states = [
+                    hf.Variable(hf.zeros([batch, n]), trainable=False,
+                                collections=[hf.GraphKeys.LOCAL_VARIABLES],
+                                name=f"{self.name}/state_{k}")
+                    for k, n in enumerate(_list(self.cell.state_size))]
+        self.built = True
+
+    def _own_weights(self, trained: bool) -> list:
+        return [v for v in super()._own_weights(trained)
+                if not any(v is s for s in self._kept_states)]
+
+    # ------------------------------------------------------------ applying it
+
+    def __call__(self, inputs: Any, initial_state: Any = None, constants: Any = None,
+                 **keywords: Any) -> Any:
+        """Return the outputs; `initial_state`, a state or a list of them, may also be given in a
+        list after the inputs."""
+        if initial_state is not None:
+            inputs = [inputs, *_list(initial_state)]
+        return super().__call__(inputs, **keywords)
+
+    def call(self, inputs: Any, mask: Any = None, training: Any = None) -> Any:
+        """Return the outputs, or the last, with `return_state` followed by the last states."""
+        inputs, states, mask = self._taken(inputs, mask)
+        if self.time_major:
+            inputs = hf.transpose(inputs, [1, 0, *range(2, inputs.shape.ndims)])
+        if self.go_backwards:
+            inputs = hf.reverse(inputs, [1])
+            mask = None if mask is None else hf.reverse(mask, [1])
+        if hasattr(self.cell, "prepare"):
+            self.cell.prepare(inputs, training)
+        outputs, last, after = self._steps(inputs, states, mask)
+        if self.stateful:
+            self._updates += [hf.assign(v, s).op for v, s in zip(self._kept_states, after)]
+        if self.time_major and self.return_sequences:
+            outputs = hf.transpose(outputs, [1, 0, *range(2, outputs.shape.ndims)])
+        result = outputs if self.return_sequences else last
+        return [result, *after] if self.return_state else result
+
+    def _taken(self, inputs: Any, mask: Any) -> tuple[Any, list, Any]:
+        """The sequences, the states to begin with, and the mask of the sequences."""
+        given: list = []
+        if isinstance(inputs, (list, tuple)):
+            inputs, *given = inputs
+            mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        if given:
+            return inputs, list(given), mask
+        if self.stateful:
+            return inputs, [hf.identity(v) for v in self._kept_states], mask
+        return inputs, self.get_initial_state(inputs), mask
+
+    def _steps(self, inputs: Any, states: list, mask: Any) -> tuple[Any, Any, list]:
+        """All outputs, the last one, and the states after it."""
+        cell = _Adapter(self.cell, len(states), mask is not None)
+        size = hf.TensorShape([cell.output_size])
+        given = inputs if mask is None else (
+            inputs, hf.expand_dims(hf.cast(mask, hf.float32), -1))
+        begin: tuple = tuple(states)
+        if mask is not None:
+            begin = (*begin, hf.zeros(hf.stack([hf.shape(inputs)[0], size[0].value]),
+                                      inputs.dtype.base_dtype))
+        for state, dims in zip(begin, cell.state_size, strict=True):
+            state.set_shape([inputs.shape[0].value, dims])
+        if self.unroll:
+            outputs, after = self._unrolled(cell, given, begin)
+        else:
+            outputs, after = hf.nn.dynamic_rnn(cell, given, initial_state=begin)
+        last = after[-1] if mask is not None else outputs[:, -1]
+        if mask is not None and self.zero_output_for_mask:
+            outputs = outputs * given[1]
+        return outputs, last, list(after)[:len(states)]
+
+    @staticmethod
+    def _unrolled(cell: Any, given: Any, states: tuple) -> tuple[Any, tuple]:
+        parts = nest.map_structure(lambda t: hf.unstack(t, axis=1), given) if not isinstance(
+            given, tuple) else tuple(hf.unstack(t, axis=1) for t in given)
+        steps = zip(*parts, strict=True) if isinstance(given, tuple) else parts
+        outputs = []
+        for step in steps:
+            output, states = cell(step, states)
+            outputs.append(output)
+        return hf.stack(outputs, 1), states
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Return the mask of the sequences where sequences are the result."""
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        own = mask if self.return_sequences else None
+        return [own, *([None] * len(_list(self.cell.state_size)))] if self.return_state else own
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        config = {**super().get_config(), **{k: getattr(self, k) for k in (
+            "return_sequences", "return_state", "go_backwards", "stateful", "unroll")}}
+        return {**config, "cell": lookup.serialized(self.cell)}
+
+    @classmethod
+    def from_config(cls, config: dict) -> Any:
+        """Return a layer of a configuration."""
+        from hpcflow.keras.layers import deserialize
+
+        config = dict(config)
+        cell = config.pop("cell", None)
+        return cls(deserialize(cell), **config) if cell is not None else cls(**config)
+
+
+class _Adapter(hf.nn.rnn_cell.RNNCell):
+    """A cell as ``dynamic_rnn`` takes it; where a step is masked, nothing changes."""
+
+    def __init__(self, cell: Any, states: int, masked: bool) -> None:
+        super().__init__(name="steps")
+        self._cell, self._count, self._masked = cell, states, masked
+
+    @property
+    def state_size(self) -> tuple:
+        """The sizes of the states, and of the output where there is a mask."""
+        sizes = tuple(_list(self._cell.state_size))
+        return (*sizes, self.output_size) if self._masked else sizes
+
+    @property
+    def output_size(self) -> Any:
+        """The size of the output."""
+        own = getattr(self._cell, "output_size", None)
+        return _list(self._cell.state_size)[0] if own is None else own
+
+    def __call__(self, inputs: Any, state: Any, scope: Any = None) -> tuple[Any, tuple]:
+        """Run one step."""
+        if not self._masked:
+            output, after = self._cell.call(inputs, list(state))
+            return output, tuple(_list(after))
+        x, mask = inputs
+        output, after = self._cell.call(x, list(state[:-1]))
+        kept = [mask * new + (1.0 - mask) * old
+                for new, old in zip((*_list(after), output), state, strict=True)]
+        return kept[-1], tuple(kept)
+
+
+def _list(value: Any) -> list:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+_OF_LAYER = ("return_sequences", "return_state", "go_backwards", "stateful", "unroll",
+             "time_major", "zero_output_for_mask")
+
+
+class _Recurrent(RNN):
+    """A layer of one kind of cell, with the arguments of both."""
+
+    cell_class: Any = None
+
+    def __init__(self, units: int, *args: Any, **keywords: Any) -> None:
+        own = {k: keywords.pop(k) for k in _OF_LAYER if k in keywords}
+        of_layer = {k: keywords.pop(k) for k in (
+            "name", "trainable", "dtype", "input_shape", "batch_input_shape", "batch_size",
+            "input_dim", "input_length", "weights", "activity_regularizer") if k in keywords}
+        cell = type(self).cell_class(units, *args, **keywords, name="cell")
+        super().__init__(cell, **own, **of_layer)
+
+    def __getattr__(self, name: str) -> Any:
+        if name != "cell" and "cell" in self.__dict__ and name in self.cell._options:
+            return getattr(self.cell, name)
+        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        config = super().get_config()
+        config.pop("cell")
+        config.update((k, lookup.serialized(v)) for k, v in self.cell._options.items())
+        return config
+
+
+class SimpleRNN(_Recurrent):
+    """:class:`SimpleRNNCell` over sequences."""
+
+    cell_class = SimpleRNNCell
+
+
+class GRU(_Recurrent):
+    """:class:`GRUCell` over sequences."""
+
+    cell_class = GRUCell
+
+
+class LSTM(_Recurrent):
+    """:class:`LSTMCell` over sequences."""
+
+    cell_class = LSTMCell
+
+

@@ -1,0 +1,124 @@
+"""Layers around a layer: for each time step, and in both directions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import hpcflow as hf
+from hpcflow.keras import lookup
+from hpcflow.keras.engine.layer import Layer, _parameters
+
+
+class Wrapper(Layer):
+    """A layer that uses another one."""
+
+    def __init__(self, layer: Layer, **keywords: Any) -> None:
+        super().__init__(**keywords)
+        self.layer = layer
+
+    def get_config(self) -> dict:
+        """Return the layer."""
+        return {**super().get_config(), "layer": lookup.serialized(self.layer)}
+
+    @classmethod
+    def from_config(cls, config: dict) -> Any:
+        """Return a wrapper of a configuration."""
+        from hpcflow.keras.layers import deserialize
+
+        config = dict(config)
+        return cls(deserialize(config.pop("layer")), **config)
+
+
+class TimeDistributed(Wrapper):
+    """A layer of each time step of inputs of shape ``[batch, time, ...]``."""
+
+    supports_masking = True
+
+    def call(self, inputs: Any, training: Any = None) -> Any:
+        """Return the results of all steps."""
+        dims = inputs.shape.as_list()
+        if None in dims[2:]:
+            raise ValueError(f"TimeDistributed needs the sizes after the time, got {dims}")
+        rows = hf.reshape(inputs, [-1, *dims[2:]])
+        told = {"training": training} if "training" in _parameters(
+            type(self.layer).call) and training is not None else {}
+        outputs = self.layer(rows, **told)
+        after = outputs.shape.as_list()[1:]
+        result = hf.reshape(outputs, hf.concat(
+            [hf.shape(inputs)[:2], hf.shape(outputs)[1:]], 0))
+        result.set_shape([*dims[:2], *after])
+        return result
+
+
+class Bidirectional(Wrapper):
+    """A recurrent layer and one like it that begins at the end.
+
+    `merge_mode` is ``concat``, ``sum``, ``mul``, ``ave``, or None for a list of both.
+    """
+
+    supports_masking = True
+
+    def __init__(self, layer: Any, merge_mode: str | None = "concat", weights: Any = None,
+                 backward_layer: Any = None, **keywords: Any) -> None:
+        if merge_mode not in ("sum", "mul", "ave", "concat", None):
+            raise ValueError("Invalid merge mode. Merge mode should be one of {\"sum\", \"mul\", "
+                             f"\"ave\", \"concat\", None}}, got {merge_mode!r}")
+        if layer._batch_input_shape is not None and "batch_input_shape" not in keywords:
+            keywords.setdefault("batch_input_shape", layer._batch_input_shape)
+        super().__init__(layer, weights=weights, **keywords)
+        self.merge_mode = merge_mode
+        config = {k: v for k, v in layer.get_config().items() if k != "batch_input_shape"}
+        self.forward_layer = type(layer).from_config(
+            {**config, "name": f"forward_{layer.name}"})
+        self.backward_layer = backward_layer or type(layer).from_config(
+            {**config, "name": f"backward_{layer.name}",
+             "go_backwards": not layer.go_backwards})
+        self.return_sequences, self.return_state = layer.return_sequences, layer.return_state
+        for own in (self.forward_layer, self.backward_layer):
+            own.zero_output_for_mask = layer.return_sequences
+        del self.layer  # the two that are like it have the variables
+
+    def __call__(self, inputs: Any, initial_state: Any = None, **keywords: Any) -> Any:
+        """Return the results merged; `initial_state` has those of both layers."""
+        if initial_state is not None:
+            inputs = [inputs, *initial_state]
+        return super().__call__(inputs, **keywords)
+
+    def call(self, inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        """Return the outputs of both directions, merged, and their states if asked for."""
+        states: Any = [None, None]
+        if isinstance(inputs, (list, tuple)):
+            inputs, *given = inputs
+            half = len(given) // 2
+            states = [given[:half], given[half:]]
+        y, back = (layer(inputs, initial_state=state, training=training) for layer, state in zip(
+            (self.forward_layer, self.backward_layer), states, strict=True))
+        after: list = []
+        if self.return_state:
+            after = [*y[1:], *back[1:]]
+            y, back = y[0], back[0]
+        if self.return_sequences:
+            back = hf.reverse(back, [1])
+        merged = {"concat": lambda: hf.concat([y, back], y.shape.ndims - 1),
+                  "sum": lambda: y + back, "ave": lambda: (y + back) / 2.0,
+                  "mul": lambda: y * back, None: lambda: [y, back]}[self.merge_mode]()
+        if not after:
+            return merged
+        return [*(merged if isinstance(merged, list) else [merged]), *after]
+
+    def reset_states(self) -> None:
+        """Set the states of both layers to zero."""
+        self.forward_layer.reset_states()
+        self.backward_layer.reset_states()
+
+    def compute_mask(self, inputs: Any, mask: Any = None) -> Any:
+        """Return the mask of the inputs where sequences are the result."""
+        mask = mask[0] if isinstance(mask, (list, tuple)) else mask
+        return mask if self.return_sequences and not self.return_state else None
+
+    def get_config(self) -> dict:
+        """Return the arguments."""
+        config = Layer.get_config(self)
+        own = lookup.serialized(self.forward_layer)
+        own["config"]["name"] = own["config"]["name"].removeprefix("forward_")
+        return {**config, "layer": own, "merge_mode": self.merge_mode}

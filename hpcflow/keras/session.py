@@ -1,0 +1,158 @@
+"""The session of models, the learning phase, and the counters of names; all belong to a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+import hpcflow as hf
+from hpcflow.framework import nest
+
+_sessions: list[Any] = []  # the session that models share, if one was made or given
+_counts: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
+_fixed_phases: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+_PHASE = "_hpcflow_keras_learning_phase"
+_INITIALIZED = "_hpcflow_keras_initialized"
+
+
+def get_uid(prefix: str = "") -> int:
+    """Return how often the default graph has been asked for `prefix`, this time included."""
+    counts = _counts.setdefault(hf.get_default_graph(), {})
+    counts[prefix] = counts.get(prefix, 0) + 1
+    return counts[prefix]
+
+
+def reset_uids() -> None:
+    """Begin counting names anew."""
+    _counts.clear()
+
+
+def unique_name(prefix: str) -> str:
+    """The name of a layer that has none: ``dense``, ``dense_1``, ..."""
+    number = get_uid(prefix)
+    return prefix if number == 1 else f"{prefix}_{number - 1}"
+
+
+# ---------------------------------------------------------------- the learning phase
+
+
+def learning_phase() -> Any:
+    """Return the scalar that says whether the model is in training: a placeholder, False unless
+    fed, or the number that was set."""
+    graph = hf.get_default_graph()
+    if graph in _fixed_phases:
+        return _fixed_phases[graph]
+    kept = hf.get_collection_ref(_PHASE)
+    if not kept:
+        with hf.init_scope(), hf.name_scope(""):
+            kept.append(hf.placeholder_with_default(False, [], name="keras_learning_phase"))
+    return kept[0]
+
+
+def set_learning_phase(value: int) -> None:
+    """Let layers that are made from now on be in training (1) or not (0)."""
+    if value not in (0, 1):
+        raise ValueError("Expected learning phase to be 0 or 1.")
+    _fixed_phases[hf.get_default_graph()] = int(value)
+
+
+def phase_feed(value: bool) -> dict:
+    """What feeds the learning phase, if layers have read it."""
+    kept = hf.get_collection_ref(_PHASE)
+    return {kept[0]: value} if kept else {}
+
+
+# ---------------------------------------------------------------- the session
+
+
+def get_session() -> Any:
+    """Return the default session, or the one that models share, with its variables initialized."""
+    session = hf.get_default_session()
+    if session is None:
+        if not _sessions or _sessions[0].graph is not hf.get_default_graph():
+            _sessions[:] = [hf.Session()]
+        session = _sessions[0]
+    with session.graph.as_default():
+        _initialize(session)
+    return session
+
+
+def set_session(session: Any) -> None:
+    """Let models use `session` where there is no default session."""
+    _sessions[:] = [session]
+
+
+def clear_session() -> None:
+    """Forget the session, and begin with an empty default graph."""
+    _sessions.clear()
+    _counts.clear()
+    _fixed_phases.clear()
+    hf.reset_default_graph()
+
+
+def _initialize(session: Any) -> None:
+    """Initialize the variables that nothing has initialized, each of them looked at once."""
+    seen = session.__dict__.setdefault(_INITIALIZED, set())
+    new = [v for v in hf.global_variables() + hf.local_variables() if v not in seen]
+    if not new:
+        return
+    ready = session.run([hf.is_variable_initialized(v) for v in new])
+    session.run([v.initializer for v, done in zip(new, ready, strict=True) if not done])
+    seen.update(new)
+
+
+# ---------------------------------------------------------------- values
+
+
+def get_value(x: Any) -> Any:
+    """Return the value of a variable or tensor."""
+    return get_session().run(x)
+
+
+def batch_get_value(tensors: Sequence[Any]) -> list:
+    """Return the values of several."""
+    return get_session().run(list(tensors)) if tensors else []
+
+
+def set_value(x: Any, value: Any) -> None:
+    """Set a variable."""
+    batch_set_value([(x, value)])
+
+
+def batch_set_value(tuples: Sequence[tuple[Any, Any]]) -> None:
+    """Set several variables, pairs of a variable and its value."""
+    if not tuples:
+        return
+    session = get_session()
+    for variable, value in tuples:
+        array = np.asarray(value, variable.dtype.base_dtype.as_numpy_dtype)
+        variable.load(array, session)
+
+
+def function(inputs: Any, outputs: Any, updates: Any = None, name: str | None = None,
+             **options: Any) -> Callable:
+    """Return a function of arrays: it feeds `inputs`, and returns the values of `outputs`.
+
+    `updates` are operations, or pairs of a variable and its new value, that run with each call.
+    """
+    inputs = list(inputs) if isinstance(inputs, (list, tuple)) else [inputs]
+    fetched = list(outputs) if isinstance(outputs, (list, tuple)) else [outputs]
+    with hf.control_dependencies([t for t in fetched if t is not None]):
+        steps = [hf.assign(*u) if isinstance(u, tuple) else u for u in updates or []]
+    phases = [t for t in inputs if not isinstance(t, int)]
+
+    def call(values: Any) -> list:
+        values = list(values) if isinstance(values, (list, tuple)) else [values]
+        feeds = {t: v for t, v in zip(inputs, values, strict=True) if not isinstance(t, int)}
+        assert len(feeds) == len(phases)
+        return get_session().run([fetched, steps], feeds)[0]
+
+    return call
+
+
+def flat(value: Any) -> list:
+    """The values of a nest, or of a dict in the order of its keys."""
+    return list(value.values()) if isinstance(value, dict) else nest.flatten(value)

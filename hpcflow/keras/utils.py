@@ -1,0 +1,98 @@
+"""Small helpers for programs with models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.keras.lookup import custom_object_scope, get_custom_objects
+
+CustomObjectScope = custom_object_scope
+
+
+def to_categorical(y: Any, num_classes: int | None = None, dtype: str = "float32") -> np.ndarray:
+    """Return a row with a one for each number of a class; as many columns as classes."""
+    y = np.array(y, dtype="int")
+    shape = y.shape[:-1] if y.ndim > 1 and y.shape[-1] == 1 else y.shape
+    flat = y.ravel()
+    count = int(flat.max()) + 1 if num_classes is None else num_classes
+    rows = np.zeros((flat.size, count), dtype)
+    rows[np.arange(flat.size), flat] = 1
+    return rows.reshape(*shape, count)
+
+
+def normalize(x: np.ndarray, axis: int = -1, order: int = 2) -> np.ndarray:
+    """Return `x` over its norms along `axis`; what has norm 0 is kept."""
+    norms = np.atleast_1d(np.linalg.norm(x, order, axis))
+    norms[norms == 0] = 1
+    return x / np.expand_dims(norms, axis)
+
+
+class Sequence:
+    """Batches by number: a class of one's own defines ``__getitem__`` and ``__len__``."""
+
+    def __getitem__(self, index: int) -> Any:
+        """Return a batch."""
+        raise NotImplementedError(f"{type(self).__name__} does not say its batches")
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        raise NotImplementedError(f"{type(self).__name__} does not say its length")
+
+    def on_epoch_end(self) -> None:
+        """Called after an epoch."""
+
+    def __iter__(self) -> Any:
+        """Go over the batches."""
+        return (self[n] for n in range(len(self)))
+
+
+def multi_gpu_model(model: Any, gpus: Any, **options: Any) -> Any:
+    """Not supported: replicas belong to ranks; see ``hpcflow.mpi.DistributedOptimizer``.
+
+    Raises ``NotImplementedError``.
+    """
+    raise NotImplementedError("models are replicated over ranks, not over the GPUs of a process; "
+                              "wrap the optimizer by hpcflow.mpi.DistributedOptimizer")
+
+
+def print_summary(model: Any, line_length: int | None = None,
+                  print_fn: Callable | None = None) -> None:
+    """Print the layers of a model with their shapes and numbers of parameters.
+
+    ``ValueError`` for a model that is not built.
+    """
+    if not model.built and model.inputs is None:
+        raise ValueError("This model has not yet been built. Build the model first by calling "
+                         "`build()` or calling `fit()` with some data.")
+    show, width = print_fn or print, line_length or 65
+    columns = [int(width * p) for p in (0.45, 0.85, 1.0)]
+
+    def line(*fields: str) -> None:
+        text = ""
+        for field, end in zip(fields, columns, strict=True):
+            text = (text + field)[:end].ljust(end)
+        show(text)
+
+    show(f"Model: \"{model.name}\"")
+    show("_" * width)
+    line("Layer (type)", "Output Shape", "Param #")
+    show("=" * width)
+    layers = model.layers
+    for layer in layers:
+        shape = layer.get_output_shape_at(0) if layer.inbound_nodes else "multiple"
+        count = sum(v.get_shape().num_elements() for v in layer.weights)
+        line(f"{layer.name} ({type(layer).__name__})", str(shape), str(count))
+        show(("=" if layer is layers[-1] else "_") * width)
+    trained, other = (sum(v.get_shape().num_elements() for v in variables) for variables in (
+        model.trainable_weights, model.non_trainable_weights))
+    show(f"Total params: {trained + other:,}")
+    show(f"Trainable params: {trained:,}")
+    show(f"Non-trainable params: {other:,}")
+    show("_" * width)
+
+
+__all__ = ["CustomObjectScope", "Sequence", "custom_object_scope", "get_custom_objects",
+           "multi_gpu_model", "normalize", "print_summary", "to_categorical"]

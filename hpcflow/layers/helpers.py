@@ -1,0 +1,109 @@
+"""Helpers of layers that other packages use too (``python.layers.utils``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.graph.operation import Tensor
+from hpcflow.graph.shape_inference import constant_value as _value
+from hpcflow.layers.building import format_name, is_channels_first, numbers
+from hpcflow.ops.cond import cond
+from hpcflow.ops.variables import Variable
+
+
+def smart_constant_value(pred: Any) -> bool | None:
+    """Return what is known of a condition before the graph is run, None if nothing is.
+
+    Raises ``TypeError`` for what is neither true nor false.
+    """
+    if isinstance(pred, (bool, np.bool_)) or (isinstance(pred, int) and pred in (0, 1)):
+        return bool(pred)
+    if isinstance(pred, Variable):
+        return None
+    if not isinstance(pred, Tensor):
+        raise TypeError("`pred` must be a Tensor, a Variable, or a Python bool, or 1 or 0. "
+                        f"Found instead: {pred!r}")
+    known = _value(pred)
+    return None if known is None else bool(known)
+
+
+constant_value = smart_constant_value
+
+
+def smart_cond(pred: Any, true_fn: Callable | None = None, false_fn: Callable | None = None,
+               name: str | None = None, *, fn1: Callable | None = None,
+               fn2: Callable | None = None) -> Any:
+    """Return what one of two functions returns: chosen now where `pred` is known, else by
+    ``cond``. `fn1` and `fn2` are the functions' older names. Raises ``TypeError`` for what is no
+    condition and no function."""
+    yes, no = true_fn or fn1, false_fn or fn2
+    for which, function in (("true_fn", yes), ("false_fn", no)):
+        if not callable(function):
+            raise TypeError(f"`{which}` must be callable.")
+    known = smart_constant_value(pred)
+    if known is None:
+        return cond(pred, yes, no, name=name)
+    return (yes if known else no)()  # type: ignore[misc]
+
+
+def convert_data_format(data_format: str, ndim: int) -> str:
+    """Return the format of ops for ``channels_last`` or ``channels_first``, of tensors with `ndim`
+    dimensions. Raises ``ValueError`` for others."""
+    if ndim not in (3, 4, 5):
+        raise ValueError("Input rank not supported:", ndim)
+    return format_name(is_channels_first(data_format), ndim - 2)
+
+
+def normalize_tuple(value: Any, n: int, name: str) -> tuple[int, ...]:
+    """Return `n` integers, from as many or from one; ``ValueError`` for others."""
+    return tuple(numbers(value, n, name))
+
+
+def normalize_data_format(value: str) -> str:
+    """Return ``channels_last`` or ``channels_first``, in small letters; ``ValueError`` for others.
+    """
+    return "channels_first" if is_channels_first(value.lower()) else "channels_last"
+
+
+def normalize_padding(value: str) -> str:
+    """Return ``valid`` or ``same``, in small letters; ``ValueError`` for others."""
+    padding = value.lower()
+    if padding not in ("valid", "same"):
+        raise ValueError("The `padding` argument must be one of \"valid\", \"same\". "
+                         f"Received: {padding}")
+    return padding
+
+
+def conv_output_length(input_length: int | None, filter_size: int, padding: str, stride: int,
+                       dilation: int = 1) -> int | None:
+    """Return the length of a convolution's result, None for an unknown input length."""
+    if input_length is None:
+        return None
+    if padding not in ("same", "valid", "full"):
+        raise ValueError(f"padding must be same, valid or full, not {padding}")
+    reach = filter_size + (filter_size - 1) * (dilation - 1)
+    length = input_length + {"same": 0, "valid": 1 - reach, "full": reach - 1}[padding]
+    return (length + stride - 1) // stride
+
+
+def conv_input_length(output_length: int | None, filter_size: int, padding: str,
+                      stride: int) -> int | None:
+    """Return the length whose convolution has `output_length`, None for an unknown one."""
+    if output_length is None:
+        return None
+    pad = {"same": filter_size // 2, "valid": 0, "full": filter_size - 1}[padding]
+    return (output_length - 1) * stride - 2 * pad + filter_size
+
+
+def deconv_output_length(input_length: int | None, filter_size: int, padding: str,
+                         stride: int) -> int | None:
+    """Return the length of a transposed convolution's result, None for an unknown one."""
+    if input_length is None:
+        return None
+    length = input_length * stride
+    if padding == "valid":
+        length += max(filter_size - stride, 0)
+    return length - (stride + filter_size - 2) if padding == "full" else length

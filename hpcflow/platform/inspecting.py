@@ -1,0 +1,147 @@
+"""What functions are called with (``python.util.tf_inspect``, ``function_utils``), and decorators
+that say what they decorate (``tf_decorator``)."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class ArgSpec(NamedTuple):
+    """The arguments of a function, as Python once described them."""
+
+    args: list[str]
+    varargs: str | None
+    keywords: str | None
+    defaults: tuple | None
+
+
+FullArgSpec = inspect.FullArgSpec
+
+
+def getargspec(function: Callable) -> ArgSpec:
+    """Return the arguments of `function`; of an object or a class, those that it is called with,
+    with ``self``. What a ``functools.partial`` gives is left out.
+
+    Raises ``TypeError`` for what cannot be called, ``ValueError`` for a partial that gives an
+    argument before one that has no default.
+    """
+    spec = getfullargspec(function)
+    return ArgSpec(spec.args, spec.varargs, spec.varkw, spec.defaults)
+
+
+def getfullargspec(function: Callable) -> inspect.FullArgSpec:
+    """Return the arguments of `function`, those of keywords too: see :func:`getargspec`."""
+    function = unwrap(function)[1]
+    if isinstance(function, functools.partial):
+        return _of_partial(function)
+    if isinstance(function, type) or inspect.isroutine(function):
+        return inspect.getfullargspec(_called(function))
+    if not callable(function):
+        raise TypeError(f"Unsupported callable: {function!r}")
+    return inspect.getfullargspec(type(function).__call__)
+
+
+def _called(function: Any) -> Any:
+    """The function that is run by a call of a class or function."""
+    return function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
+
+
+def _of_partial(function: functools.partial) -> inspect.FullArgSpec:
+    inner = getfullargspec(function.func)
+    args = inner.args[len(function.args):]
+    defaults = dict(zip(inner.args[len(inner.args) - len(inner.defaults or ()):],
+                        inner.defaults or (), strict=True))
+    defaults.update({k: v for k, v in function.keywords.items() if k in args})
+    first = next((n for n, name in enumerate(args) if name in defaults), len(args))
+    missing = [name for name in args[first:] if name not in defaults]
+    if missing:
+        raise ValueError("Some arguments ['" + "', '".join(missing) + "'] do not have default "
+                         "value, but they are positioned after those with default values. This "
+                         "can not be expressed with ArgSpec.")
+    return inner._replace(args=args, defaults=tuple(defaults[name] for name in args[first:]))
+
+
+def fn_args(function: Callable) -> tuple[str, ...]:
+    """Return the names of the arguments that a call of `function` can give, without ``self``."""
+    if isinstance(function, functools.partial):
+        names = fn_args(function.func)[len(function.args):]
+        return tuple(name for name in names if name not in function.keywords)
+    if not inspect.isroutine(function) and not isinstance(function, type):
+        function = function.__call__  # type: ignore[operator]
+    spec = inspect.getfullargspec(unwrap(function)[1])
+    names = (*spec.args, *spec.kwonlyargs)
+    return names[1:] if inspect.ismethod(function) and spec.args else names
+
+
+def has_kwargs(function: Callable) -> bool:
+    """Return whether any keywords can be given to `function`."""
+    if isinstance(function, functools.partial):
+        return has_kwargs(function.func)
+    if not callable(function):
+        raise TypeError(f"fn should be a function-like object, but is of type {type(function)}.")
+    return getfullargspec(function).varkw is not None
+
+
+def get_func_name(function: Callable) -> str:
+    """Return the name of a function, of a partial's function, or of an object's class."""
+    function = unwrap(function)[1]
+    if not callable(function):
+        raise ValueError("Argument must be callable")
+    if isinstance(function, functools.partial):
+        return get_func_name(function.func)
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def get_func_code(function: Callable) -> Any:
+    """Return the code object of a function, None of what has none."""
+    return getattr(unwrap(function)[1], "__code__", None)
+
+
+def getcallargs(function: Callable, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    """Return the arguments of a call by name, defaults included."""
+    return inspect.getcallargs(unwrap(function)[1], *args, **kwargs)
+
+
+# ---------------------------------------------------------------- decorators
+
+
+def make_decorator(target: Callable, decorator_func: Callable, decorator_name: str | None = None,
+                   decorator_doc: str = "", decorator_argspec: Any = None) -> Callable:
+    """Return `decorator_func`, which is called in place of `target` and says so: it has its name,
+    its documentation and its signature."""
+    functools.update_wrapper(decorator_func, target)
+    if decorator_doc:
+        decorator_func.__doc__ = decorator_doc
+    return decorator_func
+
+
+def unwrap(function: Any) -> tuple[list[Any], Any]:
+    """Return the decorators around a function, the outermost first, and the function inside."""
+    decorators: list[Any] = []
+    while hasattr(function, "__wrapped__"):
+        decorators.append(function)
+        function = function.__wrapped__
+    return decorators, function
+
+
+def unchanged(*args: Any, **kwargs: Any) -> Callable:
+    """Return a decorator that changes nothing, with whatever arguments: of exported names."""
+    return lambda target: target
+
+
+def same(target: Any, *args: Any, **kwargs: Any) -> Any:
+    """Return `target`: a decorator that changes nothing, or what lists public names."""
+    return target
+
+
+def nothing(*args: Any, **kwargs: Any) -> None:
+    """Do nothing: names that are not documented stay where they are."""
+
+
+def names_of(module_name: str, *args: Any) -> list[str]:
+    """Return the public names of a module, by its name."""
+    return [name for name in vars(sys.modules[module_name]) if not name.startswith("_")]

@@ -1,0 +1,100 @@
+"""HDF5 files of the variables of layers, in the layout that models of 1.x have.
+
+The group of the variables (or the file itself) has the attribute ``layer_names``, and a group for
+each layer with the attribute ``weight_names``, names of datasets below it. A file of a whole model
+has texts as attributes, and the values of its optimizer in the group ``optimizer_weights``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hpcflow.storage.hdf5 import open_file
+
+Named = Sequence[tuple[str, np.ndarray]]
+_OPTIMIZER = "optimizer_weights"
+_LIMIT = 64000  # bytes of an attribute
+
+
+def write(path: str, layers: Sequence[tuple[str, Named]], texts: dict[str, str] | None = None,
+          optimizer: Named | None = None, group: str | None = None) -> None:
+    """Write variables by layers, below `group` if given; the file appears when it is complete."""
+    temporary = f"{path}.tmp{os.getpid()}"
+    try:
+        with open_file(temporary, "w") as file:
+            for key, text in (texts or {}).items():
+                file.attrs[key] = np.bytes_(text.encode())
+            top = file.create_group(group) if group else file
+            top.attrs["backend"], top.attrs["keras_version"] = b"tensorflow", b"2.2.4-tf"
+            _put_names(top, "layer_names", [name for name, _ in layers])
+            for name, values in layers:
+                _put(top.create_group(name), values)
+            if optimizer is not None:
+                _put(file.create_group(_OPTIMIZER), optimizer)
+        os.replace(temporary, path)
+    finally:
+        if os.path.exists(temporary):
+            os.remove(temporary)
+
+
+def _put(group: Any, values: Named) -> None:
+    _put_names(group, "weight_names", [name for name, _ in values])
+    for name, value in values:
+        group.create_dataset(name, data=value)
+
+
+def _put_names(group: Any, key: str, names: list[str]) -> None:
+    """Names as an attribute, or several where they are too long for one."""
+    data = [n.encode() for n in names]
+    width = max(map(len, data), default=1)
+    count = max(1, _LIMIT // max(width, 1))
+    if len(data) <= count:
+        group.attrs[key] = np.array(data, f"S{max(width, 1)}")
+        return
+    for number, start in enumerate(range(0, len(data), count)):
+        group.attrs[f"{key}{number}"] = np.array(data[start:start + count], f"S{width}")
+
+
+def _names(group: Any, key: str) -> list[str]:
+    keys = [key] if key in group.attrs else []
+    while key not in keys and f"{key}{len(keys)}" in group.attrs:
+        keys.append(f"{key}{len(keys)}")
+    return [n.decode() if isinstance(n, bytes) else str(n) for k in keys for n in group.attrs[k]]
+
+
+def _values(group: Any) -> list[tuple[str, np.ndarray]]:
+    return [(name, np.asarray(group[name])) for name in _names(group, "weight_names")]
+
+
+def read(path: str, group: str | None = None) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
+    """Return the variables by layers; those of a model's file too, without naming the group."""
+    with open_file(path, "r") as file:
+        top = file["model_weights"] if group is None and "layer_names" not in file.attrs and (
+            "model_weights" in file) else file[group] if group else file
+        return [(name, _values(top[name])) for name in _names(top, "layer_names")]
+
+
+def texts(path: str) -> dict[str, str]:
+    """Return the attributes of a file that are texts."""
+    with open_file(path, "r") as file:
+        found = {k: v for k, v in file.attrs.items() if isinstance(v, (bytes, str, np.bytes_))}
+        return {k: v.decode() if isinstance(v, bytes) else v for k, v in found.items()}
+
+
+def optimizer_values(path: str) -> list[np.ndarray] | None:
+    """Return the values of the optimizer, or None where the file has none."""
+    with open_file(path, "r") as file:
+        return [v for _, v in _values(file[_OPTIMIZER])] if _OPTIMIZER in file else None
+
+
+def is_layer_file(path: str) -> bool:
+    """Whether there is an HDF5 file of layers at `path`."""
+    try:
+        with open_file(path, "r") as file:
+            return "layer_names" in file.attrs or "model_weights" in file
+    except OSError:
+        return False

@@ -1,0 +1,139 @@
+"""Checkpoints of objects: names by paths, what is restored, what is kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+
+Checkpoint, Manager = hf.train.Checkpoint, hf.train.CheckpointManager
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> Any:
+    hf.keras.backend.clear_session()
+    yield
+    hf.keras.backend.clear_session()
+
+
+def _named(path: str) -> list[str]:
+    names = hf.train.NewCheckpointReader(path).get_variable_to_shape_map()
+    return sorted(n.replace("/.ATTRIBUTES/VARIABLE_VALUE", "") for n in names)
+
+
+def test_variables_lists_and_dicts(tmp_path: Path) -> None:
+    a, b, c = (hf.Variable(float(n), name="same") for n in range(3))
+    checkpoint = Checkpoint(a=a, parts=[b], more={"x/y": {"z": c}})
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        path = checkpoint.save(str(tmp_path / "new" / "ckpt"))
+        assert path.endswith("ckpt-1")
+        assert _named(path) == ["a", "more/x.Sy/z", "parts/0", "save_counter"]
+        assert hf.train.latest_checkpoint(str(tmp_path / "new")) == path
+        session.run([a.assign(7.0), c.assign(8.0)])
+        checkpoint.restore(path).assert_consumed().run_restore_ops()
+        assert session.run([a, b, c]) == [0.0, 1.0, 2.0]
+        assert checkpoint.save(str(tmp_path / "new" / "ckpt")).endswith("ckpt-2")
+        assert session.run(checkpoint.save_counter) == 2
+
+
+def test_optimizers_and_their_slots(tmp_path: Path) -> None:
+    def build() -> tuple:
+        hf.reset_default_graph()
+        v = hf.Variable([1.0, 2.0], name=f"v{np.random.randint(1000)}")
+        optimizer = hf.train.AdamOptimizer(0.1)
+        return v, optimizer, optimizer.minimize(hf.reduce_sum(v * v))
+
+    v, optimizer, step = build()
+    path = str(tmp_path / "adam")
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        session.run(step)
+        assert Checkpoint(v=v, optimizer=optimizer).write(path) == path
+        session.run(step)
+        expected = session.run(v)
+    assert _named(path) == ["optimizer/beta1_power", "optimizer/beta2_power", "v",
+                            "v/.OPTIMIZER_SLOT/optimizer/m", "v/.OPTIMIZER_SLOT/optimizer/v"]
+    v, optimizer, step = build()
+    with hf.Session() as session:
+        Checkpoint(v=v, optimizer=optimizer).restore(path).initialize_or_restore(session)
+        session.run(step)
+        np.testing.assert_array_equal(session.run(v), expected)
+
+
+def test_models(tmp_path: Path) -> None:
+    layers = hf.keras.layers
+
+    def build() -> Any:
+        model = hf.keras.Sequential([layers.Dense(3, input_shape=(2,)), layers.Activation("relu"),
+                                     layers.BatchNormalization()])
+        model.compile(hf.keras.optimizers.Adam(), "mse")
+        return model
+
+    model = build()
+    model.fit(np.ones((4, 2)), np.ones((4, 3)), verbose=0)
+    path = Checkpoint(net=model, optimizer=model.optimizer).save(str(tmp_path / "m"))
+    names = _named(path)
+    assert "net/layer_with_weights-0/kernel" in names
+    assert "net/layer_with_weights-1/moving_mean" in names
+    assert "net/layer_with_weights-0/kernel/.OPTIMIZER_SLOT/optimizer/m" in names
+    assert "optimizer/iter" in names
+    other = build()
+    status = Checkpoint(net=other).restore(path)
+    status.assert_existing_objects_matched().run_restore_ops()
+    for a, b in zip(other.get_weights(), model.get_weights(), strict=True):
+        np.testing.assert_array_equal(a, b)
+    with pytest.raises(AssertionError, match="Unresolved object in checkpoint"):
+        status.assert_consumed()
+
+
+def test_layers_and_objects_with_attributes(tmp_path: Path) -> None:
+    class Net:
+        def __init__(self) -> None:
+            self.dense = hf.layers.Dense(2)
+            self.step = hf.Variable(0)
+
+    net = Net()
+    net.dense(hf.ones([1, 3]))
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        path = Checkpoint(net=net).write(str(tmp_path / "net"), session)
+    assert _named(path) == ["net/dense/bias", "net/dense/kernel", "net/step"]
+
+
+def test_a_manager_keeps_the_last_few(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(v=hf.Variable(1.0))
+    manager = Manager(checkpoint, str(tmp_path), max_to_keep=2)
+    with hf.Session() as session:
+        assert manager.restore_or_initialize(session) is None
+        paths = [manager.save() for _ in range(3)]
+        assert manager.checkpoints == paths[1:] and manager.latest_checkpoint == paths[-1]
+        assert not hf.train.checkpoint_exists(paths[0])
+        assert manager.save(checkpoint_number=17).endswith("ckpt-17")
+        again = Manager(checkpoint, str(tmp_path), max_to_keep=2)
+        assert again.checkpoints == manager.checkpoints
+        session.run(checkpoint.v.assign(5.0))
+        assert again.restore_or_initialize() == manager.latest_checkpoint
+        assert session.run(checkpoint.v) == 1.0
+
+
+def test_what_does_not_fit(tmp_path: Path) -> None:
+    a, b = hf.Variable(1.0), hf.Variable(2.0)
+    with hf.Session() as session:
+        session.run(hf.global_variables_initializer())
+        path = Checkpoint(a=a).write(str(tmp_path / "a"))
+        with pytest.raises(AssertionError, match="not assigned a value from checkpoint: b"):
+            Checkpoint(a=a, b=b).restore(path).assert_existing_objects_matched()
+        with pytest.raises(AssertionError, match="Nothing except the root"):
+            Checkpoint(b=b).restore(path).assert_nontrivial_match()
+        with pytest.raises(hf.errors.NotFoundError):
+            Checkpoint(a=a).restore(str(tmp_path / "other"))
+        with pytest.raises(ValueError, match="expecting x to be a trackable"):
+            Checkpoint(x=3)
+        with pytest.raises(ValueError, match="positive integer"):
+            Manager(Checkpoint(a=a), str(tmp_path), 0)
+        Checkpoint(a=a).restore(None).run_restore_ops()
