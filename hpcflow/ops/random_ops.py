@@ -268,12 +268,6 @@ def multinomial(logits: Any, num_samples: Any, seed: int | None = None,
                                    output_dtype=output_dtype)
 
 
-def categorical(logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None,
-                name: str | None = None) -> Tensor:
-    """As :func:`multinomial`, its result of type `dtype`, int64 if None."""
-    return multinomial(logits, num_samples, seed, name, dtype or dtypes.int64)
-
-
 def random_shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
     """Return `value` with its rows (entries of the first dimension) in a random order."""
     seed1, seed2 = get_seed(seed)
