@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpcflow import errors, other_names
+from hpcflow import errors
+from hpcflow.api import other_names
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.dtypes import (
     QUANTIZED_DTYPES,
@@ -74,7 +75,7 @@ from hpcflow.graph.sparse_tensor import (
     convert_to_tensor_or_indexed_slices,
     convert_to_tensor_or_sparse_tensor,
 )
-from hpcflow.runtime.session import InteractiveSession, Session
+from hpcflow.runtime.session.session import InteractiveSession, Session
 from hpcflow.shapes import Dimension, TensorShape
 from hpcflow.version import API_VERSION, GRAPH_DEF_VERSION
 
@@ -117,9 +118,9 @@ _LAZY_MODULES = {
     "summary": "hpcflow.summary",
     "nn": "hpcflow.nn",
     "image": "hpcflow.image",
-    "sets": "hpcflow.ops.sets",
+    "sets": "hpcflow.ops.sparse.sets",
     "signal": "hpcflow.signal",
-    "spectral": "hpcflow.spectral",
+    "spectral": "hpcflow.signal.spectral",
     "graph_util": "hpcflow.graph_util",
     "losses": "hpcflow.losses",
     "test": "hpcflow.test_util",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.other_names import named_otherwise
+from hpcflow.api.other_names import named_otherwise
 
 _Bool = builtins.bool  # the module defines a DType called `bool`
 _REF_OFFSET = 100

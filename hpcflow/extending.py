@@ -16,7 +16,7 @@ from hpcflow.graph.shape_inference import (
     with_rank,
 )
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
-from hpcflow.runtime.device import Device, register_device_type, unregister_device_type
+from hpcflow.runtime.executor.device import Device, register_device_type, unregister_device_type
 
 __all__ = [
     "Device",

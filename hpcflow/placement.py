@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from hpcflow.compiler.placement_file import Placement
+from hpcflow.compiler.distribute.placement_file import Placement
 from hpcflow.graph.operation import Operation, Tensor
 
 __all__ = ["Placement", "plan"]

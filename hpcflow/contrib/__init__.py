@@ -6,7 +6,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpcflow.python import aliases
+from hpcflow.api import aliases
 
 _MODULES = ("checkpoint", "cluster_resolver", "crf", "data", "distributions", "eager", "estimator",
             "feature_column", "framework", "image", "keras", "layers", "legacy_seq2seq", "lookup",

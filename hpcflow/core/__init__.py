@@ -5,7 +5,7 @@ See :mod:`hpcflow.python`, which makes them.
 
 from types import ModuleType
 
-from hpcflow.python import aliases
+from hpcflow.api import aliases
 
 aliases.install()
 

@@ -15,7 +15,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.ops.random_ops import get_seed
+from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.shapes import TensorShape
 
 AUTOTUNE = -1

@@ -17,7 +17,7 @@ from hpcflow.graph.graph import control_dependencies
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.ops.py_func import py_func
+from hpcflow.ops.flow.py_func import py_func
 from hpcflow.shapes import TensorShape
 
 
@@ -228,7 +228,7 @@ def _array(leaf: Leaf, value: Any) -> np.ndarray:
 
 def list_files(pattern: Any, shuffle: bool | None, seed: int | None) -> Any:
     """See ``Dataset.list_files``."""
-    from hpcflow.ops.checks import Assert
+    from hpcflow.ops.flow.checks import Assert
 
     patterns = convert_to_tensor(pattern, dtypes.string, "file_pattern")
     names = raw_ops.MatchingFiles(pattern=patterns)

@@ -11,7 +11,7 @@ import numpy as np
 from hpcflow.estimator.spec import EstimatorSpec, ModeKeys
 from hpcflow.graph.graph import Graph, set_random_seed
 from hpcflow.metrics import mean
-from hpcflow.ops.grouping import group
+from hpcflow.ops.common.grouping import group
 from hpcflow.optimizers.global_step import get_global_step
 from hpcflow.platform import logging
 from hpcflow.summary.writer import FileWriterCache

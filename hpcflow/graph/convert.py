@@ -14,7 +14,7 @@ from hpcflow.graph.graph import Graph, get_default_graph, name_scope
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.tensor_proto import numpy_value
-from hpcflow.native import aligned
+from hpcflow.host import aligned
 from hpcflow.shapes import Dimension, TensorShape
 
 _registry: list[tuple[int, int, Any, Callable]] = []

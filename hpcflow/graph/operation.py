@@ -6,7 +6,7 @@ import linecache
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hpcflow import tracing
+from hpcflow.base import tracing
 from hpcflow.dtypes import DType
 from hpcflow.graph.opdef import OpDef
 from hpcflow.shapes import TensorShape

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 
-from hpcflow.native import heap
+from hpcflow.host import malloc_policy
 
 _loaded = False
 
@@ -20,5 +20,5 @@ def load() -> None:
         return
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
-    heap.keep_freed()
+    malloc_policy.keep_freed()
     _loaded = True

@@ -7,7 +7,7 @@ each path, `aliases` makes the modules.
 
 from types import ModuleType
 
-from hpcflow.python import aliases
+from hpcflow.api import aliases
 
 aliases.install()
 

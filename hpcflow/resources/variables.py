@@ -10,7 +10,7 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, InvalidArgumentError
-from hpcflow.native import aligned
+from hpcflow.host import aligned
 from hpcflow.shapes import TensorShape
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpcflow.ops.summary import (
+from hpcflow.ops.io.summary import (
     audio,
     get_summary_description,
     histogram,

@@ -24,8 +24,8 @@ from hpcflow.graph.graph import (
     reset_default_graph,
 )
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.ops.variables import Variable
-from hpcflow.runtime.session import Session
+from hpcflow.ops.state.variables import Variable
+from hpcflow.runtime.session.session import Session
 from hpcflow.shapes import TensorShape
 from hpcflow.test_util.assertions import Assertions
 from hpcflow.test_util.environment import get_temp_dir, gpu_device_name

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcflow import kernels
-from hpcflow.compiler.costs import MeasuredCosts
+from hpcflow.compiler.distribute.costs import MeasuredCosts
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import import_graph_def

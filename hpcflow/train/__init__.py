@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from hpcflow.api.other_names import named_otherwise
 from hpcflow.optimizers import *  # noqa: F403
-from hpcflow.other_names import named_otherwise
 from hpcflow.train.batching import (
     batch,
     batch_join,
@@ -98,7 +98,7 @@ def __getattr__(name: str) -> Any:
         module = importlib.import_module(f"tensorboard.compat.proto.{_TENSORBOARD[name]}_pb2")
         value: Any = getattr(module, name)
     elif name in _MADE_HERE:
-        from hpcflow.protos import message_class
+        from hpcflow.base.protos import message_class
 
         value = message_class(name)
     else:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hpcflow import storage
-from hpcflow.protos import message_class
+from hpcflow.base.protos import message_class
 from hpcflow.storage.system_errors import system_errors
 
 DEFAULT_FILENAME = "checkpoint"

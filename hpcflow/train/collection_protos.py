@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.ops import context_protos
+from hpcflow.ops.flow import context_protos
 
 
 class ProtoFunctions(NamedTuple):
@@ -51,7 +51,7 @@ def _variable_type() -> Any:
 
 
 def _variable_from_proto(proto: Any, import_scope: str | None) -> Any:
-    from hpcflow.ops.variables import Variable
+    from hpcflow.ops.state.variables import Variable
 
     return Variable.from_proto(proto, import_scope=import_scope)
 
@@ -81,7 +81,7 @@ register_proto_function(GraphKeys.SAVERS, _saver_type, _to_proto, _saver_from_pr
 
 
 def _queue_runner_type() -> Any:
-    from hpcflow.protos import message_class
+    from hpcflow.base.protos import message_class
 
     return message_class("QueueRunnerDef")
 
@@ -98,7 +98,7 @@ register_proto_function(
 
 def _context_type(name: str) -> Callable[[], Any]:
     def proto_type() -> Any:
-        from hpcflow.protos import message_class
+        from hpcflow.base.protos import message_class
 
         return message_class(name)
 

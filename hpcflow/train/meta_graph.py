@@ -9,7 +9,7 @@ from typing import Any
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.importer import import_graph_def
 from hpcflow.graph.operation import COLOCATION_ATTR, Operation, Tensor
-from hpcflow.ops.slice_info import prepend_scope, strip_scope
+from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
 from hpcflow.train import trimming
 from hpcflow.train.checkpoint_state import write_atomically
 from hpcflow.train.collection_protos import proto_functions

@@ -11,8 +11,8 @@ from typing import Any
 from hpcflow.graph.graph import get_default_session, init_scope, name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.layers.base import Layer
-from hpcflow.ops.variable_lists import is_variable_initialized
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.state.variable_lists import is_variable_initialized
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer
 from hpcflow.train.checkpoint_files import remove_checkpoint
 from hpcflow.train.checkpoint_reader import CheckpointReader

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.compiler.placement_file import NO_DEVICE, Placement, checked_device
+from hpcflow.compiler.distribute.placement_file import NO_DEVICE, Placement, checked_device
 from hpcflow.graph.graph import Graph
 
 Rule = Callable[[Any], str | None]

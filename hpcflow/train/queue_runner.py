@@ -160,7 +160,7 @@ class QueueRunner:
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The ``QueueRunnerDef`` protobuf; None when it is outside `export_scope`."""
-        from hpcflow.protos import message_class
+        from hpcflow.base.protos import message_class
 
         if export_scope and not self._name.startswith(export_scope + "/"):
             return None

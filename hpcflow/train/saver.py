@@ -15,7 +15,7 @@ from hpcflow import storage
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.ops.slice_info import prepend_scope, strip_scope
+from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
 from hpcflow.train import meta_graph
 from hpcflow.train.checkpoint_state import (
     DEFAULT_FILENAME,

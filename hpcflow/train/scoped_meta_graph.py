@@ -8,7 +8,7 @@ from typing import Any
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.opdef import get_op_def, has_op
-from hpcflow.ops.slice_info import strip_scope
+from hpcflow.ops.common.slice_info import strip_scope
 from hpcflow.train import meta_graph
 
 

@@ -1,10 +1,10 @@
-"""Large arrays at cache lines (hpcflow.native.aligned), and who owns their memory."""
+"""Large arrays at cache lines (hpcflow.host.aligned), and who owns their memory."""
 
 import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.native import aligned
+from hpcflow.host import aligned
 from hpcflow.resources.variables import VariableState
 
 

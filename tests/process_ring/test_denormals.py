@@ -12,7 +12,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.native import denormals
+from hpcflow.host import denormals
 
 pytestmark = [
     pytest.mark.usefixtures("graph"),

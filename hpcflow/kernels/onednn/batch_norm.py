@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import batch_norm_loops
-from hpcflow.kernels.convolution import channels_last
+from hpcflow.host import aligned
+from hpcflow.host.addresses import address_of
+from hpcflow.kernels.compiled import batch_norm_loops
+from hpcflow.kernels.nn.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.native import aligned
-from hpcflow.native.addresses import address_of
 
 _GLOBAL_STATISTICS, _SCALE_AND_SHIFT = 1, 2 | 4
 _OPTIONS: dict[str, Any] = {"device": "CPU", "priority": 10}

@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import convolution as plain
-from hpcflow.kernels import depthwise
-from hpcflow.kernels.convolution import channels_last, described
+from hpcflow.base.geometry.windows import Span
+from hpcflow.host import aligned
+from hpcflow.host.addresses import address_of
+from hpcflow.kernels.common.windows import check_rank, in_float32, window_of
+from hpcflow.kernels.nn import convolution as plain
+from hpcflow.kernels.nn import depthwise
+from hpcflow.kernels.nn.convolution import channels_last, described
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, find_kernel, kernel
-from hpcflow.kernels.windows import check_rank, in_float32, window_of
-from hpcflow.native import aligned
-from hpcflow.native.addresses import address_of
-from hpcflow.windows import Span
 
 _AUTO = 3  # the algorithm
 # Where the gradient by the filter is computed in another layout: up to so many images, from so many

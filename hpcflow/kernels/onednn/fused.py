@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import fused
-from hpcflow.kernels.convolution import channels_last, checked_spans, described
-from hpcflow.kernels.fused import check_bias, factors, targeted_factors
+from hpcflow.host import aligned
+from hpcflow.host.addresses import address_of
+from hpcflow.kernels.common.windows import check_rank, window_of
+from hpcflow.kernels.nn import fused
+from hpcflow.kernels.nn.convolution import channels_last, checked_spans, described
+from hpcflow.kernels.nn.fused import check_bias, factors, targeted_factors
 from hpcflow.kernels.onednn import convolution as c
 from hpcflow.kernels.onednn.library import load
 from hpcflow.kernels.onednn.products import is_large, multiply, product
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.kernels.windows import check_rank, window_of
-from hpcflow.native import aligned
-from hpcflow.native.addresses import address_of
 from hpcflow.resources.variables import VariableState
 
 _OPTIONS: dict[str, Any] = {"device": "CPU", "priority": 10}

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import fused
-from hpcflow.kernels.convolution import channels_last
+from hpcflow.base.geometry.windows import Span, whole
+from hpcflow.host import aligned
+from hpcflow.host.addresses import address_of
+from hpcflow.kernels.common.windows import Window, in_float32, window_of
+from hpcflow.kernels.compiled.pooling_loops import max_gradient
+from hpcflow.kernels.nn import fused
+from hpcflow.kernels.nn.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
-from hpcflow.kernels.pooling_loops import max_gradient
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
-from hpcflow.kernels.windows import Window, in_float32, window_of
-from hpcflow.native import aligned
-from hpcflow.native.addresses import address_of
-from hpcflow.windows import Span, whole
 
 _MAX, _MEAN_WITHOUT_PADDING = 511, 1023
 _OPTIONS: dict[str, Any] = {"device": "CPU", "types": {"T": TYPES}, "priority": 10, "fresh": True}

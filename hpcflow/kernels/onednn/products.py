@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import small_products
+from hpcflow.host import aligned, blas
+from hpcflow.host.addresses import address_of
+from hpcflow.kernels.common.windows import in_float32
+from hpcflow.kernels.compiled import small_products
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.kernels.windows import in_float32
-from hpcflow.native import aligned, blas
-from hpcflow.native.addresses import address_of
 
 _Operand = tuple[Any, bytes, int]  # the array whose memory is read, "N" or "T", its row length
 

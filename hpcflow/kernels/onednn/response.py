@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import response, response_loops
+from hpcflow.host import aligned
+from hpcflow.host.addresses import address_of
+from hpcflow.kernels.common.windows import in_float32
+from hpcflow.kernels.compiled import response_loops
+from hpcflow.kernels.nn import response
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.kernels.windows import in_float32
-from hpcflow.native import aligned
-from hpcflow.native.addresses import address_of
 
 _ACROSS_CHANNELS = 0xAFF  # the algorithm
 _POWER = 0.75

@@ -147,7 +147,7 @@ class Server:
 
 def wait_for_compilation() -> None:
     """Wait for the background compiler of hpcflow, if this process has one."""
-    jit = sys.modules.get("hpcflow.jit")
+    jit = sys.modules.get("hpcflow.loops.compiling")
     if jit is not None:
         jit.wait()
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import hpcflow
-from hpcflow import jit
+from hpcflow.loops import compiling
 from hpcflow.tools.bench import plain_formulas
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.kernels import FASTER, row_of
@@ -72,7 +72,7 @@ def _compile(ours: Local, plan: Plan) -> None:
     end = time.perf_counter() + 8 * plan.block_seconds
     while time.perf_counter() < end:
         ours.block(1, 1)
-    jit.wait()
+    compiling.wait()
 
 
 def measure_case(case: Case, peers: list[Peer], plan: Plan) -> Row:

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import hpcflow
 from hpcflow import kernels
-from hpcflow.compiler.costs import Rates
+from hpcflow.compiler.distribute.costs import Rates
 from hpcflow.simulator.cluster import Cluster, Job, Link
 from hpcflow.simulator.engine import Simulation
 from hpcflow.simulator.program import compile_program

@@ -17,7 +17,7 @@ import numpy as np
 import hpcflow
 from hpcflow.comm.launch import launch
 from hpcflow.comm.world import world
-from hpcflow.runtime.loop import event_loop
+from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.tools.bench import bare_exchange, child, table
 from hpcflow.tools.bench.contestants import Local, Peer
 from hpcflow.tools.bench.programs import null_step as program

@@ -23,8 +23,8 @@ import numpy as np
 import hpcflow
 from hpcflow.comm.simulated_link import SimulatedLink
 from hpcflow.comm.world import world
-from hpcflow.runtime import server
-from hpcflow.runtime.loop import event_loop
+from hpcflow.runtime.cluster import server
+from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.tools.bench import table
 from hpcflow.tools.bench.contestants import Contestant, Local
 from hpcflow.tools.bench.registry import Options, Row

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import hpcflow
 from hpcflow import kernels
-from hpcflow.compiler.costs import Rates
+from hpcflow.compiler.distribute.costs import Rates
 from hpcflow.simulator.cluster import Cluster, Job, Link
 from hpcflow.simulator.engine import Simulation
 from hpcflow.simulator.measure import link_from_pingpong
