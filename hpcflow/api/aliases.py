@@ -1,22 +1,48 @@
 """Modules that show the contents of other modules under the paths of 1.x.
 
-Nothing is imported before a name is asked for: a module of `table` looks a name up in its sources,
-one after the other, and keeps what it finds.
+A program that imports ``ops`` from ``PACKAGE.python.framework`` keeps that import, with the name of
+the package changed; so it is with the protobuf modules below ``PACKAGE.core``. Nothing is imported
+before a name is asked for: a module of `table` looks a name up in its sources, one after the other,
+and keeps the first that it finds.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
 import re
 import sys
 from types import CodeType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from hpcflow.api.table import MODULES, RAW, Entry, packages
+from hpcflow.api.modules import ELSEWHERE
 
-_PACKAGES = packages()
+if TYPE_CHECKING:
+    from hpcflow.api.table import Entry
+
+_ABOVE = ("hpcflow.python", "hpcflow.core", "hpcflow.contrib")  # packages that the table is about
+
+
+def _modules() -> dict[str, Entry]:
+    """The table, which is imported when a path of it is first asked for."""
+    from hpcflow.api.table import MODULES
+
+    return MODULES
+
+
+@functools.cache
+def _packages() -> set[str]:
+    from hpcflow.api.table import packages
+
+    return packages()
+
+
+def _empty() -> Entry:
+    from hpcflow.api.table import Entry
+
+    return Entry(())
 
 
 class AliasModule(ModuleType):
@@ -46,6 +72,8 @@ class AliasModule(ModuleType):
         super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
+        from hpcflow.api.table import RAW
+
         found = {*super().__dir__(), *self._entry.names}
         for source in self._entry.sources:
             found.update(_raw_names() if source == RAW else dir(_resolve(source)))
@@ -53,27 +81,42 @@ class AliasModule(ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Finds the modules of the table, and the packages above them."""
+    """Finds the modules of the table, the packages above them, and modules of other rooms."""
 
     def find_spec(self, fullname: str, path: Any = None,
                   target: Any = None) -> importlib.machinery.ModuleSpec | None:
-        if fullname not in MODULES and fullname not in _PACKAGES:
+        if fullname in ELSEWHERE:
+            has_parts = any(path.startswith(f"{fullname}.") for path in ELSEWHERE)
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=has_parts)
+        if not fullname.startswith(_ABOVE) or (
+                fullname not in _modules() and fullname not in _packages()):
             return None
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in _PACKAGES)
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=fullname in _packages())
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType:
-        return AliasModule(spec.name, MODULES.get(spec.name, Entry(())))
+        if spec.name in ELSEWHERE:
+            module = importlib.import_module(ELSEWHERE[spec.name])
+            spec.loader_state = module.__spec__
+            return module
+        return AliasModule(spec.name, _modules().get(spec.name) or _empty())
 
     def get_code(self, fullname: str) -> CodeType | None:
         """What ``python -m`` runs: the first source of the module, as the main program."""
-        sources = MODULES.get(fullname, Entry(())).sources
+        from hpcflow.api.table import RAW
+
+        sources = _modules()[fullname].sources if fullname in _modules() else ()
         if not sources or sources[0] == RAW:
             return None
         run = f"runpy.run_module({sources[0]!r}, run_name='__main__', alter_sys=True)"
         return compile(f"import runpy\n{run}\n", f"<{fullname}>", "exec")
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing runs: names are looked up when they are asked for."""
+        """Give a module of another room, which is loaded, back the specification by which it was.
+
+        Nothing runs: names are looked up when they are asked for.
+        """
+        if module.__spec__ is not None and module.__spec__.loader_state is not None:
+            module.__spec__ = module.__spec__.loader_state
 
 
 _MISSING = object()
@@ -87,7 +130,10 @@ def install() -> None:
 
 
 def submodule(package: str, name: str) -> ModuleType:
-    """Import a module of the table. Raises ``AttributeError`` if there is none of this name."""
+    """Import the module `name` of a package of the table.
+
+    Raises ``AttributeError`` if there is none of this name.
+    """
     if not _known(package, name):
         raise AttributeError(f"module '{package}' has no attribute '{name}'")
     return importlib.import_module(f"{package}.{name}")
@@ -95,12 +141,14 @@ def submodule(package: str, name: str) -> ModuleType:
 
 def _known(package: str, name: str) -> bool:
     """Whether the table has a module or package of this name there."""
-    return f"{package}.{name}" in MODULES or f"{package}.{name}" in _PACKAGES
+    return f"{package}.{name}" in _modules() or f"{package}.{name}" in _packages()
 
 
 def _lookup(entry: Entry, name: str) -> Any:
     if name in entry.names:
         return _resolve(entry.names[name])
+    from hpcflow.api.table import RAW
+
     for source in entry.sources:
         if source == RAW:
             value = _raw_builder(name)

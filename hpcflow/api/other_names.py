@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import importlib
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
+
+from hpcflow.base import late_names
 
 _RAW = "raw"  # stands for the builder of an op type: "raw:Roll"
 _RNN = "hpcflow.contrib.rnn"
@@ -95,7 +96,7 @@ NAMES: dict[str, dict[str, str]] = {
         "write_graph": "hpcflow.train:write_graph",
     },
     "hpcflow.quantization": {"quantize": "hpcflow:quantize_v2"},
-    "hpcflow.sets": {name: f"hpcflow.ops.sparse.sets:set_{name}" for name in (
+    "hpcflow.ops.sparse.sets": {name: f"hpcflow.ops.sparse.sets:set_{name}" for name in (
         "difference", "intersection", "size", "union")},
     "hpcflow.initializers": {
         "identity": "hpcflow.ops.state.initializers:Identity",
@@ -122,7 +123,8 @@ NAMES: dict[str, dict[str, str]] = {
         **{name: f"hpcflow.ops.linalg.tridiagonal:{name}" for name in (
             "tridiagonal_matmul", "tridiagonal_solve")},
         "l2_normalize": "hpcflow.nn:l2_normalize",
-        "adjoint": "hpcflow.ops.linalg.linalg:adjoint", "logdet": "hpcflow.ops.linalg.linalg:logdet",
+        "adjoint": "hpcflow.ops.linalg.linalg:adjoint",
+        "logdet": "hpcflow.ops.linalg.linalg:logdet",
         "slogdet": "hpcflow.ops.linalg.linalg:slogdet",
         "cholesky": "hpcflow:cholesky", "det": "hpcflow:matrix_determinant",
         "eigh": "hpcflow:self_adjoint_eig", "eigvalsh": "hpcflow:self_adjoint_eigvals",
@@ -218,19 +220,18 @@ def _resolve(path: str) -> Any:
     return getattr(found, name) if name else found
 
 
-def named_otherwise(module: str) -> Callable[[str], Any]:
-    """The ``__getattr__`` of a module: what one of its other names stands for.
+def find(module: str, name: str) -> Any:
+    """Return the object that a name of :data:`NAMES` stands for in `module`.
 
     Raises ``AttributeError`` for a name that nothing is known of.
     """
-    names = NAMES.get(module, {})
+    path = NAMES.get(module, {}).get(name)
+    if path is None:
+        raise AttributeError(f"module '{module}' has no attribute '{name}'")
+    return _resolve(path)
 
-    def find(name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"module '{module}' has no attribute '{name}'")
-        return _resolve(names[name])
 
-    return find
+late_names.use(find)
 
 
 class _LaterModule(ModuleType):
@@ -239,7 +240,6 @@ class _LaterModule(ModuleType):
     def __init__(self, name: str) -> None:
         super().__init__(f"hpcflow.{name}", "What the package has, by the names of this module.")
         self._forms = MODULES[name]
-        self._other = named_otherwise(f"hpcflow.{name}")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
@@ -250,31 +250,10 @@ class _LaterModule(ModuleType):
                 found = getattr(package, form.format(name), None)
                 if found is not None:
                     return found
-        return self._other(name)
+        return find(self.__name__, name)
 
 
 @functools.cache
 def later_module(name: str) -> ModuleType:
     """The module ``hpcflow.name`` of :data:`MODULES`."""
     return _LaterModule(name)
-
-
-def also_called(**names: str) -> Callable:
-    """Decorator: a function takes keywords under other names too: ``also_called(new="old")``.
-
-    Both at once are a ``TypeError``.
-    """
-
-    def decorate(function: Callable) -> Callable:
-        @functools.wraps(function)
-        def call(*args: Any, **kwargs: Any) -> Any:
-            for name, known in names.items():
-                if name in kwargs:
-                    if known in kwargs:
-                        raise TypeError(f"{function.__name__}() got both {name} and {known}")
-                    kwargs[known] = kwargs.pop(name)
-            return function(*args, **kwargs)
-
-        return call
-
-    return decorate

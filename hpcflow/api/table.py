@@ -359,8 +359,8 @@ MODULES = {
 
 
 def packages() -> set[str]:
-    """The paths above those of `MODULES`, except the two packages that are files."""
-    above = set()
+    """The paths above those of `MODULES`; ``hpcflow.contrib`` is a package of files."""
+    above = {"hpcflow.python", "hpcflow.core"}
     for path in MODULES:
         names = path.split(".")
         above |= {".".join(names[:n]) for n in range(3, len(names))}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 #: An opaque captured stack, innermost frame first.
 Stack = tuple[tuple[CodeType, int], ...]
 
-_PACKAGE_PREFIX = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_PACKAGE_PREFIX = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MAX_FRAMES = 64
 
 

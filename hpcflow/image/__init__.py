@@ -1,6 +1,6 @@
 """``hpcflow.image``: sizes, parts, colours and files of images."""
 
-from hpcflow.api.other_names import named_otherwise
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.image.boxes import (
     draw_bounding_boxes,
     extract_glimpse,
@@ -71,4 +71,4 @@ from hpcflow.image.resizing import (
     resize_nearest_neighbor,
 )
 
-__getattr__ = named_otherwise("hpcflow.image")
+__getattr__ = named_otherwise(__name__)

@@ -18,7 +18,7 @@ def load() -> None:
     global _loaded
     if _loaded:
         return
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
     malloc_policy.keep_freed()
     _loaded = True

@@ -140,7 +140,8 @@ def product_of(dtype: str) -> tuple[int, int] | None:
 
 SCRATCH = 7
 #: How ``spread.run`` hands the function's arguments to it.
-USES = parallel_for.WHOLE * 2 + parallel_for.ROWS + parallel_for.WHOLE + parallel_for.START + parallel_for.STOP
+USES = (parallel_for.WHOLE * 2 + parallel_for.ROWS + parallel_for.WHOLE + parallel_for.START
+        + parallel_for.STOP)
 
 _PRODUCT = """(function, flip, rows, columns, calls[c, 4], first, calls[c, 8] // calls[c, 9],
                        second, ahead, made, calls[c, 16] // calls[c, 17])
@@ -215,7 +216,9 @@ class _Runner(compiling.Loop):
 
 def runner() -> compiling.Compiled | None:
     """What runs lists, once it is compiled; None where nothing could be called."""
-    return compiling.compiled(_Runner()) if compiling.enabled() and _products() is not None else None
+    if not compiling.enabled() or _products() is None:
+        return None
+    return compiling.compiled(_Runner())
 
 
 def _signature(types: Any) -> tuple:

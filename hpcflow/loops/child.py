@@ -27,7 +27,7 @@ _START = """
 import sys, types
 package = sys.modules["hpcflow"] = types.ModuleType("hpcflow")
 package.__path__ = sys.argv[1:]
-from hpcflow.loops.compiling import child
+from hpcflow.loops import child
 child.main()
 """
 

@@ -1,7 +1,7 @@
 """Loops over arrays that Numba compiles, where it is installed.
 
-A loop is compiled in the background (:mod:`~hpcflow.loops.child`), and only when the time spent on it
-without has shown that it is worth it: never in a first run. What was compiled once is loaded from a
+A loop is compiled in the background (:mod:`~hpcflow.loops.child`), and only when the time spent on
+it without has shown that it is worth it: never in a first run. What was compiled once is loaded from a
 file the next time (:mod:`~hpcflow.loops.cache`). In programs of element-wise operations only those
 are compiled whose result the standard fixes to the last bit; the loop does them in the same order,
 without contraction, so that compiled and interpreted programs give the same bits. Kernels with
@@ -53,8 +53,8 @@ class Compiled:
     """A loop's functions when there are any.
 
     ``function(*arguments)`` is the loop; ``entry`` runs it in a team of threads, if its arguments
-    allow that (see :mod:`hpcflow.loops.parallel_for`). ``spent(seconds)`` tells how long its work took
-    without it.
+    allow that (see `loops.parallel_for`). ``spent(seconds)`` tells how long its work took without
+    it.
     """
 
     __slots__ = ("program", "function", "entry", "seconds", "is_sought", "is_wanted")

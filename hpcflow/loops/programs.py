@@ -58,7 +58,7 @@ class Loop:
 
 
 def _module(name: str) -> Any:
-    return importlib.import_module(f"hpcflow.loops.compiling.{name}")
+    return importlib.import_module(f"{__package__}.{name}")
 
 
 class Program(Loop):

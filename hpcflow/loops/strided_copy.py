@@ -332,7 +332,8 @@ class _Loop(compiling.Loop):
 
     def typed(self) -> Any:
         """See `jit.Loop`."""
-        return compiling.typed_text(self.source, self.signature, turned=_turned(self.item, self.side))
+        return compiling.typed_text(self.source, self.signature,
+                                    turned=_turned(self.item, self.side))
 
 
 @functools.lru_cache(maxsize=16)

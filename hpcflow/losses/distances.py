@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.api.other_names import also_called
+from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.keys import GraphKeys

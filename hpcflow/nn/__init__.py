@@ -1,6 +1,6 @@
 """``hpcflow.nn``: activations, losses, normalization, embeddings."""
 
-from hpcflow.api.other_names import named_otherwise
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.nn.activations import (
     bias_add,
     crelu,
@@ -105,4 +105,4 @@ from hpcflow.ops.quantized.quantized_nn import (
     quantized_relu_x,
 )
 
-__getattr__ = named_otherwise("hpcflow.nn")
+__getattr__ = named_otherwise(__name__)

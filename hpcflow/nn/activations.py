@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.api.other_names import also_called
+from hpcflow.base.keywords import also_called
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope

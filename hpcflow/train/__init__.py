@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpcflow.api.other_names import named_otherwise
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.optimizers import *  # noqa: F403
 from hpcflow.train.batching import (
     batch,
@@ -90,7 +90,7 @@ _MADE_HERE = (
 )  # fmt: skip
 
 
-_named_otherwise = named_otherwise("hpcflow.train")
+_named_otherwise = named_otherwise(__name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -80,7 +80,8 @@ def test_many_shapes_are_left_to_the_general_step(compiled_for, monkeypatch):
 
 def test_it_takes_as_long_as_compiling(monkeypatch):
     compiled = []
-    step = shape_specialization.ByShapes(lambda feeds, timeout: ["general"], [hf.placeholder(F)], 1e6,
+    step = shape_specialization.ByShapes(
+        lambda feeds, timeout: ["general"], [hf.placeholder(F)], 1e6,
                               compiled.append)
     for _ in range(5):
         assert step([numbers(2)]) == ["general"]
@@ -95,7 +96,8 @@ def test_what_cannot_be_compiled_for_a_shape_runs_as_before(monkeypatch):
         refused.append(shapes)
         raise TypeError("no such step")
 
-    step = shape_specialization.ByShapes(lambda feeds, timeout: ["general"], [hf.placeholder(F)], 0.0, refuse)
+    step = shape_specialization.ByShapes(
+        lambda feeds, timeout: ["general"], [hf.placeholder(F)], 0.0, refuse)
     for _ in range(3):
         assert step([numbers(2)]) == ["general"]
     assert refused == [((2,),)]

@@ -174,7 +174,8 @@ def test_a_directory_that_others_may_write_to_is_not_used(folder, served):
 
 
 def test_names_tell_loops_apart(folder):
-    names = {cache.name_of(compiling.Program(dtype, 2, 1, *ADD)) for dtype in ("float32", "float64")}
+    names = {cache.name_of(compiling.Program(dtype, 2, 1, *ADD))
+             for dtype in ("float32", "float64")}
     names |= {cache.name_of(Text(HALF, kind)) for kind in SIGNATURES}
     assert len(names) == 2 + len(SIGNATURES)
 

@@ -294,4 +294,5 @@ def test_few_rows_still_run_as_compiled_loops(graph, monkeypatch):
         for _ in range(2):
             np.testing.assert_array_equal(session.run(y, {x: value}), expected)
             compiling.wait()
-    assert not compiling.enabled() or [c for c in compiling._programs.values() if c.function is not None]
+    assert not compiling.enabled() or [
+        c for c in compiling._programs.values() if c.function is not None]

@@ -18,7 +18,8 @@ pytestmark = [
 ]
 
 ROWS, WIDTH = 1001, 3
-USES = parallel_for.ROWS + parallel_for.WHOLE + parallel_for.ROWS + parallel_for.START + parallel_for.STOP + parallel_for.WHOLE * 2
+USES = (parallel_for.ROWS + parallel_for.WHOLE + parallel_for.ROWS + parallel_for.START
+        + parallel_for.STOP + parallel_for.WHOLE * 2)
 SOURCE = """
 def loop(x, table, y, start, stop, factor, shift):
     assert y.shape[0] == x.shape[0] == stop - start
@@ -107,7 +108,7 @@ def test_blocks_are_few_where_the_work_is_small(pool):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_child_has_no_team():
-    text = ("import os; from hpcflow.native import openmp; assert openmp.team()\n"
+    text = ("import os; from hpcflow.host import openmp; assert openmp.team()\n"
             "pid = os.fork()\n"
             "if not pid: os._exit(openmp.team() is not None)\n"
             "raise SystemExit(os.waitpid(pid, 0)[1])")

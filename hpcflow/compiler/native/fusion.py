@@ -300,7 +300,8 @@ class Fused:
         if compiled is not None and loop is not None and reused == self._reused:
             new = [a for a, k in zip(made, reused) if k is None]
             with contextlib.suppress(TypeError):  # an array that is not aligned
-                parallel_for.run_elements(compiled, [*map(strided_copy.in_order, arrays), *new], numbers)
+                parallel_for.run_elements(
+                    compiled, [*map(strided_copy.in_order, arrays), *new], numbers)
                 return tuple(made)
         flat, began = [a.reshape(-1) for a in arrays], time.perf_counter()
         try:

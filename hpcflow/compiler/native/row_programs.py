@@ -102,7 +102,8 @@ class RowLoop:
             if form.step == form.rows:
                 found.function(*arrays, 0, form.rows, form.block, form.columns)  # type: ignore[misc]
             else:
-                uses = parallel_for.WHOLE * len(arrays) + parallel_for.START + parallel_for.STOP + parallel_for.WHOLE * 2
+                uses = (parallel_for.WHOLE * len(arrays) + parallel_for.START + parallel_for.STOP
+                        + parallel_for.WHOLE * 2)
                 parallel_for.run(found, form.rows, form.step, uses,
                            [*arrays, 0, 0, form.block, form.columns])
         except TypeError:  # an array that is not aligned

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.api.other_names import also_called
+from hpcflow.base.keywords import also_called
 from hpcflow.contrib.framework.variables import get_unique_variable, get_variable_full_name
 from hpcflow.ops.arrays.constants import placeholder
 from hpcflow.ops.common.grouping import group

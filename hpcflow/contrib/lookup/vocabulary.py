@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
-from hpcflow.api.other_names import also_called
+from hpcflow.base.keywords import also_called
 from hpcflow.contrib.lookup.constant import (
     HashTable,
     KeyValueTensorInitializer,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcflow.api.other_names import named_otherwise
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.data.dataset import AUTOTUNE
 from hpcflow.data.experimental.batching import (
     batch_and_drop_remainder,

@@ -43,7 +43,8 @@ def _concatenate(node: KernelNode) -> Callable:
 def _may_be_large(node: KernelNode) -> bool:
     dims = node.static_dims(0)
     return dims is None or (
-        len(node.input_dims) * math.prod(dims) * node.np_dtype().itemsize >= strided_copy.LARGE_BYTES)
+        len(node.input_dims) * math.prod(dims) * node.np_dtype().itemsize
+        >= strided_copy.LARGE_BYTES)
 
 
 def _new_axis(axis: int) -> tuple:

@@ -106,8 +106,10 @@ def update_rows(found: compiling.Compiled, states: list, rows: Any, updates: Any
         found.function(*matrices[:-1], rows, matrices[-1], *scalars, 0, 1)  # type: ignore[misc]
         return
     parts = threads.pool().size
-    uses = parallel_for.WHOLE * (len(matrices) + 1 + len(scalars)) + parallel_for.START + parallel_for.WHOLE
-    parallel_for.run(found, parts, 1, uses, [*matrices[:-1], rows, matrices[-1], *scalars, 0, parts])
+    uses = (parallel_for.WHOLE * (len(matrices) + 1 + len(scalars)) + parallel_for.START
+            + parallel_for.WHOLE)
+    parallel_for.run(found, parts, 1, uses,
+                     [*matrices[:-1], rows, matrices[-1], *scalars, 0, parts])
 
 
 def take_rows(params: np.ndarray, rows: Any) -> Any:
@@ -162,7 +164,8 @@ def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> compil
     if not (compiling.enabled() and target.dtype == updates.dtype and target.flags.carray
             and updates.flags.c_contiguous and updates.flags.aligned and rows.flags.c_contiguous):
         return None
-    program = _row_updates(ufunc.__name__, compiling.name_of(target.dtype), compiling.name_of(rows.dtype))
+    program = _row_updates(ufunc.__name__, compiling.name_of(target.dtype),
+                           compiling.name_of(rows.dtype))
     return None if program is None else compiling.compiled(program)
 
 
@@ -170,7 +173,8 @@ def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> compil
 def _row_updates(ufunc: str, dtype: str, row_dtype: str) -> compiling.RowUpdates | None:
     if not compiling.supports(ufunc, dtype):
         return None
-    return compiling.RowUpdates(dtype, row_dtype, 1, 0, (("v0", ufunc, ("a0", "a1")),), (("a0", "v0"),))
+    return compiling.RowUpdates(dtype, row_dtype, 1, 0, (("v0", ufunc, ("a0", "a1")),),
+                                (("a0", "v0"),))
 
 
 def _combine_in_rounds(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:

@@ -85,7 +85,8 @@ class _Program(compiling.Loop):
         kind = getattr(vector_math.types(), self.dtype)
         given, made = (vector_math.types().Array(kind, 1, "C", readonly=r) for r in (True, False))
         liberties = () if is_exact else ("contract",)
-        return compiling.typed(scope["loop"], (*[given] * len(inputs), made), *liberties, is_flat=True)
+        return compiling.typed(scope["loop"], (*[given] * len(inputs), made), *liberties,
+                               is_flat=True)
 
 
 _program = functools.lru_cache(maxsize=256)(_Program)

@@ -44,7 +44,8 @@ def gradient(dy: Any, x: Any, y: Any, radius: int, bias: float, alpha: float, be
 def _run(form: str, images: Sequence, radius: int, beta: float, numbers: tuple,
          compute: Callable[[], Any]) -> Any:
     """What the loop makes of rows of `images`, or ``compute()``."""
-    if not compiling.approximates() or beta not in _POWERS or not 0 <= 2 * radius < _MOST_CHANNELS or any(
+    fits = beta in _POWERS and 0 <= 2 * radius < _MOST_CHANNELS
+    if not compiling.approximates() or not fits or any(
             [type(a) is not np.ndarray or a.dtype != np.float32 for a in images]):
         return compute()
     like, channels = images[0], images[0].shape[-1]
@@ -60,7 +61,8 @@ def _run(form: str, images: Sequence, radius: int, beta: float, numbers: tuple,
     # Each part has a space of its own for the rows it works on; their margins stay zero.
     width = 2 * (channels + 2 * radius) + _APART
     space = np.zeros(-(-rows // step) * width, np.float32)
-    uses = parallel_for.WHOLE * (len(given) + 2) + parallel_for.START + parallel_for.STOP + parallel_for.WHOLE * 3
+    uses = (parallel_for.WHOLE * (len(given) + 2) + parallel_for.START + parallel_for.STOP
+            + parallel_for.WHOLE * 3)
     parallel_for.run(found, rows, step, uses, [*given, out, space, 0, 0, step, width, channels])
     return out
 

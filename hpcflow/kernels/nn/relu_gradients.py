@@ -67,7 +67,8 @@ def masked(dy: Any, y: Any, out: Any) -> Any:
         found = array_loops.find(source, flat, [(1, out.dtype)] * 2, _NUMBERS)
     if found is not None and found.function is not None:
         steps = [x.strides[0] // x.itemsize for x in (dy, y, out)]
-        uses = parallel_for.WHOLE * (len(flat) + 2) + parallel_for.START + parallel_for.STOP + parallel_for.WHOLE * 5
+        uses = (parallel_for.WHOLE * (len(flat) + 2) + parallel_for.START + parallel_for.STOP
+                + parallel_for.WHOLE * 5)
         parallel_for.run(found, rows, step if out.nbytes >= _LARGE_BYTES else rows, uses,
                    [*flat, _memory(out), sums.reshape(-1), 0, 0, step, columns, *steps])
     else:

@@ -1,7 +1,7 @@
 """How the rule of a training update runs: in blocks, on all cores, or compiled.
 
 A rule is a sequence of ufuncs over whole arrays. Block by block its passes run in cache; where
-Numba is installed the sequence becomes one loop (``hpcflow.loops.compiling``), also for small arrays, whose
+Numba is installed the sequence becomes one loop (`loops.compiling`), also for small arrays, whose
 ufuncs take less time than their calls. What that loop computes is found by running the rule once on
 arrays, and if it can on scalars, that only take down what is done with them. A gradient that is
 ``Deferred`` is computed block by block too, or becomes the first steps of the loop.
@@ -145,7 +145,8 @@ class _Work:
             return compiling.compiled(known.program), list(known.numbers(every))
         return self._traced_loop(steps, numbers)
 
-    def _traced_loop(self, steps: Steps | None, numbers: tuple) -> tuple[compiling.Compiled, list] | None:
+    def _traced_loop(self, steps: Steps | None,
+                     numbers: tuple) -> tuple[compiling.Compiled, list] | None:
         """As :meth:`loop`, where values of scalars decide."""
         try:
             recorder, states = _traced(self.rule, self.arrays[0].dtype, self.states,
@@ -204,7 +205,8 @@ def known_row_loop(rule: Callable, dtype: np.dtype, states: int, scratch_count: 
         recorder, traced = _traced(rule, dtype, states, scratch_count, scalars, None, ())
     except (_Untraceable, TypeError, AttributeError):
         return None
-    program = compiling.RowUpdates(compiling.name_of(dtype), row_dtype, states, len(recorder.scalars),
+    program = compiling.RowUpdates(compiling.name_of(dtype), row_dtype, states,
+                             len(recorder.scalars),
                              tuple(recorder.steps), _stores(traced))
     return _Known(program, len(recorder.steps), tuple(recorder.scalars))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.api.other_names import also_called
+from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, control_dependencies, name_scope
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op

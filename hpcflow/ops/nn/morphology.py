@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.api.other_names import also_called
+from hpcflow.base.keywords import also_called
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops

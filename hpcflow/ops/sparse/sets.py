@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow import dtypes
-from hpcflow.api.other_names import named_otherwise
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -139,4 +139,4 @@ def set_union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
     return _operation(a, b, "union", validate_indices)
 
 
-__getattr__ = named_otherwise("hpcflow.sets")
+__getattr__ = named_otherwise(__name__)

@@ -63,7 +63,7 @@ class Variable(RowsOfVariable):
         import_scope: with `variable_def`: prefix of the names.
         constraint: a function that optimizers apply to the value after an update, or None.
         use_resource: True: keep the variable by a resource handle, see
-            :class:`~hpcflow.ops.state.handle_variables.ResourceVariable`; None: as the variable scope
+            `ResourceVariable` of `handle_variables`; None: as the variable scope
             says, else False.
         synchronization, aggregation: kept, for programs that look; variables ON_READ are not
             trained.

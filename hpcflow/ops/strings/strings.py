@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hpcflow import dtypes
-from hpcflow.api.other_names import also_called
+from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor

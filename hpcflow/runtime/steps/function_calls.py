@@ -1,7 +1,7 @@
 """Functions of the graph that kernels call: each is compiled as a step of its own.
 
-Most calls of functions are put in place when a step is compiled (`compiler/rewrite/inline.py`). What a data
-set does with its elements cannot be: how often it is called, and when, is known to nobody.
+Most calls of functions are put in place when a step is compiled (`compiler.rewrite.inline`). What a
+data set does with its elements cannot be: how often it is called, and when, is known to nobody.
 """
 
 from __future__ import annotations

@@ -21,4 +21,4 @@ from hpcflow.shapes import dimension_at_index, dimension_value
 def __getattr__(name: str) -> Any:
     if name != "v1":
         raise AttributeError(f"module 'hpcflow.compat' has no attribute '{name}'")
-    return importlib.import_module("hpcflow.compat.v1")
+    return importlib.import_module(f"{__name__}.v1")
