@@ -46,6 +46,7 @@ from hpcflow.graph.convert import (
     convert_to_tensor,
     register_tensor_conversion_function,
 )
+from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import (
     Graph,
     add_to_collection,
@@ -56,7 +57,6 @@ from hpcflow.graph.graph import (
     get_collection,
     get_collection_ref,
     get_default_graph,
-    get_default_session,
     name_scope,
     op_scope,
     reset_default_graph,

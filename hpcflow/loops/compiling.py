@@ -1,11 +1,11 @@
 """Loops over arrays that Numba compiles, where it is installed.
 
 A loop is compiled in the background (:mod:`~hpcflow.loops.child`), and only when the time spent on
-it without has shown that it is worth it: never in a first run. What was compiled once is loaded from a
-file the next time (:mod:`~hpcflow.loops.cache`). In programs of element-wise operations only those
-are compiled whose result the standard fixes to the last bit; the loop does them in the same order,
-without contraction, so that compiled and interpreted programs give the same bits. Kernels with
-loops of their own may differ from NumPy in the last bits where :func:`approximates` says so.
+it without has shown that it is worth it: never in a first run. What was compiled once is loaded
+from a file the next time (:mod:`~hpcflow.loops.cache`). In programs of element-wise operations only
+those are compiled whose result the standard fixes to the last bit; the loop does them in the same
+order, without contraction, so that compiled and interpreted programs give the same bits. Kernels
+with loops of their own may differ from NumPy in the last bits where :func:`approximates` says so.
 """
 
 from __future__ import annotations

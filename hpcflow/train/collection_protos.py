@@ -65,19 +65,11 @@ for _key in _VARIABLE_COLLECTIONS:
     register_proto_function(_key, _variable_type, _to_proto, _variable_from_proto)
 
 
-def _saver_type() -> Any:
+def saver_type() -> Any:
+    """Return the class ``SaverDef``."""
     from tensorboard.compat.proto.saver_pb2 import SaverDef
 
     return SaverDef
-
-
-def _saver_from_proto(proto: Any, import_scope: str | None) -> Any:
-    from hpcflow.train.saver import Saver
-
-    return Saver.from_proto(proto, import_scope=import_scope)
-
-
-register_proto_function(GraphKeys.SAVERS, _saver_type, _to_proto, _saver_from_proto)
 
 
 def _queue_runner_type() -> Any:

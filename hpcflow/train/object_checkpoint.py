@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from hpcflow.graph.graph import get_default_session, init_scope, name_scope
+from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.graph import init_scope, name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.layers.base import Layer
 from hpcflow.ops.state.variable_lists import is_variable_initialized

@@ -8,7 +8,8 @@ import weakref
 from typing import Any
 
 from hpcflow import errors
-from hpcflow.graph.graph import add_to_collection, get_collection, get_default_session
+from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.graph import add_to_collection, get_collection
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.train.coordinator import Coordinator
 

@@ -21,19 +21,18 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 from hpcflow.compiler.distribute.partition import task_of
+from hpcflow.compiler.ir.effects import is_pure, is_state, state_of
 from hpcflow.compiler.ir.sizes import UNKNOWN_DIMENSION, bytes_of
 from hpcflow.compiler.ir.step_graph import (
     BACK_EDGE_TYPES,
     FEED,
     FETCH,
-    RECV,
     SEND,
     Node,
     Port,
     topological,
     writes_state,
 )
-from hpcflow.compiler.rewrite.dead_code import is_pure
 from hpcflow.kernels.registry import is_early
 
 _SMALL = 1024  # bytes that nobody needs to wait for
@@ -309,23 +308,3 @@ def is_remote(node: Node) -> bool:
     """True for an end of an edge between tasks."""
     attrs = node.attrs
     return task_of(attrs["send_device"].decode()) != task_of(attrs["recv_device"].decode())
-
-
-def is_state(port: Port) -> bool:
-    """True for a reference or a handle."""
-    dtype = port[0].dtypes[port[1]]
-    return dtype._is_ref_dtype or dtype.name == "resource"
-
-
-def state_of(port: Port) -> Any:
-    """What stands for the state behind a reference or a handle."""
-    node, index = port
-    while node.inputs and node.type != RECV:
-        source, k = node.inputs[0]
-        if not is_state((source, k)):
-            break
-        node, index = source, k
-    if node.type in ("VarHandleOp", "VariableV2", "Variable"):
-        return (node.device, node.attrs.get("container"),
-                node.attrs.get("shared_name") or node.name)
-    return node, index

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.compiler.ir.effects import is_pure
 from hpcflow.compiler.ir.step_graph import Node, StepGraph
-from hpcflow.compiler.rewrite.dead_code import is_pure
 from hpcflow.dtypes import DType
 
 _SMALL = 1024  # bytes of a constant that are compared by content

@@ -2,39 +2,16 @@
 
 from __future__ import annotations
 
-import functools
-
+from hpcflow.compiler.ir.effects import is_pure
 from hpcflow.compiler.ir.step_graph import (
-    CONTROL_FLOW_TYPES,
     FEED,
-    FETCH,
     SWITCH_TYPES,
     Node,
     StepGraph,
 )
-from hpcflow.graph.opdef import OpDef
 
 # Nodes that are there for the error they may raise.
 _CHECKS = frozenset({"CheckNumerics", "PreventGradient"})
-_HANDLES = frozenset({"resource", "variant"})
-
-
-def is_pure(node: Node) -> bool:
-    """True if all that `node` does is to compute values from values.
-
-    What holds a reference or a handle of a resource may change the state behind it.
-    """
-    if not _may_be_pure(node.type, node.op_def):
-        return False
-    return not (any([t._is_ref_dtype for t in node.dtypes])
-                or any([s.dtypes[i].name in _HANDLES for s, i in node.inputs]))
-
-
-@functools.cache
-def _may_be_pure(op_type: str, op_def: OpDef) -> bool:
-    return (bool(op_def.outputs) and not op_def.is_stateful and op_type not in CONTROL_FLOW_TYPES
-            and op_type not in (FEED, FETCH) and not op_type.startswith("Placeholder")
-            and not any(a.is_ref for a in op_def.inputs))
 
 
 def _is_pivot(node: Node) -> bool:

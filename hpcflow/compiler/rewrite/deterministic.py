@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.compiler.distribute.schedule import is_state, state_of
+from hpcflow.compiler.ir.effects import is_state, state_of
 from hpcflow.compiler.ir.step_graph import CONTROL_FLOW_TYPES, Node, StepGraph, writes_state
 from hpcflow.compiler.regions.structure import always_alive
 

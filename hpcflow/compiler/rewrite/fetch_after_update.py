@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from hpcflow.compiler.distribute.schedule import is_state, state_of
+from hpcflow.compiler.ir.effects import is_state, state_of
 from hpcflow.compiler.ir.step_graph import FETCH, Node, Port, StepGraph, new_node, writes_state
 from hpcflow.compiler.regions.structure import always_alive
 from hpcflow.graph.operation import Operation

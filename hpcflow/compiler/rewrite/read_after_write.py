@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from hpcflow.compiler.distribute.schedule import is_state, state_of
+from hpcflow.compiler.ir.effects import is_state, state_of
 from hpcflow.compiler.ir.step_graph import (
     ENTER_TYPES,
     MERGE_TYPES,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import re
 
+from hpcflow.compiler.ir.effects import is_pure
 from hpcflow.compiler.ir.sizes import bytes_of
 from hpcflow.compiler.ir.step_graph import FEED, Node, Port, StepGraph
-from hpcflow.compiler.rewrite.dead_code import is_pure
 
 # Element by element or nearly so, of stateless ops.
 CHEAP = frozenset({

@@ -11,13 +11,13 @@ from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies, get_default_graph, name_scope
+from hpcflow.graph.legacy import is_tensor
 from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, unchanged, with_rank
 from hpcflow.graph.sparse_tensor import SparseTensor
 from hpcflow.ops.common.grouping import group
-from hpcflow.ops.state.variables import Variable
 
 __all__ = [
     "Assert",
@@ -132,11 +132,11 @@ def _assert_all(op_type: str, symbol: str, default_name: str, x: Any, y: Any, da
 
 def _pair(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Both as tensors; a Python number takes the type of a tensor beside it."""
-    if not isinstance(x, (Tensor, Variable)) and isinstance(y, (Tensor, Variable)):
+    if not is_tensor(x) and is_tensor(y):
         y = convert_to_tensor(y, name="y")
         return convert_to_tensor(x, y.dtype.base_dtype, "x"), y
     x = convert_to_tensor(x, name="x")
-    if isinstance(y, (Tensor, Variable)):
+    if is_tensor(y):
         return x, convert_to_tensor(y, name="y")
     return x, convert_to_tensor(y, x.dtype.base_dtype, "y")
 
@@ -388,8 +388,8 @@ def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: Any = N
 
 def assert_proper_iterable(values: Any) -> None:
     """Raise ``TypeError`` for a tensor, an array, a string, or what cannot be iterated over."""
-    unfit = (Tensor, Variable, np.ndarray, bytes, str)
-    if isinstance(values, unfit) or hasattr(values, "dense_shape"):
+    if is_tensor(values) or isinstance(values, (np.ndarray, bytes, str)) or hasattr(
+            values, "dense_shape"):
         raise TypeError(f"Expected argument 'values' to be a 'proper' iterable.  Found: "
                         f"{type(values)}")
     if not hasattr(values, "__iter__"):

@@ -13,12 +13,18 @@ from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.operation import Tensor
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
 from hpcflow.ops.flow.cond_context import CondContext
-from hpcflow.ops.flow.control_flow_context import ControlFlowContext, chain
+from hpcflow.ops.flow.control_flow_context import (
+    ControlFlowContext,
+    chain,
+    context_from_proto,
+    context_to_proto,
+)
 from hpcflow.ops.flow.while_context import WhileContext
 
 __all__: list[str] = []
 
 
+@context_to_proto.provide
 def to_proto(context: ControlFlowContext, export_scope: str | None = None) -> Any:
     """The ``CondContextDef`` or ``WhileContextDef`` of a context; None if it is not in the scope.
 
@@ -77,6 +83,7 @@ def _fill_values(proto: Any, context: ControlFlowContext, scope: str | None) -> 
         proto.external_values[strip_scope(tensor.name, scope)] = strip_scope(form.name, scope)
 
 
+@context_from_proto.provide
 def from_proto(proto: Any, import_scope: str | None = None) -> ControlFlowContext | None:
     """The context of the default graph that `proto` describes; None if it is not known as one."""
     name = prepend_scope(proto.pivot_name, import_scope or "")

@@ -12,6 +12,7 @@ import contextlib
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from hpcflow.base.hooks import Hook
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
@@ -20,6 +21,11 @@ EXIT_TYPES = ("Exit", "RefExit")
 ENTER_TYPES = ("Enter", "RefEnter")
 SWITCH_TYPES = ("Switch", "RefSwitch")
 MERGE_TYPES = ("Merge", "RefMerge")
+
+
+#: Contexts as protobufs and back; `context_protos` provides them.
+context_to_proto = Hook("the writer of contexts")
+context_from_proto = Hook("the reader of contexts")
 
 
 class ControlFlowContext:
@@ -55,16 +61,12 @@ class ControlFlowContext:
     def to_proto(self, export_scope: str | None = None) -> Any:
         """Return the ``CondContextDef`` or ``WhileContextDef``, with names relative to
         `export_scope`; None if the context is not in that scope."""
-        from hpcflow.ops.flow import context_protos
-
-        return context_protos.to_proto(self, export_scope)
+        return context_to_proto(self, export_scope)
 
     @staticmethod
     def from_proto(context_def: Any, import_scope: str | None = None) -> Any:
         """Return the context of the default graph that a protobuf describes."""
-        from hpcflow.ops.flow import context_protos
-
-        return context_protos.from_proto(context_def, import_scope)
+        return context_from_proto(context_def, import_scope)
 
     # ------------------------------------------------------------ questions
 

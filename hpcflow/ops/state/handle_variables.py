@@ -18,7 +18,7 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.flow.cond import cond
 from hpcflow.ops.state.initial_values import reading_no_uninitialized
-from hpcflow.ops.state.variables import Variable
+from hpcflow.ops.state.variables import Variable, variable_by_handle
 from hpcflow.shapes import TensorShape
 
 __all__: list[str] = []
@@ -285,3 +285,6 @@ def updated(op_type: str, states: list, *args: Any, **attrs: Any) -> Operation:
         return made
     op: Operation = getattr(raw_ops, op_type)(*states, *args, **attrs).op
     return op
+
+
+variable_by_handle.provide(lambda: ResourceVariable)

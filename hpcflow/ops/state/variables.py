@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.base.hooks import Hook
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor, register_tensor_conversion_function
 from hpcflow.graph.graph import (
@@ -36,6 +37,10 @@ from hpcflow.ops.state.variable_rows import RowsOfVariable
 from hpcflow.shapes import TensorShape, as_shape
 
 __all__ = ["Variable"]
+
+
+#: The class of variables that are kept by a resource handle; `handle_variables` provides it.
+variable_by_handle = Hook("the class of resource variables")
 
 
 class Variable(RowsOfVariable):
@@ -79,9 +84,7 @@ class Variable(RowsOfVariable):
     def __new__(cls, *args: Any, **keywords: Any) -> Any:
         """Make a variable of the kind that `use_resource`, or the `variable_def`, asks for."""
         if cls is Variable and _is_by_handle(args, keywords):
-            from hpcflow.ops.state.handle_variables import ResourceVariable
-
-            return super().__new__(ResourceVariable)
+            return super().__new__(variable_by_handle())
         return super().__new__(cls)
 
     def __init__(self, initial_value: Any = None, trainable: bool | None = None,
@@ -259,7 +262,7 @@ class Variable(RowsOfVariable):
     def load(self, value: Any, session: Any = None) -> None:
         """Assign the array `value` in the given or the default session, adding nothing to the
         graph. Raises ``ValueError`` without a session."""
-        from hpcflow.graph.graph import get_default_session
+        from hpcflow.graph.defaults import get_default_session
 
         session = session or get_default_session()
         if session is None:

@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 from hpcflow import kernels
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.errors import AbortedError, OpError
-from hpcflow.graph.graph import Graph, default_session, get_default_graph
+from hpcflow.graph.defaults import default_session
+from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.loops import compiling
 from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter, flat_feeds
