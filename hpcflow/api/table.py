@@ -44,7 +44,7 @@ _FRAMEWORK = {
     "graph_util": Entry(("hpcflow.graph_util",)),
     "graph_util_impl": Entry(("hpcflow.graph_util",)),
     "importer": Entry((), _from("hpcflow", "import_graph_def")),
-    "meta_graph": Entry(("hpcflow.train.scoped_meta_graph", "hpcflow.train.meta_graph")),
+    "meta_graph": Entry(("hpcflow.metagraph.scoped_meta_graph", "hpcflow.metagraph.meta_graph")),
     "op_def_library": Entry((_GRAPH + "build",)),
     "ops": Entry((_API, _GRAPH + "convert", _GRAPH + "graph", _GRAPH + "indexed_slices",
                   _GRAPH + "opdef", _GRAPH + "operation"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
+
+Provided = TypeVar("Provided", bound=Callable[..., Any])
 
 
 class Hook:
@@ -19,7 +21,7 @@ class Hook:
         self._what = what
         self._function: Callable[..., Any] | None = None
 
-    def provide(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def provide(self, function: Provided) -> Provided:
         """Let calls of the hook be calls of `function`, which is returned (a decorator)."""
         self._function = function
         return function

@@ -11,6 +11,7 @@ from hpcflow.graph import shape_inference
 from hpcflow.graph.completing import complete_attrs
 from hpcflow.graph.defaults import DefaultStack
 from hpcflow.graph.elements import Collections, Elements
+from hpcflow.graph.exporter import graph_def
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.opdef import OpDef
 from hpcflow.graph.operation import (
@@ -305,8 +306,6 @@ class Graph(Elements, Collections, ScopedGraph):
         inferred shapes as the attribute ``_output_shapes``. What other threads add meanwhile is
         not in it.
         """
-        from hpcflow.graph.exporter import graph_def
-
         with self._lock:
             return graph_def(self, from_version, add_shapes)
 

@@ -11,8 +11,8 @@ from hpcflow.graph.attr_values import to_proto
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import split_input
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation
+from hpcflow.metagraph.placing import replace_devices, write_placement
 from hpcflow.shapes import TensorShape
-from hpcflow.train.placement import replace_devices, write_placement
 
 __all__ = ["convert_variables_to_constants", "extract_sub_graph", "must_run_on_cpu",
            "remove_training_nodes", "replace_devices", "set_cpu0",

@@ -11,7 +11,7 @@ from typing import Any
 
 _MODULES = ("activations", "backend", "callbacks", "constraints", "initializers", "layers",
             "losses", "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")
-_NAMES = {"Input": "engine.inputs", "Model": "engine.training", "Sequential": "engine.sequential"}
+_NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}
 
 
 def __getattr__(name: str) -> Any:

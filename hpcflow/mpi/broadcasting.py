@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.operation import Operation
 from hpcflow.mpi import cluster, operations
 from hpcflow.ops.common import grouping
 from hpcflow.ops.state import state
 from hpcflow.ops.state.variable_lists import global_variables
-from hpcflow.train.session_run_hook import SessionRunHook
 
 
 def broadcast_variables(root: int = 0, variables: Iterable[Any] | None = None,

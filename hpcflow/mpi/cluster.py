@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcflow import config
-from hpcflow.train.cluster_spec import ClusterSpec
+from hpcflow.framework.cluster_spec import ClusterSpec
 
 __all__ = ["Task", "local_rank", "local_size", "network", "rank", "size", "task"]
 

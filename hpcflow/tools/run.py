@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hpcflow.tools.bench.command import mpirun_options
 from hpcflow.tools.cli import CommandError
+from hpcflow.tools.launchers import mpirun_options
 
 STATUS, LOG = "rank{}.json", "rank{}.log"
 _GRACE = 5.0  # seconds that ranks have to end after an interrupt

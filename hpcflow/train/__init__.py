@@ -6,6 +6,14 @@ import importlib
 from typing import Any
 
 from hpcflow.base.late_names import named_otherwise
+from hpcflow.framework.cluster_spec import ClusterSpec
+from hpcflow.framework.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+from hpcflow.metagraph.meta_graph import export_meta_graph
 from hpcflow.optimizers import *  # noqa: F403
 from hpcflow.train.batching import (
     batch,
@@ -26,7 +34,6 @@ from hpcflow.train.checkpoint_state import (
     latest_checkpoint,
     update_checkpoint_state,
 )
-from hpcflow.train.cluster_spec import ClusterSpec
 from hpcflow.train.coordinator import Coordinator, LooperThread
 from hpcflow.train.device_setter import replica_device_setter
 from hpcflow.train.hooks import (
@@ -46,7 +53,6 @@ from hpcflow.train.input_producers import (
     slice_input_producer,
     string_input_producer,
 )
-from hpcflow.train.meta_graph import export_meta_graph
 from hpcflow.train.monitored_session import (
     MonitoredSession,
     MonitoredTrainingSession,
@@ -70,12 +76,6 @@ from hpcflow.train.session_creators import (
     WorkerSessionCreator,
 )
 from hpcflow.train.session_manager import SessionManager
-from hpcflow.train.session_run_hook import (
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-)
 from hpcflow.train.step_timer import SecondOrStepTimer
 from hpcflow.train.supervisor import Supervisor, basic_train_loop
 from hpcflow.train.sync_replicas import SyncReplicasOptimizer

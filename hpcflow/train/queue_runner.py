@@ -11,6 +11,7 @@ from hpcflow import errors
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import add_to_collection, get_collection
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
 from hpcflow.train.coordinator import Coordinator
 
 
@@ -208,3 +209,17 @@ def start_queue_runners(sess: Any = None, coord: Coordinator | None = None, daem
         for runner in get_collection(collection):
             threads.extend(runner.create_threads(sess, coord, daemon, start))
     return threads
+
+
+def _queue_runner_type() -> Any:
+    from hpcflow.base.protos import message_class
+
+    return message_class("QueueRunnerDef")
+
+
+def _queue_runner_from_proto(proto: Any, import_scope: str | None) -> QueueRunner:
+    return QueueRunner.from_proto(proto, import_scope=import_scope)
+
+
+register_proto_function(
+    GraphKeys.QUEUE_RUNNERS, _queue_runner_type, own_proto, _queue_runner_from_proto)

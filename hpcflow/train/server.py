@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.framework.cluster_spec import ClusterSpec
 from hpcflow.runtime.cluster.server import TaskServer
-from hpcflow.train.cluster_spec import ClusterSpec
 
 
 class Server:

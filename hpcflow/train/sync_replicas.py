@@ -18,6 +18,7 @@ from typing import Any
 
 from hpcflow import dtypes, errors
 from hpcflow.device_spec import DeviceSpec
+from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.graph import colocate_with, control_dependencies, device, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
@@ -33,7 +34,6 @@ from hpcflow.optimizers.optimizer import Optimizer
 from hpcflow.train.coordinator import Coordinator
 from hpcflow.train.queue_runner import QueueRunner
 from hpcflow.train.session_manager import missing_by
-from hpcflow.train.session_run_hook import SessionRunHook
 
 
 class SyncReplicasOptimizer(Optimizer):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.train import meta_graph
+from hpcflow.metagraph import meta_graph
 
 
 @pytest.fixture(autouse=True)

@@ -22,6 +22,7 @@ from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter
 from hpcflow.runtime.session.partial import PartialRuns
 from hpcflow.runtime.session.partings import Partings
 from hpcflow.runtime.session.shape_specialization import ByShapes
+from hpcflow.runtime.steps import function_calls  # noqa: F401 - which tasks call
 from hpcflow.runtime.steps.compiled import (
     LocalStep,
     StepOptions,

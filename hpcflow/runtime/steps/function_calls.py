@@ -25,9 +25,10 @@ from hpcflow.runtime.steps.compiled import (
     compiled_form,
     make_parts,
 )
-from hpcflow.runtime.steps.task import KernelContext, StepContext
+from hpcflow.runtime.steps.task import KernelContext, StepContext, function_calls
 
 
+@function_calls.provide
 class FunctionCalls:
     """The functions that the kernels of one session and task call.
 

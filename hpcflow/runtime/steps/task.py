@@ -6,6 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from hpcflow.base.hooks import Hook
 from hpcflow.compiler.distribute.place import DeviceInfo
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.kernels.registry import KernelNode
@@ -14,6 +15,9 @@ from hpcflow.runtime.collective.collective_parts import Layout, solo
 from hpcflow.runtime.collective.collective_run import Operation, Schedule, SoloOperation
 from hpcflow.runtime.collective.collective_work import work_of
 from hpcflow.runtime.executor.device import Device, make_devices
+
+#: ``function_calls(context, library)`` calls functions of the graph; `function_calls` provides it.
+function_calls = Hook("the calls of functions")
 
 
 class Task:
@@ -72,14 +76,11 @@ class KernelContext:
                 self._states[name] = create()
             return self._states[name]
 
-
     def calls(self, library: FunctionLibrary | None) -> Any:
         """What calls the functions of `library` in this session."""
-        from hpcflow.runtime.steps.function_calls import FunctionCalls
-
         with self._lock:
             if library not in self._calls:
-                self._calls[library] = FunctionCalls(self, library or FunctionLibrary())
+                self._calls[library] = function_calls(self, library or FunctionLibrary())
             return self._calls[library]
 
 

@@ -18,8 +18,9 @@ from hpcflow.tools.bench import plain_formulas
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.kernels import FASTER, row_of
 from hpcflow.tools.bench.programs import elementwise as program
-from hpcflow.tools.bench.registry import Options, Row, with_title
+from hpcflow.tools.bench.registry import Options, with_title
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of
+from hpcflow.tools.table import Row
 
 LARGE, SMALL = 2_000_000, 1_000
 _COMMON = ("Add", "Sub", "Mul", "Maximum", "Minimum", "Neg", "Abs", "Square", "Less", "Equal",

@@ -20,7 +20,8 @@ from hpcflow.simulator.program import compile_program
 from hpcflow.tools.bench.prediction import MASTER, measured_link, one_thread, real_steps
 from hpcflow.tools.bench.programs import sweeps
 from hpcflow.tools.bench.programs.sweeps import Point
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
+from hpcflow.tools.table import Row
 
 SERVERS = (1, 2)  # measured
 MORE = (4, 8, 16)  # predicted only

@@ -10,7 +10,8 @@ import numpy as np
 
 from hpcflow.loops import compiling
 from hpcflow.tools.bench.contestants import Contestant
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
+from hpcflow.tools.table import Row
 
 OURS = "hpcflow"
 Rounds = dict[str, list[list[float]]]

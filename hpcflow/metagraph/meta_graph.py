@@ -9,11 +9,11 @@ from typing import Any
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.importer import import_graph_def
 from hpcflow.graph.operation import COLOCATION_ATTR, Operation, Tensor
+from hpcflow.metagraph import trimming
+from hpcflow.metagraph.collection_protos import proto_functions
+from hpcflow.metagraph.placing import replace_devices
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
-from hpcflow.train import trimming
-from hpcflow.train.checkpoint_state import write_atomically
-from hpcflow.train.collection_protos import proto_functions
-from hpcflow.train.placement import replace_devices
+from hpcflow.storage.whole_files import write_atomically
 
 UNBOUND_INPUTS = "unbound_inputs"
 _FORMAT_VERSION = "1.0.0"

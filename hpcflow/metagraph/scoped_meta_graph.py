@@ -8,8 +8,8 @@ from typing import Any
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.opdef import get_op_def, has_op
+from hpcflow.metagraph import meta_graph
 from hpcflow.ops.common.slice_info import strip_scope
-from hpcflow.train import meta_graph
 
 
 def create_meta_graph_def(meta_info_def: Any = None, graph_def: Any = None, saver_def: Any = None,

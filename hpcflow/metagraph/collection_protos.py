@@ -40,7 +40,8 @@ def proto_functions(collection_name: str) -> ProtoFunctions | None:
     return _REGISTRY.get(collection_name)
 
 
-def _to_proto(item: Any, export_scope: str | None) -> Any:
+def own_proto(item: Any, export_scope: str | None) -> Any:
+    """Return the protobuf that `item` makes of itself."""
     return item.to_proto(export_scope=export_scope)
 
 
@@ -62,30 +63,7 @@ _VARIABLE_COLLECTIONS = (
     GraphKeys.MODEL_VARIABLES, GraphKeys.MOVING_AVERAGE_VARIABLES, GraphKeys.WEIGHTS,
     GraphKeys.BIASES, GraphKeys.GLOBAL_STEP)  # fmt: skip
 for _key in _VARIABLE_COLLECTIONS:
-    register_proto_function(_key, _variable_type, _to_proto, _variable_from_proto)
-
-
-def saver_type() -> Any:
-    """Return the class ``SaverDef``."""
-    from tensorboard.compat.proto.saver_pb2 import SaverDef
-
-    return SaverDef
-
-
-def _queue_runner_type() -> Any:
-    from hpcflow.base.protos import message_class
-
-    return message_class("QueueRunnerDef")
-
-
-def _queue_runner_from_proto(proto: Any, import_scope: str | None) -> Any:
-    from hpcflow.train.queue_runner import QueueRunner
-
-    return QueueRunner.from_proto(proto, import_scope=import_scope)
-
-
-register_proto_function(
-    GraphKeys.QUEUE_RUNNERS, _queue_runner_type, _to_proto, _queue_runner_from_proto)
+    register_proto_function(_key, _variable_type, own_proto, _variable_from_proto)
 
 
 def _context_type(name: str) -> Callable[[], Any]:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from hpcflow.tools.bench.registry import Row
+#: A line of a table: column -> text, number or None.
+Row = dict[str, Any]
 
 
 def render(title: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> str:
