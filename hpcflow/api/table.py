@@ -22,7 +22,7 @@ _NN = "hpcflow.nn"
 _TRAIN = "hpcflow.train"
 _GRAPH = "hpcflow.graph."
 _PROTO = "tensorboard.compat.proto."
-_MORE_PROTOS = "hpcflow.base.protos"
+_MORE_PROTOS = "hpcflow.base.formats.protos"
 
 
 def _from(module: str, *names: str) -> dict[str, str]:

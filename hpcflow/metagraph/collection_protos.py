@@ -68,7 +68,7 @@ for _key in _VARIABLE_COLLECTIONS:
 
 def _context_type(name: str) -> Callable[[], Any]:
     def proto_type() -> Any:
-        from hpcflow.base.protos import message_class
+        from hpcflow.base.formats.protos import message_class
 
         return message_class(name)
 

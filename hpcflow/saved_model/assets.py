@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hpcflow import dtypes
-from hpcflow.base.array_protos import make_ndarray
+from hpcflow.base.formats.array_protos import make_ndarray
 from hpcflow.graph.graph import add_to_collection
 from hpcflow.graph.operation import Tensor
 from hpcflow.ops.common.slice_info import prepend_scope

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from hpcflow.base.protos import message_class
+from hpcflow.base.formats.protos import message_class
 from hpcflow.graph.graph import add_to_collection, get_collection
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.saved_model import constants, files

@@ -6,7 +6,7 @@ import functools
 import os
 from typing import Any
 
-from hpcflow.base.protos import message_class
+from hpcflow.base.formats.protos import message_class
 from hpcflow.saved_model import constants
 from hpcflow.saved_model.assets import ASSET_TYPE
 from hpcflow.storage.whole_files import write_atomically

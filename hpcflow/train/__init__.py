@@ -98,7 +98,7 @@ def __getattr__(name: str) -> Any:
         module = importlib.import_module(f"tensorboard.compat.proto.{_TENSORBOARD[name]}_pb2")
         value: Any = getattr(module, name)
     elif name in _MADE_HERE:
-        from hpcflow.base.protos import message_class
+        from hpcflow.base.formats.protos import message_class
 
         value = message_class(name)
     else:

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hpcflow import storage
-from hpcflow.base.protos import message_class
+from hpcflow.base.formats.protos import message_class
 from hpcflow.storage.whole_files import write_atomically
 
 DEFAULT_FILENAME = "checkpoint"

@@ -162,7 +162,7 @@ class QueueRunner:
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The ``QueueRunnerDef`` protobuf; None when it is outside `export_scope`."""
-        from hpcflow.base.protos import message_class
+        from hpcflow.base.formats.protos import message_class
 
         if export_scope and not self._name.startswith(export_scope + "/"):
             return None
@@ -212,7 +212,7 @@ def start_queue_runners(sess: Any = None, coord: Coordinator | None = None, daem
 
 
 def _queue_runner_type() -> Any:
-    from hpcflow.base.protos import message_class
+    from hpcflow.base.formats.protos import message_class
 
     return message_class("QueueRunnerDef")
 

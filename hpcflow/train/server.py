@@ -57,7 +57,7 @@ class Server:
         """The ``ServerDef`` protobuf of this server."""
         from tensorboard.compat.proto import cluster_pb2  # noqa: F401
 
-        from hpcflow.base.protos import server_def
+        from hpcflow.base.formats.protos import server_def
 
         return server_def(self._cluster.as_cluster_def(), self._job, self._index, self._protocol,
                           self._config)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.base.array_protos import make_ndarray
+from hpcflow.base.formats.array_protos import make_ndarray
 from hpcflow.kernels.common.text import as_bytes
 from hpcflow.kernels.io.dataset_cache import FileCacheDataset
 from hpcflow.kernels.registry import KernelNode, invalid, kernel

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.base.protos import message_class
+from hpcflow.base.formats.protos import message_class
 from hpcflow.kernels.common.text import string_array
 from hpcflow.kernels.registry import invalid, shown
 

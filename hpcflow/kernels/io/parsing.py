@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.base.array_protos import make_ndarray
-from hpcflow.base.protos import message_class
+from hpcflow.base.formats.array_protos import make_ndarray
+from hpcflow.base.formats.protos import message_class
 from hpcflow.errors import DataLossError
 from hpcflow.kernels.common.text import as_bytes, flat, string_array
 from hpcflow.kernels.io.examples import outputs

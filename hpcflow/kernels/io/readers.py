@@ -231,7 +231,7 @@ def _reset(node: KernelNode) -> Callable:
 
 
 def _state_class() -> Any:
-    from hpcflow.base.protos import message_class
+    from hpcflow.base.formats.protos import message_class
 
     return message_class("ReaderBaseState")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.base.array_protos import make_ndarray
+from hpcflow.base.formats.array_protos import make_ndarray
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.sparse.sparse_places import check_parts, check_sparse
 from hpcflow.resources.tensors_map import TensorsMap

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.base.protos import message_class
+from hpcflow.base.formats.protos import message_class
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.operation import Tensor
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
