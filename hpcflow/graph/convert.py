@@ -15,7 +15,7 @@ from hpcflow.graph.graph import Graph, get_default_graph, name_scope
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.tensor_proto import numpy_value
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.shapes import Dimension, TensorShape
 
 _registry: list[tuple[int, int, Any, Callable]] = []
@@ -117,7 +117,7 @@ def constant_array(array: np.ndarray, dtype: DType | None = None, name: str | No
                    graph: Graph | None = None) -> Tensor:
     """A Const op that holds `array` (copied if the caller could still change it)."""
     if array.flags.writeable:
-        array = aligned.copy(array)
+        array = memory.copy(array)
         array.flags.writeable = False
     dtype = (dtype or dtypes.as_dtype(array.dtype)).base_dtype
     attrs = {"dtype": dtype, "value": array}

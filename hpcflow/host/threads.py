@@ -17,7 +17,7 @@ from queue import SimpleQueue
 import numpy as np
 
 from hpcflow import config
-from hpcflow.host import denormals
+from hpcflow.host import fp_mode
 
 
 class Job:
@@ -85,7 +85,7 @@ class Pool:
 
     def _serve(self) -> None:
         np.seterr(all="ignore")  # as in the thread that runs the step
-        denormals.flush()
+        fp_mode.flush()
         while (job := self._jobs.get()) is not None:
             job.work()
 

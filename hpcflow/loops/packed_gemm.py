@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.loops import vector_math
 
 DTYPE = np.dtype(np.float32)
@@ -63,7 +63,7 @@ def pack(matrix: np.ndarray, vectors: int) -> np.ndarray:
     inner, columns = matrix.shape
     width = vectors * form.lanes
     count, left = divmod(columns, width)
-    made = aligned.empty((count + bool(left), inner, width), matrix.dtype, least=0)
+    made = memory.empty((count + bool(left), inner, width), matrix.dtype, least=0)
     whole = matrix[:, : count * width].reshape(inner, count, width)
     made[:count] = whole.transpose(1, 0, 2)
     if left:

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.host import aligned, threads
+from hpcflow.host import memory, threads
 from hpcflow.loops import compiling, parallel_for
 
 # Below so many bytes NumPy has copied before a plan is found.
@@ -41,7 +41,7 @@ def contiguous(x: np.ndarray) -> np.ndarray:
     """A copy of `x` in C order."""
     if x.nbytes < LARGE_BYTES:
         return x.copy()
-    out = aligned.empty(x.shape, x.dtype)
+    out = memory.empty(x.shape, x.dtype)
     assign(out, x)
     return out
 
@@ -74,7 +74,7 @@ def concatenate(values: Sequence, axis: int = 0, out: np.ndarray | None = None) 
         return np.concatenate(values, axis, out)  # which says what is wrong
     ends = list(itertools.accumulate([x.shape[axis] for x in values], initial=0))
     if out is None:
-        out = aligned.empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), first.dtype)
+        out = memory.empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), first.dtype)
     rows = math.prod(first.shape[:axis])
     if rows >= _LEAST_ROWS and _joins(rows, values, out):
         return out

@@ -14,7 +14,7 @@ from hpcflow.compiler.native import (
 )
 from hpcflow.compiler.native.native_loops import NativeLoop
 from hpcflow.compiler.native.native_products import Factors, Panels, panels_for
-from hpcflow.host import blas, float_errors, threads
+from hpcflow.host import blas, fp_mode, threads
 from hpcflow.loops import call_list, compiling, packed_gemm
 from hpcflow.loops.call_list import Call, Operand
 from hpcflow.runtime.session import shape_specialization
@@ -483,13 +483,13 @@ def test_terms_are_added_in_their_chains(runner, form):
 def test_the_sign_of_a_sum_of_zeros(runner, form, inner):
     a, b = np.zeros((2, inner), np.float32), np.ones((inner, 3), np.float32)
     a[:, -1] = -np.finfo(np.float32).tiny
-    entered = float_errors.silence()
+    entered = fp_mode.silence()
     try:
         found = [by_panels(runner, a, b / 2, [(0, 2)], Panels(form.vectors_of(3), inner, 1, start))
                  for start in (packed_gemm.ZERO, packed_gemm.NEGATIVE_ZERO)]
         flushes = not (a * np.float32(0.5)).any()
     finally:
-        float_errors.restore(entered)
+        fp_mode.restore(entered)
     if flushes:
         assert not np.signbit(found[0]).any() and np.signbit(found[1]).all()
     np.testing.assert_array_equal(*found)

@@ -18,7 +18,7 @@ import numpy as np
 
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import Node
-from hpcflow.host import aligned, blas, threads
+from hpcflow.host import blas, memory, threads
 
 _BLOCK_FLOPS = 3e8  # of a block's products, about: long beside what it costs to hand them over
 _MOST_STEPS = 64
@@ -201,7 +201,7 @@ class Sums:
         found = self.rows.get(k)
         if found is None or found.shape != shape:
             self._add_up(k)
-            found = self.rows[k] = aligned.empty(shape, dtype)
+            found = self.rows[k] = memory.empty(shape, dtype)
             found.fill(0)
         return found
 

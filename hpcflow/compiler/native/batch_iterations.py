@@ -38,7 +38,7 @@ from hpcflow.compiler.regions.lower import (
     Line,
     Translation,
 )
-from hpcflow.host import aligned, blas
+from hpcflow.host import blas, memory
 from hpcflow.kernels.registry import SYNC
 
 # Operations of a product that takes longer than what is done about it.
@@ -339,7 +339,7 @@ class _Columns:
 
 def _turned(factor: Any) -> Any:
     """A transposed matrix whose memory is in the order of the matrix as it was before."""
-    made = aligned.empty(factor.shape[::-1], factor.dtype, least=0)
+    made = memory.empty(factor.shape[::-1], factor.dtype, least=0)
     made[...] = factor.T
     return made.T
 

@@ -25,7 +25,7 @@ from hpcflow.compiler.ir.step_graph import device_type
 from hpcflow.compiler.native import row_blocks, row_fusion
 from hpcflow.compiler.native.row_fusion import RowGroup
 from hpcflow.compiler.regions.lower import FUSED, FUSED_END, ITEM, OPERATOR, READ, Line, Translation
-from hpcflow.host import aligned, threads
+from hpcflow.host import memory, threads
 from hpcflow.kernels.registry import SYNC
 from hpcflow.loops import compiling, parallel_for, strided_copy
 from hpcflow.loops.lazy_array import Deferred, Steps
@@ -296,7 +296,7 @@ class Fused:
         shape, compiled = arrays[0].shape, self.compiled
         loop = compiled.function if compiled is not None else None
         reused = [k if k is None or arrays[k].flags.carray else None for k in self._reused]
-        made = [aligned.empty(shape, self.dtype) if k is None else arrays[k] for k in reused]
+        made = [memory.empty(shape, self.dtype) if k is None else arrays[k] for k in reused]
         if compiled is not None and loop is not None and reused == self._reused:
             new = [a for a, k in zip(made, reused) if k is None]
             with contextlib.suppress(TypeError):  # an array that is not aligned

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.host import aligned
-from hpcflow.host.addresses import address_of
-from hpcflow.host.aligned import LINE
+from hpcflow.host import memory
+from hpcflow.host.memory import LINE, address_of
 from hpcflow.loops.packed_gemm import pack
 
 if TYPE_CHECKING:
@@ -67,7 +66,7 @@ class Arena:
                 self.offsets[number] = size
                 size += -(-slot.nbytes() * (2 if slot.kind == TWO else 1) // LINE) * LINE
         self.nbytes = size
-        whole = aligned.empty((size,), np.uint8, least=0)
+        whole = memory.empty((size,), np.uint8, least=0)
         self.address = address_of(whole)
         for number, start in self.offsets.items():
             slot = slots[number]
@@ -156,7 +155,7 @@ class Memory:
         if address % LINE == 0 or self.count < _FEWEST_USES or matrix.nbytes > _MOST_COPIED:
             return address
         in_order = matrix if matrix.flags.c_contiguous else matrix.T
-        copy = aligned.empty(in_order.shape, matrix.dtype, least=0)
+        copy = memory.empty(in_order.shape, matrix.dtype, least=0)
         copy[...] = in_order
         return self._address(copy)
 
@@ -171,7 +170,7 @@ class Memory:
         return [address_of(v) for v in values]
 
     def _keep(self, slot: Slot) -> int:
-        array = aligned.empty((self.count + 1, *slot.shape), slot.dtype, least=0)
+        array = memory.empty((self.count + 1, *slot.shape), slot.dtype, least=0)
         address = address_of(array)
         self.arrays[slot.source] = (
             array[::-1] if slot.source in self.layout.loop.summed else array)

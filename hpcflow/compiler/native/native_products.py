@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.host import blas
-from hpcflow.host.addresses import address_of
+from hpcflow.host.memory import address_of
 from hpcflow.loops import call_list, packed_gemm
 from hpcflow.loops.call_list import Call, Operand
 

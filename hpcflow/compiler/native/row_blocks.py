@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from hpcflow.host import aligned, threads
+from hpcflow.host import memory, threads
 
 if TYPE_CHECKING:
     from hpcflow.compiler.native.row_programs import RowLoop
@@ -177,7 +177,7 @@ class RowFused:
         if index is not None and arrays[index].flags.carray:
             return arrays[index]
         step = self._step(output)
-        return aligned.empty((rows, *step.row), step.dtype)
+        return memory.empty((rows, *step.row), step.dtype)
 
     def _row_of(self, name: str) -> tuple[int, ...]:
         return self.rowed[name][1] if name in self.rowed else self._step(name).row

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow.compiler.native.row_blocks import END_UFUNCS, End
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.loops import compiling, parallel_for, row_loops
 from hpcflow.loops.row_loops import COLUMN, FULL, NUMBER, VECTOR, RowProgram, RowStep
 
@@ -95,7 +95,7 @@ class RowLoop:
                  for p, is_array in self._arguments]
         count = inputs[self._full].shape[0]
         form = self._forms.get(count) or self._new_form(count)
-        made = [aligned.empty(dims, self.dtype) for dims in form.outputs]
+        made = [memory.empty(dims, self.dtype) for dims in form.outputs]
         sums = [np.zeros(form.blocks * form.width, self.dtype) for _ in self.ends]
         arrays = [*given, *[m.reshape(-1) for m in made], *sums, self.calls]
         try:

@@ -19,7 +19,7 @@ from hpcflow.compiler.ir.step_graph import (
 )
 from hpcflow.compiler.regions.structure import Block, Branch, Copy, Loop, arrange
 from hpcflow.errors import InvalidArgumentError
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.kernels.registry import STEP, Kernel
 
 # Ops whose output is their first input.
@@ -346,7 +346,7 @@ def _copied_if_view(copied: Callable) -> Callable:
     """A result for the client: ``copied(value)`` of a view, of what other results may be too."""
 
     def give(value: Any) -> Any:
-        is_whole = type(value) is np.ndarray and value.ndim and aligned.owns_memory(value)
+        is_whole = type(value) is np.ndarray and value.ndim and memory.owns_memory(value)
         return value if is_whole else copied(value)
 
     return give

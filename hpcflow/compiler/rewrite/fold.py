@@ -16,7 +16,7 @@ from hpcflow.compiler.ir.step_graph import (
     StepGraph,
     new_node,
 )
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.kernels.registry import SYNC, find_kernel
 
 # Bytes of a folded value that is larger than what it is made of.
@@ -142,8 +142,8 @@ def _static_bytes(node: Node) -> int:
 def _as_array(value: Any, is_string: bool) -> np.ndarray:
     """`value` as an array of which nobody can change anything."""
     array = np.asarray(value, dtype=object if is_string else None)
-    if array.flags.writeable or not aligned.owns_memory(array):
-        array = aligned.copy(array)
+    if array.flags.writeable or not memory.owns_memory(array):
+        array = memory.copy(array)
     array.flags.writeable = False
     return array
 

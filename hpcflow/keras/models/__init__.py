@@ -1,6 +1,6 @@
 """``keras.models``: models, and their files."""
 
-from hpcflow.keras import layers  # noqa: F401 - by whose names models are read
+from hpcflow.keras import layers
 from hpcflow.keras.engine.saving import (
     clone_model,
     load_model,

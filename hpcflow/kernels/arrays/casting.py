@@ -9,7 +9,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.errors import UnimplementedError
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.kernels.common.parallel import LARGE_BYTES, ONCE_BYTES, over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
@@ -40,7 +40,7 @@ def _cast(node: KernelNode) -> Any:
 
 def _cast_in_blocks(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """``x.astype(dtype)`` on all cores."""
-    result = aligned.empty(x.shape, dtype)
+    result = memory.empty(x.shape, dtype)
     source, target = x.reshape(-1), result.reshape(-1)
 
     def work(block: slice) -> None:

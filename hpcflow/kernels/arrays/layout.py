@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.loops import strided_copy
@@ -84,7 +84,7 @@ def _tile(x: Any, counts: list) -> Any:
 
 def _tile_large(x: np.ndarray, counts: list) -> np.ndarray:
     """One copy from an array in which each dimension has a repeated one before it."""
-    out = aligned.empty([n * count for n, count in zip(x.shape, counts)], x.dtype)
+    out = memory.empty([n * count for n, count in zip(x.shape, counts)], x.dtype)
     pairs = [n for count, size in zip(counts, x.shape) for n in (count, size)]
     strided_copy.assign(out.reshape(pairs), x[(None, slice(None)) * x.ndim])
     return out
@@ -160,7 +160,7 @@ def _pad(xp: Any, x: Any, shape: tuple, inner: tuple, value: Any) -> Any:
         out[...] = value  # xp.full would take final zeros off a string
         out[inner] = x
         return out
-    out = aligned.empty(shape, x.dtype)
+    out = memory.empty(shape, x.dtype)
     for axis, part in enumerate(inner):
         # What lies before and after along this axis, within the content of those before it.
         out[inner[:axis] + (slice(None, part.start),)] = value

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned, threads
+from hpcflow.host import memory, threads
 from hpcflow.kernels.common.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
 from hpcflow.loops import compiling, parallel_for
@@ -117,7 +117,7 @@ def take_rows(params: np.ndarray, rows: Any) -> Any:
 
     `rows` are a vector of row numbers in range.
     """
-    out = aligned.empty((len(rows), *params.shape[1:]), params.dtype)
+    out = memory.empty((len(rows), *params.shape[1:]), params.dtype)
     moved = 2 * params[:1].nbytes
     block_bytes = block_of_copies(len(rows), moved)
     found = _row_copies(params, rows)

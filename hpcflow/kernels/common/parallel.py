@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.host import aligned, threads
+from hpcflow.host import memory, threads
 from hpcflow.loops import parallel_for
 
 # About half of what the second-level cache of a core holds.
@@ -71,7 +71,7 @@ def in_blocks(run: Callable) -> Callable:
     def blocked(a: Any, b: Any, out: Any = None) -> Any:
         if getattr(a, "nbytes", 0) < LARGE_BYTES or not _lie_alike(a, b):
             return run(a, b, out=out)
-        result = aligned.empty(a.shape, a.dtype) if out is None else out
+        result = memory.empty(a.shape, a.dtype) if out is None else out
         if not result.flags.c_contiguous:
             return run(a, b, out=out)
         flat_a, flat_b, flat = a.reshape(-1), b.reshape(-1), result.reshape(-1)

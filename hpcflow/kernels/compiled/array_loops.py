@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.loops import compiling, parallel_for
 
 LARGE = 1 << 14  # elements from which on a loop is worth it
@@ -37,7 +37,7 @@ def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tupl
                  len(numbers))
     if found is None or found.function is None:
         return timed(found, compute)
-    results = [aligned.empty(dims, dtype) for dims, dtype in made]
+    results = [memory.empty(dims, dtype) for dims, dtype in made]
     rows, row_bytes = len(given[0]), sum([a[:1].nbytes for a in (*given, *results)])
     uses = "".join([use * len(some) for use, some in (
         (parallel_for.ROWS, given), (parallel_for.WHOLE, whole), (parallel_for.ROWS, results),

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned, threads
+from hpcflow.host import memory, threads
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.loops import compiling, parallel_for
 
@@ -50,7 +50,7 @@ def gradient(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
     numbers[0], numbers[1] = mean, scale * inverse
     np.divide(by_offset, count, out=numbers[2])
     np.multiply(by_scale, inverse / count, out=numbers[3])
-    dx = dy if own and dy.flags.writeable else aligned.empty(x.shape, x.dtype)
+    dx = dy if own and dy.flags.writeable else memory.empty(x.shape, x.dtype)
     _apply(applies, dy, x, numbers, dx)
     return dx, by_scale, by_offset
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.kernels.registry import KernelNode
 from hpcflow.loops import compiling, parallel_for, strided_copy, vector_math
 from hpcflow.loops.formulas import APPROXIMATE, DTYPES, EXACT, functions_in, with_numbers
@@ -52,7 +52,7 @@ def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable
             result = compute(*inputs, out=out)
             found.spent(time.perf_counter() - began)
             return result
-        made = aligned.empty(shape, dtype) if out is None or out.shape != shape else out
+        made = memory.empty(shape, dtype) if out is None or out.shape != shape else out
         try:
             parallel_for.run_elements(found, [*map(strided_copy.in_order, inputs), made])
         except TypeError:  # an array that is not aligned

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.base.geometry.windows import Span, moves, whole
-from hpcflow.host import aligned, threads
+from hpcflow.host import memory, threads
 from hpcflow.kernels.common.parallel import LARGE_BYTES
 from hpcflow.loops import compiling
 
@@ -49,7 +49,7 @@ def max_gradient(x: Any, dy: Any, over: Sequence[Span], compute: Callable[[], An
         dx = compute()
         found.spent(time.perf_counter() - began)
         return dx
-    dx = aligned.empty(x.shape, x.dtype)
+    dx = memory.empty(x.shape, x.dtype)
     flat = [a.reshape(-1) for a in (x, dy, dx)]
     _run(found.function, flat, len(x) * planes, moving, channels)
     return dx

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned, threads
+from hpcflow.host import memory, threads
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.loops import compiling, parallel_for
 
@@ -54,7 +54,7 @@ def _run(form: str, images: Sequence, radius: int, beta: float, numbers: tuple,
                              [(like.ndim, np.float32), (1, np.float32)], _INTEGERS)
     if found is None or found.function is None:
         return array_loops.timed(found, compute)
-    out = aligned.empty(like.shape, np.float32)
+    out = memory.empty(like.shape, np.float32)
     rows = like.size // channels
     parts = 1 if out.nbytes < parallel_for.LARGE_BYTES else _PARTS_PER_THREAD * threads.pool().size
     step = -(-rows // parts)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.loops import compiling, parallel_for, strided_copy
 
 _MOST = 1 << 10  # multiplications of one product
@@ -41,7 +41,7 @@ def multiply(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool,
         found.spent(time.perf_counter() - began)
         return result
     m, _, n = _sizes(a, b, flip_a, flip_b)
-    out = aligned.empty((*a.shape[:-2], m, n), a.dtype)
+    out = memory.empty((*a.shape[:-2], m, n), a.dtype)
     parallel_for.run_rows(found, [_matrices(a), _matrices(b), _matrices(out)])
     return out
 

@@ -13,7 +13,7 @@ from hpcflow import errors
 from hpcflow.base import callbacks
 from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, OpError
-from hpcflow.host.float_errors import call_outside
+from hpcflow.host.fp_mode import call_outside
 from hpcflow.kernels.common.background import in_own_thread
 from hpcflow.kernels.registry import ASYNC, KernelNode, invalid, kernel
 

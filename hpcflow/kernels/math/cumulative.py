@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.kernels.common.parallel import LARGE_BYTES
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.widening import NATIVE
@@ -55,7 +55,7 @@ def _accumulate(ufunc: Any, x: np.ndarray, axis: int, dtype: np.dtype) -> np.nda
     inner = math.prod(x.shape[axis + 1 :])
     if x.nbytes < LARGE_BYTES or inner < _WIDE:
         return ufunc.accumulate(x, axis, dtype)
-    out = aligned.empty(x.shape, dtype)
+    out = memory.empty(x.shape, dtype)
     rows, sums = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)
     sums[:1] = rows[:1]
     for i in range(1, len(rows)):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned, blas
+from hpcflow.host import blas, memory
 from hpcflow.kernels.common.parallel import block_of_copies, over_rows
 from hpcflow.loops import strided_copy
 
@@ -82,7 +82,7 @@ def _whole(ufunc: Any, x: np.ndarray) -> np.ndarray:
     if inner >= _LONG:
         return _by_columns(ufunc, x)
     step = max(1, _BLOCK_BYTES // x[0, :1].nbytes)
-    partial = aligned.empty((outer, -(-reduced // step), inner), x.dtype)
+    partial = memory.empty((outer, -(-reduced // step), inner), x.dtype)
 
     def work(block: slice) -> None:
         for number in range(block.start, block.stop):
@@ -98,7 +98,7 @@ def _whole(ufunc: Any, x: np.ndarray) -> np.ndarray:
 def _by_outer(ufunc: Any, x: np.ndarray) -> np.ndarray:
     """As :func:`_whole`, every block of rows of `outer`."""
     outer, reduced, inner = x.shape
-    out = aligned.empty((outer, inner), x.dtype)
+    out = memory.empty((outer, inner), x.dtype)
     is_short = inner == 1 and reduced <= 2 * _NARROW  # what depends on where the blocks end
     block_bytes = _BLOCK_BYTES if is_short else block_of_copies(outer, x[0].nbytes)
 
@@ -114,7 +114,7 @@ def _by_columns(ufunc: Any, x: np.ndarray) -> np.ndarray:
     """As :func:`_whole`, every block of columns of `inner`: no partial results, which would be as
     long as the rows."""
     outer, reduced, inner = x.shape
-    out = aligned.empty((outer, inner), x.dtype)
+    out = memory.empty((outer, inner), x.dtype)
     width = max(_WIDE, _BLOCK_BYTES // (reduced * x.itemsize))
     count = -(-inner // width)
 
@@ -161,7 +161,7 @@ def _transposed(x: np.ndarray) -> np.ndarray:
     """A copy of the transposed matrix, whose rows do not start at multiples of a power of two,
     for such places share a few lines of the cache."""
     gap = 64 // x.itemsize
-    out = aligned.empty((x.shape[1], len(x) + gap), x.dtype)[:, : len(x)]
+    out = memory.empty((x.shape[1], len(x) + gap), x.dtype)[:, : len(x)]
     strided_copy.assign(out, x.T)
     return out
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.kernels.common.parallel import over_rows
 
 _ARRAYS = 3  # of a block that are in cache at once
@@ -49,7 +49,7 @@ def moments(x: Any) -> tuple[Any, Any]:
 
 def normalized(x: Any, mean: Any, slope: Any, offset: Any) -> Any:
     """(x - mean) slope + offset."""
-    y = aligned.empty(x.shape, x.dtype)
+    y = memory.empty(x.shape, x.dtype)
 
     def work(rows: slice) -> None:
         part = y[rows]
@@ -74,7 +74,7 @@ def gradient_sums(dy: Any, x: Any, mean: Any) -> tuple[Any, Any]:
 
 def input_gradient(dy: Any, x: Any, mean: Any, slope: Any, by_mean: Any, by_spread: Any) -> Any:
     """(dy - by_mean - (x - mean) by_spread) slope."""
-    dx = aligned.empty(x.shape, x.dtype)
+    dx = memory.empty(x.shape, x.dtype)
 
     def work(rows: slice) -> None:
         part = dx[rows]

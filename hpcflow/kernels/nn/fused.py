@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned, blas
+from hpcflow.host import blas, memory
 from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.nn import convolution, pooling
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
@@ -98,7 +98,7 @@ def layer_by(node: KernelNode, multiply: Callable[[Any, Any, Any], object]) -> C
     def run(a: Any, b: Any, bias: Any) -> Any:
         left, right = oriented(a, b)
         check_bias(bias, right.shape[1])
-        y = aligned.empty((left.shape[0], right.shape[1]), np.float32)
+        y = memory.empty((left.shape[0], right.shape[1]), np.float32)
         multiply(left, right, y)
 
         def finish(block: slice) -> None:

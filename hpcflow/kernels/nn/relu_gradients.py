@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned, blas, threads
+from hpcflow.host import blas, memory, threads
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.loops import compiling, parallel_for
@@ -36,7 +36,7 @@ def relu_bias_grad(node: KernelNode) -> Callable:
         if dy.shape != y.shape:
             raise invalid(f"gradients {shown(dy)} and features {shown(y)} must have one shape")
         in_place = own and y.flags.c_contiguous and y.flags.writeable
-        dx = y if in_place else aligned.empty(dy.shape, dy.dtype)
+        dx = y if in_place else memory.empty(dy.shape, dy.dtype)
         if not dx.size:
             return dx, np.zeros(dx.shape[-1], dx.dtype)
         dy, y, out = map(_in_rows, (dy, y, dx))

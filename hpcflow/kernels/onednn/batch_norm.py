@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned
-from hpcflow.host.addresses import address_of
+from hpcflow.host import memory
+from hpcflow.host.memory import address_of
 from hpcflow.kernels.compiled import batch_norm_loops
 from hpcflow.kernels.nn.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
@@ -94,7 +94,7 @@ def _forward(node: KernelNode) -> Callable:
         if run_all is None:
             return fallback(x, *vectors)
         x, scale, offset, mean, variance = map(np.ascontiguousarray, (x, *vectors))
-        y = aligned.empty(x.shape, np.float32)
+        y = memory.empty(x.shape, np.float32)
         if training:
             mean, variance = np.empty_like(scale), np.empty_like(scale)
         run_all(*_addresses(x, scale, offset, mean, variance, y))
@@ -128,7 +128,7 @@ def _gradient(node: KernelNode) -> Callable:
         given = [np.ascontiguousarray(a) for a in (dy, x, scale, mean, variance)]
 
         def by_library() -> tuple:
-            dx = aligned.empty(x.shape, np.float32)
+            dx = memory.empty(x.shape, np.float32)
             by_scale, by_offset = np.empty_like(given[2]), np.empty_like(given[2])
             run_all(*_addresses(*given, dx, by_scale, by_offset))
             return dx, by_scale, by_offset

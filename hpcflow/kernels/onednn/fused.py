@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host import aligned
-from hpcflow.host.addresses import address_of
+from hpcflow.host import memory
+from hpcflow.host.memory import address_of
 from hpcflow.kernels.common.windows import check_rank, window_of
 from hpcflow.kernels.nn import fused
 from hpcflow.kernels.nn.convolution import channels_last, checked_spans, described
@@ -36,7 +36,7 @@ def _conv_bias(node: KernelNode) -> Callable:
         check_bias(bias, w.shape[-1])
         dims = channels_last(x.shape, first)
         over = checked_spans(window, dims, w.shape)
-        y = aligned.empty(c.output_shape(dims, w.shape[-1], over, first), np.float32)
+        y = memory.empty(c.output_shape(dims, w.shape[-1], over, first), np.float32)
         primitive = None
         if y.size and x.size and w.size:
             primitive = c.primitive(kind, lib, dims, w.shape, over, first, False)
@@ -108,7 +108,7 @@ def _layer(node: KernelNode) -> Callable:
                 known.clear()
             found = known[a.shape, b.shape, bias.shape] = whole, (m, n)
         whole, dims = found
-        y = aligned.empty(dims, np.float32)
+        y = memory.empty(dims, np.float32)
         a, b, bias = np.ascontiguousarray(a), np.ascontiguousarray(b), np.ascontiguousarray(bias)
         whole(address_of(a), address_of(b), address_of(bias), address_of(y))
         return y

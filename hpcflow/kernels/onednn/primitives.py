@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.host.addresses import address_of
+from hpcflow.host.memory import address_of
 from hpcflow.kernels.onednn.library import Library, OneDNNError
 
 _ANY, _STREAM_IN_ORDER = 1, 1

@@ -17,7 +17,7 @@ import ml_dtypes
 import numpy as np
 
 from hpcflow import config
-from hpcflow.host import aligned
+from hpcflow.host import memory
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _MASK = (1 << 64) - 1
@@ -105,7 +105,7 @@ def _truncated_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
     drawn = np.float32 if dtype in _NARROW else dtype
 
     def draw(dims: tuple[int, ...], out: Any = None) -> Any:
-        values: Any = rng.standard_normal(dims, drawn, aligned.empty(dims, drawn))
+        values: Any = rng.standard_normal(dims, drawn, memory.empty(dims, drawn))
         flat = values.reshape(-1)
         outside = _outside(flat)
         while outside.size:
@@ -126,7 +126,7 @@ def _outside(values: np.ndarray) -> np.ndarray:
 
 
 def _place(out: np.ndarray | None, dims: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    return aligned.empty(dims, dtype) if out is None else out
+    return memory.empty(dims, dtype) if out is None else out
 
 
 def _store(values: np.ndarray, out: np.ndarray | None) -> np.ndarray:

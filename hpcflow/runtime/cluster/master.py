@@ -15,7 +15,7 @@ from hpcflow.device_spec import DeviceSpec
 from hpcflow.errors import AbortedError, DeadlineExceededError, InvalidArgumentError, OpError
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
-from hpcflow.host.float_errors import restore, restore_early, silence
+from hpcflow.host.fp_mode import restore, restore_early, silence
 from hpcflow.kernels.registry import is_collective
 from hpcflow.runtime.cluster.agreement import check_edges, digests, settings
 from hpcflow.runtime.cluster.endpoint import Endpoint

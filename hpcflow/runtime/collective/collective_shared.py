@@ -16,7 +16,7 @@ import numpy as np
 
 from hpcflow.comm.patterns import Shared
 from hpcflow.comm.shared_memory import aligned
-from hpcflow.host.addresses import address_of
+from hpcflow.host.memory import address_of
 from hpcflow.runtime.collective.collective_parts import Pool, is_free
 
 

@@ -18,7 +18,7 @@ from weakref import WeakMethod
 from hpcflow import config
 from hpcflow.comm.waiting import Backoff
 from hpcflow.errors import DeadlineExceededError
-from hpcflow.host.float_errors import restore, silence, silence_for_good
+from hpcflow.host.fp_mode import restore, silence, silence_for_good
 
 # A driver that has been busy with one thing for longer gets help from threads that wait.
 _BUSY_SECONDS = 0.002

@@ -20,7 +20,7 @@ from hpcflow.compiler.emit.executable import MISSING, Executable
 from hpcflow.compiler.emit.items import CALL, CALL_ASYNC, GATE, MERGE, RECEIVE, SWITCH, Item
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, op_error
-from hpcflow.host.float_errors import mode, restore, silence
+from hpcflow.host.fp_mode import mode, restore, silence
 from hpcflow.runtime.executor.deadline import check_deadline
 from hpcflow.runtime.executor.distributed_loops import SpreadLoops
 from hpcflow.runtime.executor.iterations import DEAD, Iteration

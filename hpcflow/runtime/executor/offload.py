@@ -15,7 +15,7 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from time import perf_counter as now
 
-from hpcflow.host.float_errors import silence_for_good
+from hpcflow.host.fp_mode import silence_for_good
 
 #: Pieces that take longer are long. Handing one over takes some tens of microseconds, and then two
 #: threads want the interpreter.

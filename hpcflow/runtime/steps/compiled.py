@@ -20,8 +20,8 @@ from hpcflow.compiler.regions.bind import instantiate
 from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
-from hpcflow.host import denormals, threads
-from hpcflow.host.float_errors import restore, silence
+from hpcflow.host import fp_mode, threads
+from hpcflow.host.fp_mode import restore, silence
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor.deadline import DirectRun, check_end, deadline_after
 from hpcflow.runtime.executor.event_loop import event_loop
@@ -84,11 +84,11 @@ def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Tas
 
     rules = (*options.compress, *(fetches[0].graph._compression if fetches else ()))
     passes = PassContext(placer, remembered, cpu_kernel, options.recompute, rules, fed)
-    denormals.flush()  # what is computed now is what a step would compute
+    fp_mode.flush()  # what is computed now is what a step would compute
     try:
         return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
     finally:
-        denormals.keep()
+        fp_mode.keep()
 
 
 def library_of(fetches: list[Tensor | Operation], feeds: list[Tensor]) -> FunctionLibrary | None:
