@@ -48,7 +48,7 @@ def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tupl
 
 
 def find(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[int, Any]],
-         numbers: int = 0, least: int = LARGE) -> compiling.Compiled | None:
+         numbers: int = 0, least: int | None = None) -> compiling.Compiled | None:
     """The loop, which may yet have to be compiled; None if there is none for these arrays.
 
     Args:
@@ -56,9 +56,9 @@ def find(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[int, Any
         given: what it reads.
         made: (rank, dtype) of the arrays that it writes.
         numbers: how many integers follow.
-        least: elements of the first from which on it is worth it.
+        least: elements of the first from which on it is worth it; None: `LARGE`.
     """
-    if given[0].size < least or not compiling.enabled() or not all(
+    if given[0].size < (LARGE if least is None else least) or not compiling.enabled() or not all(
             [a.flags.c_contiguous and a.flags.aligned for a in given]):
         return None
     kinds = tuple([(a.ndim, compiling.name_of(a.dtype)) for a in given])
