@@ -232,6 +232,7 @@ def test_rules_in_blocks_and_compiled(monkeypatch, eager, pool, name):
     scalars = tuple(np.float32(s) for s in (0.05, 0.2, 0.3, 0.4)[:scalar_count])
     if name == "ftrl":
         scalars = (*scalars[:3], np.float32(-0.5))
+        rule = ftrl_rules.for_scalars(rule, scalars)
     expected = [a.copy() for a in start]
     rule(np, expected, scalars, [np.empty_like(start[0]) for _ in range(scratch)])
     for _ in range(2):

@@ -194,10 +194,13 @@ def _padded_shape(op: Operation, sign: int = 1) -> list[Dims]:
 
 def _added(op: Operation, rank: int) -> list[int | None]:
     """How much is added to each dimension, by paddings of which some are known."""
-    if op.inputs[1].op.type != "Pack":
+    source = op.inputs[1].op
+    if source.type != "Pack":
         return [None] * rank
-    rows = [constant_value_as_dims(row) or (None,) for row in op.inputs[1].op.inputs]
-    return [None if None in row else sum(row) for row in rows]
+    parts = [constant_value_as_dims(part) for part in source.inputs]
+    if source.attr("axis") in (1, -1):  # what is added before, and what is added after
+        parts = [None] * rank if None in parts else [*zip(*parts)]
+    return [None if part is None or None in part else sum(part) for part in parts]
 
 
 def _mirror_pad_shape(op: Operation) -> list[Dims]:
