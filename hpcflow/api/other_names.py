@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from types import ModuleType
 from typing import Any
 
@@ -244,7 +245,7 @@ class _LaterModule(ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        package = importlib.import_module("hpcflow")
+        package = sys.modules["hpcflow"]
         if name not in NAMES.get(self.__name__, ()):
             for form in self._forms:
                 found = getattr(package, form.format(name), None)

@@ -1,4 +1,8 @@
-"""Kernels: (op type, device type, dtypes) -> a function of arrays. One file per family."""
+"""Kernels: (op type, device type, dtypes) -> a function of arrays, one file per family.
+
+The rooms are those of the ops; `onednn` has kernels of a library. Kernels know arrays and
+resources, nothing of graphs. Begin reading with `registry`.
+"""
 
 from __future__ import annotations
 

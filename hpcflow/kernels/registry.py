@@ -259,6 +259,11 @@ def registered_kernels(op_type: str) -> list[Kernel]:
     return list(_KERNELS.get(op_type, ()))
 
 
+def is_own(kernel: Kernel) -> bool:
+    """True for a kernel of the library, False for one that a program registered."""
+    return kernel.factory.__module__.startswith(f"{__package__}.")
+
+
 def describe_kernels(op_type: str) -> str:
     """One phrase that lists the kernels of `op_type`."""
     found = _KERNELS.get(op_type)

@@ -122,7 +122,9 @@ _keeps_bits = False
 def _installed() -> bool:
     if importlib.util.find_spec("numba") is None:
         return False
-    return importlib.import_module("hpcflow.loops.objects").can_load()
+    from hpcflow.loops.objects import can_load
+
+    return can_load()
 
 
 def wait() -> None:
@@ -139,7 +141,9 @@ def _service(is_quick: bool) -> Any:
     """What looks for files and compiles what is quick, or compiles the rest."""
     with _lock:
         if is_quick not in _services:
-            _services[is_quick] = importlib.import_module("hpcflow.loops.service").Service()
+            from hpcflow.loops.service import Service
+
+            _services[is_quick] = Service()
         return _services[is_quick]
 
 

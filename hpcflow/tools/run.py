@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name in (STATUS, LOG):
             folder.joinpath(name.format(number)).unlink(missing_ok=True)
     command = [*launcher_command(launcher, ranks), sys.executable, "-m",
-               "hpcflow.tools.run_rank", str(folder.resolve()),
+               f"{__package__}.run_rank", str(folder.resolve()),
                *(["-m"] if options.module else []), options.program, *options.arguments]
     return Job(command, environment(options, ranks), ranks, folder, options.follow).run()
 

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from hpcflow.base.hooks import Hook
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import init_scope, name_scope
 from hpcflow.graph.operation import Tensor
@@ -23,6 +24,10 @@ from hpcflow.train.saver import Saver
 _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
 _SLOT = ".OPTIMIZER_SLOT"
 _COUNTER = "save_counter"
+
+
+#: ``models_session()`` is the session that models of ``keras`` share; `keras.session` provides it.
+models_session = Hook("the session of models")
 
 
 class Checkpoint:
@@ -315,6 +320,7 @@ def _session(session: Any) -> Any:
     session = session or get_default_session()
     if session is not None:
         return session
-    from hpcflow.keras.session import get_session
-
-    return get_session()
+    if not models_session.is_provided:
+        raise ValueError("There is no session to save from or to restore into: pass `session`, or "
+                         "use `with sess.as_default()`")
+    return models_session()

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
-
-import hpcflow
 
 
 def __getattr__(name: str) -> Any:  # also what ``import *`` brings: ``__all__``
-    return getattr(hpcflow, name)
+    return getattr(sys.modules["hpcflow"], name)
 
 
 def __dir__() -> list[str]:
-    return dir(hpcflow)
+    return dir(sys.modules["hpcflow"])

@@ -39,7 +39,7 @@ from hpcflow.compiler.regions.lower import (
     Translation,
 )
 from hpcflow.host import blas, memory
-from hpcflow.kernels.registry import SYNC
+from hpcflow.kernels.registry import SYNC, is_own
 
 # Operations of a product that takes longer than what is done about it.
 _LARGE = 4e5
@@ -367,7 +367,7 @@ def is_call(line: Line, types: Collection[str]) -> bool:
     b = line.bound
     return (line.node.type in types and b is not None and b.kernel is not None and not b.moves
             and b.kernel.mode == SYNC and b.function is not None and line.function[0] == "k"
-            and b.kernel.factory.__module__.startswith("hpcflow.kernels."))
+            and is_own(b.kernel))
 
 
 def _is_product(line: Line) -> bool:

@@ -13,7 +13,7 @@ from hpcflow.compiler.native.batch_iterations import is_call
 from hpcflow.compiler.native.hoist_input_gemm import Ahead
 from hpcflow.compiler.native.native_values import Unfit
 from hpcflow.compiler.regions.lower import COPY, NEXT, OPERATOR, STRUCTURE, UNTIL, Line, Translation
-from hpcflow.kernels.registry import SYNC
+from hpcflow.kernels.registry import SYNC, is_own
 
 _MOST_LINES, _MOST_ITERATIONS = 200, 4096
 _POPS = frozenset({"StackPop", "StackPopV2"})
@@ -160,7 +160,7 @@ class LoopSteps:
             return Step("choose", target, given, line)
         if node.type == "MatMul":
             _check(b.kernel.mode == SYNC and not node.attrs.get("transpose_a")
-                   and b.kernel.factory.__module__.startswith("hpcflow.kernels.")
+                   and is_own(b.kernel)
                    and given[1] not in self.made)
             return Step("product", target, given, line, function)
         if is_call(line, _POPS):

@@ -1,1 +1,4 @@
-"""."""
+"""Sessions: fetches, feeds, partial runs, tensors that stay.
+
+Begin reading with `session`.
+"""

@@ -67,7 +67,7 @@ class Benchmark:
 
     def run(self, options: Options) -> list[Row]:
         """Measure. With several ranks each calls this, and one of them gets the rows."""
-        return importlib.import_module(f"hpcflow.tools.bench.{self.name}").run(options)
+        return importlib.import_module(f"{__package__}.{self.name}").run(options)
 
 
 BENCHMARKS = {
