@@ -23,6 +23,7 @@ export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 help:
 	@echo 'make demo       train the digits on 4 ranks: 2 parameter servers, 2 workers'
 	@echo 'make test       run all test rings (TEST_ARGS="--ring graph -k NAME" narrows)'
+	@echo '                one room of the tests: make test TEST_ARGS="--room compiler"'
 	@echo 'make lint       ruff, mypy and the layer test'
 	@echo 'make test-site  Slurm, PMIx, MPI-IO on this machine (root on Debian or Ubuntu)'
 	@echo 'make test-oracle   compare all ops with the reference runtime, which it installs'

@@ -1,10 +1,8 @@
 """Rules common to all test rings: time limits, a record of outcomes, and the abort of MPI jobs.
 
-- Every test has a time limit (``--test-limit`` or ``@pytest.mark.time_limit(seconds)``); at the
-  limit the stacks of all threads are printed and the process ends, because a test that hangs in
-  native code cannot be interrupted in any other way.
-- ``--record FILE`` appends one JSON line when a test starts and one when it ends, flushed at once,
-  so that the runner knows what was running when a process died.
+- Every test has a time limit, see limits.py.
+- ``--record FILE`` appends one JSON line when a test starts and one when it ends, so that the
+  runner knows what was running when a process died.
 - In a world of several ranks a failure ends the whole job: the other ranks may be waiting for
   this one, and no test after it can be trusted to find them in step.
 """
@@ -12,15 +10,16 @@
 from __future__ import annotations
 
 import faulthandler
-import json
 import os
 import signal
 import sys
 import time
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TextIO
 
 import pytest
+from limits import TimeLimits
+from records import Recorder
 
 # Before hpcflow is imported, which reads it: which loops are compiled when is up to each test.
 os.environ["HPCFLOW_LOOP_CACHE"] = "0"
@@ -32,20 +31,17 @@ ABORT_GRACE_SECONDS = 0.5
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("hpcflow")
     group.addoption("--record", metavar="FILE", help="append the outcome of each test as JSON")
-    group.addoption(
-        "--test-limit", type=float, default=120.0, metavar="SECONDS", help="limit of one test"
-    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "time_limit(seconds): limit of this test, instead of all")
     config.addinivalue_line("markers", "slow: left out by the runner's --fast")
     config.addinivalue_line("markers", "gpu: needs a GPU; skipped where there is none")
     # Capturing is suspended here, so descriptor 2 is still the real one.
     stderr = os.fdopen(os.dup(2), "w")
     faulthandler.register(signal.SIGUSR1, file=stderr, all_threads=True)
-    config.pluginmanager.register(TimeLimits(config.getoption("--test-limit"), stderr))
-    if config.getoption("--record"):
+    config.pluginmanager.register(TimeLimits(stderr))
+    # The workers of pytest-xdist report to the process that started them.
+    if config.getoption("--record") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Recorder(Path(config.getoption("--record"))))
     if launched_world_size() > 1:
         config.pluginmanager.register(AbortOnFailure(stderr))
@@ -67,56 +63,6 @@ def _make_examples_repeatable() -> None:
         "hpcflow", derandomize=True, deadline=None, max_examples=50, database=None
     )
     hypothesis.settings.load_profile("hpcflow")
-
-
-class TimeLimits:
-    """Ends the process, with the stacks of all its threads, when a test exceeds its limit."""
-
-    def __init__(self, seconds: float, stderr: TextIO) -> None:
-        self.seconds = seconds
-        self.stderr = stderr
-
-    @pytest.hookimpl(wrapper=True)
-    def pytest_runtest_protocol(self, item: pytest.Item) -> Any:
-        marker = item.get_closest_marker("time_limit")
-        seconds = float(marker.args[0]) if marker else self.seconds
-        faulthandler.dump_traceback_later(seconds, exit=True, file=self.stderr)
-        try:
-            return (yield)
-        finally:
-            faulthandler.cancel_dump_traceback_later()
-
-
-class Recorder:
-    """Writes the course of the tests to a file of JSON lines."""
-
-    def __init__(self, path: Path) -> None:
-        self.stream = path.open("a", encoding="utf-8")
-        self.outcomes: dict[str, str] = {}
-
-    def write(self, test: str, outcome: str) -> None:
-        self.stream.write(json.dumps({"test": test, "outcome": outcome}) + "\n")
-        self.stream.flush()
-
-    def pytest_runtest_logstart(self, nodeid: str) -> None:
-        self.outcomes[nodeid] = "passed"
-        self.write(nodeid, "started")
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        if report.failed:
-            self.outcomes[report.nodeid] = "failed"
-            self.write(report.nodeid, "failed")
-        elif report.skipped:
-            self.outcomes[report.nodeid] = "skipped"
-
-    def pytest_runtest_logfinish(self, nodeid: str) -> None:
-        self.write(nodeid, self.outcomes.pop(nodeid))
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
-        if report.failed:
-            self.write(report.nodeid, "failed")
 
 
 class AbortOnFailure:

@@ -3,12 +3,16 @@
 ``check_gradient(build, *arrays)`` builds ``build(*placeholders)`` in double precision, gives every
 output a random gradient, and compares ``hf.gradients`` with difference quotients; then it does the
 same for the gradients themselves, so that second derivatives are checked too. The op types on the
-way are noted in :data:`CHECKED`, which the completeness test reads.
+way are noted in :data:`CHECKED`, which the completeness test reads; processes that end before that
+test leave theirs in a folder.
 """
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +22,9 @@ from hpcflow.graph.traversal import reachable
 
 # Types of the ops that a gradient check has gone through, in this process.
 CHECKED: set[str] = set()
+
+# The folder in which processes leave what they have checked.
+FOLDER_VARIABLE = "TESTS_CHECKED"
 
 FORMS = ("static", "unknown")
 SEED = 20231
@@ -48,6 +55,22 @@ def note(ys: Iterable, xs: Iterable) -> None:
     below = reachable([x.op for x in xs], lambda op: (c for t in op.outputs for c in t.consumers()))
     above = reachable([y.op for y in ys], lambda op: (t.op for t in op.inputs))
     CHECKED.update(op.type for op in below & above)
+
+
+def leave(files: Iterable[Path]) -> None:
+    """Write what this process has checked, and of which files, where there is a folder for it."""
+    if folder := os.environ.get(FOLDER_VARIABLE):
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        left = {"files": sorted({str(f) for f in files}), "types": sorted(CHECKED)}
+        (Path(folder) / f"{os.getpid()}.json").write_text(json.dumps(left))
+
+
+def gathered() -> tuple[set[str], set[str]]:
+    """The test files of all processes that have left something, and the op types checked."""
+    folder = Path(os.environ.get(FOLDER_VARIABLE, os.devnull))
+    left = [json.loads(path.read_text()) for path in folder.glob("*.json")]
+    files = {name for found in left for name in found["files"]}
+    return files, CHECKED.union(*(found["types"] for found in left))
 
 
 def _flat(nest: Any) -> list:

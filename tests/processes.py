@@ -6,9 +6,13 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from speed import CLOCK_FACTOR, slowness
+
+CLOCK_TICKS = os.sysconf("SC_CLK_TCK")
+LOOK_SECONDS = 0.5
 STACKS_GRACE_SECONDS = 2.0
 TERM_GRACE_SECONDS = 5.0
 
@@ -18,10 +22,14 @@ def run_limited(
 ) -> int | None:
     """Run `command` with its output in `log`; return its status, or None if it exceeded `limit`.
 
-    The command gets a session of its own. At the limit it is first asked for its stacks (SIGUSR1,
-    which mpirun hands on to the ranks), then ended with every process of that session: MPI
-    launchers put the ranks into other process groups, but not into other sessions.
+    The limit is in processor seconds of all processes of the command, on the machine of
+    :mod:`speed`; the clock may show four times as many. The command gets a session of its own. At
+    the limit its processes are first asked for their stacks (SIGUSR1, which mpirun hands on to
+    the ranks), then ended with every process of that session: MPI launchers put the ranks into
+    other process groups, but not into other sessions.
     """
+    limit *= slowness()
+    deadline = time.monotonic() + CLOCK_FACTOR * limit
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,
@@ -32,14 +40,29 @@ def run_limited(
             start_new_session=True,
         )
         try:
-            return process.wait(limit)
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGUSR1)
+            while time.monotonic() < deadline and session_seconds(process.pid) < limit:
+                try:
+                    return process.wait(LOOK_SECONDS)
+                except subprocess.TimeoutExpired:
+                    continue
+            ask_for_stacks(process.pid)
             time.sleep(STACKS_GRACE_SECONDS)
             return None
         finally:
             end_session(process.pid)
             process.wait()
+
+
+def ask_for_stacks(session: int) -> None:
+    """Send SIGUSR1 to every process of `session` that handles it."""
+    for pid in session_members(session):
+        try:
+            status = Path(f"/proc/{pid}/status").read_text()
+        except OSError:  # it ended meanwhile
+            continue
+        caught = int(status.partition("SigCgt:")[2].split()[0], 16)
+        if caught >> (signal.SIGUSR1 - 1) & 1:
+            _signal_all([pid], signal.SIGUSR1)
 
 
 def end_session(session: int) -> None:
@@ -53,7 +76,16 @@ def end_session(session: int) -> None:
 
 def session_members(session: int) -> list[int]:
     """The process ids of `session` that still run (zombies do not)."""
-    members = []
+    return [pid for pid, state, _seconds in _processes(session) if state not in "ZX"]
+
+
+def session_seconds(session: int) -> float:
+    """Processor seconds of the processes of `session` and of their children that have ended."""
+    return sum(seconds for _pid, _state, seconds in _processes(session))
+
+
+def _processes(session: int) -> Iterator[tuple[int, str, float]]:
+    """Process id, state and processor seconds of each process of `session`."""
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
             continue
@@ -62,10 +94,9 @@ def session_members(session: int) -> list[int]:
         except OSError:  # it ended meanwhile
             continue
         # "pid (command) state ppid pgrp session ...": the command may hold blanks and brackets.
-        state, _parent, _group, owner = text.rpartition(")")[2].split()[:4]
-        if int(owner) == session and state not in "ZX":
-            members.append(int(entry.name))
-    return members
+        fields = text.rpartition(")")[2].split()
+        if int(fields[3]) == session:
+            yield int(entry.name), fields[0], sum(map(int, fields[11:15])) / CLOCK_TICKS
 
 
 def _signal_all(pids: Sequence[int], number: int) -> None:

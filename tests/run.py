@@ -1,15 +1,15 @@
 """Run the test rings and close with one line of passes and failures.
 
-Rings: ``graph`` (no MPI, no device), ``process`` (one process) and ``mpi`` (under a launcher, once
-per number of ranks). Each run has a hard time limit; what it printed is kept in ``build/tests``
-and shown when it fails. The last line is ``N passed, N failed`` (``, N skipped``); the status is
-non-zero when a test failed, a run hung or crashed, or a ring ran no test.
+Rings: ``graph`` (no MPI, no device), ``process`` (one process), ``job`` (tests that start
+processes) and ``mpi`` (under a launcher, once per number of ranks). The process and job rings run
+on all cores. Each run has a time limit; what it printed is kept in ``build/tests`` and shown when
+it fails. The slowest tests are listed at the end. The last line is ``N passed, N failed`` (``, N
+skipped``); the status is non-zero when a test failed, a run hung or crashed, or a ring ran no test.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shlex
@@ -22,15 +22,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from processes import run_limited
+from records import Record, read_records
+from speed import slowness
 
 TESTS = Path(__file__).resolve().parent
 ROOT = TESTS.parent
+CHECKED = ROOT / "build" / "tests" / "checked"  # what gradient checks leave, see gradcheck.py
 TAIL_LINES = 120
 PYTEST_FRAME = re.compile(r'File ".*/(_pytest|pluggy|pytest)/.*", line \d+ in ')
+SLOWEST = 20
+CLOCKS = ("seconds", "processor")  # in the records
+RESTARTS = 1000  # every process that dies is replaced
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Where the tests of a ring are, and the processor seconds that one run of them may use."""
+
+    places: list[Path]
+    limit: float
+    spread: str | None = None  # how pytest-xdist hands its tests to a process a core, if it does
+
+
 RINGS = {
-    "graph": ([TESTS / "test_layers.py", TESTS / "graph_ring"], 300.0),
-    "process": ([TESTS / "process_ring"], 1400.0),
-    "mpi": ([TESTS / "mpi_ring"], 300.0),
+    "graph": Ring([TESTS / "test_layers.py", TESTS / "graph_ring"], 200.0),
+    "process": Ring([TESTS / "process_ring"], 2000.0, "worksteal"),
+    "job": Ring([TESTS / "job_ring"], 1000.0, "loadfile"),
+    "mpi": Ring([TESTS / "mpi_ring"], 600.0),
 }
 
 
@@ -41,6 +59,16 @@ class Run:
     ring: str
     ranks: int = 0
     compile: str | None = None
+    rooms: tuple[str, ...] = ()
+
+    @property
+    def places(self) -> list[Path]:
+        """The files and folders of its tests: of the ring, or of some rooms in it."""
+        places = RINGS[self.ring].places
+        if not self.rooms:
+            return places
+        inside = (path for place in places for path in sorted(place.rglob("*/")))
+        return [path for path in inside if path.is_dir() and path.name in self.rooms]
 
     @property
     def title(self) -> str:
@@ -63,6 +91,7 @@ class Outcome:
 
     counts: Counter[str] = field(default_factory=Counter)
     problems: list[str] = field(default_factory=list)
+    tests: list[tuple[float, float, str]] = field(default_factory=list)  # clock, processor, name
 
     def fail(self, problem: str) -> None:
         """Count one more failure and say why."""
@@ -83,6 +112,9 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--ranks", default="1,2,4", help="numbers of ranks of the mpi ring (default: 1,2,4)"
     )
+    parser.add_argument(
+        "--room", action="append", metavar="NAME", default=[], help="only the folders of this name"
+    )
     parser.add_argument("-k", dest="keyword", metavar="EXPRESSION", help="as for pytest")
     parser.add_argument("--fast", action="store_true", help="leave out tests marked slow")
     parser.add_argument(
@@ -95,35 +127,44 @@ def parse_arguments(argv: Sequence[str] | None) -> argparse.Namespace:
         help="the launcher's command, {n} standing for the number of ranks "
         "(default: mpirun --oversubscribe --bind-to none -n {n})",
     )
-    parser.add_argument("--limit", type=float, metavar="SECONDS", help="time limit of each run")
-    parser.add_argument("--test-limit", type=float, metavar="SECONDS", help="limit of one test")
+    parser.add_argument(
+        "-n", dest="workers", type=int, metavar="N", default=len(os.sched_getaffinity(0)),
+        help="processes of a ring that runs on all cores (default: one a core)",
+    )
+    parser.add_argument(
+        "--limit", type=float, metavar="SECONDS", help="processor seconds of each run"
+    )
+    parser.add_argument(
+        "--test-limit", type=float, metavar="SECONDS", help="processor seconds of one test"
+    )
     return parser.parse_args(argv)
 
 
 def plan(arguments: argparse.Namespace) -> list[Run]:
     """The runs that the options ask for, in order."""
     forms = arguments.compile.split(",") if arguments.compile else [None]
+    sizes = [int(size) for size in arguments.ranks.split(",")]
+    rooms = tuple(arguments.room)
     runs: list[Run] = []
     for ring in arguments.ring or RINGS:
-        if ring == "graph":
-            runs.append(Run(ring))
-        elif ring == "process":
-            runs += [Run(ring, compile=form) for form in forms]
-        else:
-            sizes = [int(size) for size in arguments.ranks.split(",")]
-            runs += [Run(ring, size, form) for form in forms for size in sizes]
-    return runs
+        ring_forms = [None] if ring == "graph" else forms
+        ring_sizes = sizes if ring == "mpi" else [0]
+        runs += [Run(ring, size, form, rooms) for form in ring_forms for size in ring_sizes]
+    chosen = [run for run in runs if run.places]
+    if not chosen:
+        raise SystemExit(f"tests/run.py: no folder of tests is called {' or '.join(rooms)}")
+    return chosen
 
 
 def pytest_arguments(run: Run, arguments: argparse.Namespace) -> list[str]:
     """What pytest is given, apart from where to record the outcomes."""
-    options = ["-q", "--tb=short", "--rootdir", str(ROOT), *map(str, RINGS[run.ring][0])]
+    options = ["-q", "--tb=short", "--rootdir", str(ROOT), *map(str, run.places)]
     if arguments.keyword:
         options += ["-k", arguments.keyword]
     if arguments.fast:
         options += ["-m", "not slow"]
     if arguments.test_limit:
-        options += ["--test-limit", str(arguments.test_limit)]
+        options += ["--timeout", str(arguments.test_limit)]
     return options
 
 
@@ -133,6 +174,10 @@ def command(run: Run, arguments: argparse.Namespace) -> list[str]:
     if not run.ranks:
         record = f"--record={run.directory / 'rank0.jsonl'}"
         pytest = [sys.executable, "-m", "pytest", "--continue-on-collection-errors"]
+        spread = RINGS[run.ring].spread
+        if spread and arguments.workers > 1:
+            options += ["-n", str(arguments.workers), "--dist", spread]
+            options += ["--max-worker-restart", str(RESTARTS)]
         return [*pytest, *options, record]
     launcher = arguments.launcher or f"{find_mpirun()} --oversubscribe --bind-to none -n {{n}}"
     start = shlex.split(launcher.format(n=run.ranks))
@@ -150,7 +195,7 @@ def find_mpirun() -> str:
 
 def environment(run: Run) -> dict[str, str]:
     """The environment of one run."""
-    env = dict(os.environ, PYTHONUNBUFFERED="1")
+    env = dict(os.environ, PYTHONUNBUFFERED="1", TESTS_CHECKED=str(CHECKED))
     if run.compile is not None:
         env["HPCFLOW_COMPILE"] = run.compile
     if run.ranks:
@@ -164,7 +209,7 @@ def execute(run: Run, arguments: argparse.Namespace) -> Outcome:
     """Run one ring once and read what it recorded."""
     shutil.rmtree(run.directory, ignore_errors=True)
     run.directory.mkdir(parents=True)
-    limit = arguments.limit or RINGS[run.ring][1]
+    limit = arguments.limit or RINGS[run.ring].limit
     log = run.directory / "run.log"
     status = run_limited(command(run, arguments), log, limit, environment(run))
     records = list(read_records(run.directory).values())
@@ -174,21 +219,8 @@ def execute(run: Run, arguments: argparse.Namespace) -> Outcome:
     return outcome
 
 
-def read_records(directory: Path) -> dict[str, dict[str, str]]:
-    """By rank (``rank0``), each test's last state: started, passed, failed or skipped."""
-    records = {}
-    for path in sorted(directory.glob("rank*.jsonl")):
-        states: dict[str, str] = {}
-        for line in path.read_text().splitlines():
-            entry = json.loads(line)
-            if states.get(entry["test"]) != "failed":
-                states[entry["test"]] = entry["outcome"]
-        records[path.stem] = states
-    return records
-
-
 def judge(
-    records: Sequence[dict[str, str]], ranks: int, status: int | None, limit: float
+    records: Sequence[dict[str, Record]], ranks: int, status: int | None, limit: float
 ) -> Outcome:
     """Count each test once: passed if it passed on every rank, failed if it failed on any.
 
@@ -197,8 +229,11 @@ def judge(
     """
     outcome = Outcome()
     unfinished = []
-    for test in dict.fromkeys(test for states in records for test in states):
-        states = {record.get(test, "absent") for record in records}
+    for test in dict.fromkeys(test for record in records for test in record):
+        ends = [record.get(test, {"outcome": "absent"}) for record in records]
+        states = {end["outcome"] for end in ends}
+        clock, used = (max(float(end.get(key, 0)) for end in ends) for key in CLOCKS)
+        outcome.tests.append((clock, used, test))
         if "failed" in states:
             outcome.fail(f"failed: {test}")
         elif "started" in states:
@@ -208,7 +243,7 @@ def judge(
     if status == 0 and not unfinished:
         return outcome
     if status is None:
-        ending = f"hung: ended after {limit:.0f} s"
+        ending = f"hung: ended at its limit of {limit:.0f} processor seconds"
     else:
         ending = f"ended with status {status}"
     if unfinished and not outcome.problems:
@@ -222,7 +257,8 @@ def show_logs(run: Run) -> None:
     """Print the ends of the logs of a failed run, those of ranks with the rank before each line."""
     paths = [*sorted(run.directory.glob("rank*.log")), run.directory / "run.log"]
     records = read_records(run.directory)
-    guilty = [path for path in paths if "failed" in records.get(path.stem, {}).values()]
+    guilty = [path for path in paths if any(end["outcome"] == "failed"
+                                            for end in records.get(path.stem, {}).values())]
     for path in guilty or paths:
         prefix = f"[{path.stem}] " if run.ranks else "  "
         print_tail(path.read_text(errors="replace").splitlines(), prefix)
@@ -247,27 +283,39 @@ def report(run: Run, outcome: Outcome, seconds: float) -> None:
         print(f"{run.title}: logs are in {run.directory.relative_to(ROOT)}", flush=True)
 
 
-def run_all(runs: Iterable[Run], arguments: argparse.Namespace) -> Counter[str]:
-    """Execute and report `runs`; the sum of their counts."""
-    total: Counter[str] = Counter()
+def run_all(runs: Iterable[Run], arguments: argparse.Namespace) -> Outcome:
+    """Execute and report `runs`; the sum of their outcomes."""
+    total = Outcome()
+    shutil.rmtree(CHECKED, ignore_errors=True)
     for run in runs:
         start = time.monotonic()
         outcome = execute(run, arguments)
         report(run, outcome, time.monotonic() - start)
-        total += outcome.counts
+        total.counts += outcome.counts
+        total.tests += [(*seconds, f"{test} ({run.title})") for *seconds, test in outcome.tests]
     return total
+
+
+def show_slowest(tests: Iterable[tuple[float, float, str]]) -> None:
+    """Print the tests that took longest, with what they used of the processor."""
+    print(f"\nthe slowest {SLOWEST} tests\n  clock processor")
+    for clock, used, test in sorted(tests, reverse=True)[:SLOWEST]:
+        print(f"{clock:7.1f} {used:9.1f}  {test}")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the rings; 0 if everything passed."""
     arguments = parse_arguments(argv)
     os.chdir(ROOT)
+    if slowness() > 1:
+        print(f"this machine: {slowness():.1f} times as slow as the one of the limits", flush=True)
     total = run_all(plan(arguments), arguments)
-    if not total["passed"] + total["failed"]:
+    show_slowest(total.tests)
+    if not total.counts["passed"] + total.counts["failed"]:
         print("no test ran")
-        total["failed"] += 1
-    print(closing_line(total))
-    return 1 if total["failed"] else 0
+        total.counts["failed"] += 1
+    print(closing_line(total.counts))
+    return 1 if total.counts["failed"] else 0
 
 
 if __name__ == "__main__":

@@ -1,53 +1,16 @@
-"""Fixtures of the process ring."""
+"""Fixtures of the process ring, and what its gradient checks leave."""
 
-from __future__ import annotations
-
+import gradcheck
 import pytest
-
-import hpcflow as hf
-from hpcflow import config
-from hpcflow.loops import compiling
-
-
-@pytest.fixture(autouse=True)
-def bits_are_kept_by_the_test_alone(monkeypatch):
-    """What an optimizer with slices asks of its process ends with the test."""
-    monkeypatch.setattr(compiling, "_keeps_bits", False)
+from fixtures import (  # noqa: F401
+    beside_server,
+    bits_are_kept_by_the_test_alone,
+    checked,
+    form,
+    graph,
+    session,
+)
 
 
-@pytest.fixture(params=["compiled", "node by node"])
-def form(request, monkeypatch):
-    """Runs the test twice: with regions, and every node by itself."""
-    monkeypatch.setattr(config.flags, "compile", request.param == "compiled")
-    return request.param
-
-
-@pytest.fixture
-def graph():
-    """A graph of the test's own, the default one inside the test."""
-    with hf.Graph().as_default() as graph:
-        yield graph
-
-
-@pytest.fixture
-def session(graph):
-    """A session on `graph`."""
-    with hf.Session(graph=graph) as session:
-        yield session
-
-
-@pytest.fixture
-def checked(monkeypatch):
-    """The graph is checked after every pass, and every kernel at every call."""
-    monkeypatch.setattr(config.flags, "check_stages", True)
-
-
-@pytest.fixture
-def beside_server():
-    """A session of ``/job:worker/task:0`` beside the parameter server ``/job:ps/task:0``."""
-    spec = hf.train.ClusterSpec({"ps": ["beside-ps:1"], "worker": ["beside-worker:1"]})
-    made = [hf.train.Server(spec, job, 0) for job in ("ps", "worker")]
-    with hf.Graph().as_default(), hf.Session(made[1].target) as opened:
-        yield opened
-    for server in made:
-        server._server.close()
+def pytest_sessionfinish(session: pytest.Session) -> None:  # noqa: F811
+    gradcheck.leave(item.path for item in getattr(session, "items", ()))

@@ -14,7 +14,6 @@ def machine():
     return prediction.one_thread(), prediction.measured_link(quick=True)
 
 
-@pytest.mark.time_limit(120)
 @pytest.mark.parametrize(("servers", "workers"), [(1, 1), (1, 2), (2, 2)])
 def test_predicted_and_measured_steps(machine, servers, workers):
     """Machines of tests are shared and busy, so a factor of ten either way is allowed; a wrong
@@ -25,7 +24,6 @@ def test_predicted_and_measured_steps(machine, servers, workers):
     assert 0.1 < predicted / measured < 10, (predicted, measured)
 
 
-@pytest.mark.time_limit(240)
 @pytest.mark.parametrize("title", prediction.POINTS)
 def test_predicted_and_measured_points(machine, title):
     """Synchronous and null steps, with the same allowance."""
@@ -35,7 +33,6 @@ def test_predicted_and_measured_points(machine, title):
     assert 0.1 < predicted / measured < 10, (predicted, measured)
 
 
-@pytest.mark.time_limit(60)
 def test_a_step_of_one_rank(machine):
     """Without servers the step is arithmetic alone."""
     rates, link = machine

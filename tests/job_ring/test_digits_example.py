@@ -19,7 +19,6 @@ FINAL = re.compile(r"test accuracy: (0\.\d{3})")
 
 pytest.importorskip("sklearn")
 pytest.importorskip("tqdm")
-pytestmark = pytest.mark.time_limit(240)
 
 
 def run(logdir, *arguments, ranks=0, example="digits_ps"):

@@ -299,7 +299,6 @@ def test_plain_numpy_does_the_arithmetic_of_the_graph():
     np.testing.assert_array_equal(plain_numpy.chained_adds()(), expected)
 
 
-@pytest.mark.time_limit(240)
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_short_run_prints_a_table_and_saves_the_rows(name, tmp_path):
     path = tmp_path / "results.json"

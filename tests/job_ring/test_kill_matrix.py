@@ -98,7 +98,7 @@ def left_over(folder):
     return found
 
 
-@pytest.mark.time_limit(400)
+@pytest.mark.timeout(100)
 @pytest.mark.parametrize(("role", "phase"), MATRIX)
 def test_a_rank_that_fails_ends_the_job(ends, role, phase):
     ended, processes = ends[role, phase]

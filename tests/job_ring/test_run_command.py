@@ -63,7 +63,6 @@ def ended(process):
     return process.returncode, out, err
 
 
-@pytest.mark.time_limit(90)
 def test_a_job_that_ends_well(job, tmp_path):
     status, out, err = ended(job("fine", "--flag", options=("--threads", "1")))
     assert status == 0, err
@@ -74,7 +73,6 @@ def test_a_job_that_ends_well(job, tmp_path):
     assert "value 2.0 1" in (tmp_path / "logs" / "rank1.log").read_text()
 
 
-@pytest.mark.time_limit(90)
 @pytest.mark.parametrize(("how", "word", "expected"), [
     ("raise", "rank 1 on .*: ValueError: no good", None), ("exit", "exit status 3", 3),
     ("kill", "rank 1 on .*: ended without a word", None)])
@@ -93,7 +91,6 @@ def interruptible():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.mark.time_limit(90)
 def test_an_interrupt_ends_all_ranks(interruptible, job):
     process = job("sleep")
     assert process.stdout.readline().startswith("here is ps")

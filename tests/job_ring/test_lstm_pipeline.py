@@ -8,12 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from jobs import launcher
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples/lstm_pipeline.py"
 SMALL = ["--steps", "20", "--units", "16", "--batch", "8", "--unroll", "8", "--layers", "3"]
-pytestmark = pytest.mark.time_limit(120)
 
 
 def losses(ranks):
