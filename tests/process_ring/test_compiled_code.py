@@ -9,6 +9,7 @@ import time
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 from hpcflow import config
 from hpcflow.host import openmp
@@ -268,9 +269,11 @@ def test_copies_of_rows(row_dtype, width):
     assert code.is_spread
 
 
-@pytest.mark.parametrize("row_dtype", ["int32", "int64"])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "int32", "int64"])
-@pytest.mark.parametrize("ufunc", ["add", "subtract", "multiply", "divide", "maximum", "minimum"])
+@pairs(
+    ("row_dtype", ["int32", "int64"]),
+    ("dtype", ["float32", "float64", "int32", "int64"]),
+    ("ufunc", ["add", "subtract", "multiply", "divide", "maximum", "minimum"]),
+)
 def test_updates_of_rows(ufunc, dtype, row_dtype):
     """All parts together do what NumPy does one row after the other, NaNs included."""
     if not compiling.supports(ufunc, dtype):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import config
@@ -51,9 +52,11 @@ def sample(size):
     return values
 
 
-@pytest.mark.parametrize("compiled", ["0", "1"])
-@pytest.mark.parametrize("size", [10, 5000, 100_000])  # copied, sent from place
-@pytest.mark.parametrize("shape", [[None], "static", None])
+@pairs(
+    ("compiled", ["0", "1"]),
+    ("size", [10, 5000, 100_000]),
+    ("shape", [[None], "static", None]),
+)
 def test_values_lose_their_lower_halves_once(target, size, shape, compiled):
     x = hf.placeholder(hf.float32, [size] if shape == "static" else shape)
     bits = there(x)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import config, errors
@@ -42,11 +43,12 @@ def plus(x, bias):
     return x + bias
 
 
-@pytest.mark.parametrize("add", [hf.nn.bias_add, plus])
-@pytest.mark.parametrize("relu", [True, False])
-@pytest.mark.parametrize("flips", [(False, False), (False, True), (True, False), (True, True)])
-@pytest.mark.parametrize("sizes", [(0, 300, 260), (2, 300, 260), (90, 300, 260), (90, 2100, 40)],
-                         ids=str)
+@pairs(
+    ("add", [hf.nn.bias_add, plus]),
+    ("relu", [True, False]),
+    ("flips", [(False, False), (False, True), (True, False), (True, True)]),
+    ("sizes", [(0, 300, 260), (2, 300, 260), (90, 300, 260), (90, 2100, 40)]),
+)
 def test_dense_layers(sizes, flips, relu, add):
     """Without rows, with so few that BLAS computes, and with bias and relu inside or after."""
     m, k, n = sizes
@@ -75,10 +77,12 @@ def test_a_bias_that_does_not_fit():
             session.run(y, fed)
 
 
-@pytest.mark.parametrize("relu", [True, False])
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-@pytest.mark.parametrize("batch", [0, 3])
+@pairs(
+    ("relu", [True, False]),
+    ("padding", ["SAME", "VALID"]),
+    ("layout", ["NHWC", "NCHW"]),
+    ("batch", [0, 3]),
+)
 def test_layers(batch, layout, padding, relu):
     x, w, b = normal(batch, 9, 7, 5), normal(3, 2, 5, 6), normal(6)
     steps = [1, 2, 1, 1]
@@ -94,10 +98,12 @@ def test_layers(batch, layout, padding, relu):
     run_both(build, [x])
 
 
-@pytest.mark.parametrize("add", [hf.nn.bias_add, plus])
-@pytest.mark.parametrize("relu", [True, False])
-@pytest.mark.parametrize("batch", [0, 1, 16])
-@pytest.mark.parametrize("kind", ["conv1d", "dense"])
+@pairs(
+    ("add", [hf.nn.bias_add, plus]),
+    ("relu", [True, False]),
+    ("batch", [0, 1, 16]),
+    ("kind", ["conv1d", "dense"]),
+)
 def test_layers_of_sequences(kind, batch, relu, add):
     """The bias comes after a view of the result, whose shape the gradients ask for."""
     x, w, b = normal(batch, 20, 128), normal(128, 512), normal(512)
@@ -116,9 +122,11 @@ def test_layers_of_sequences(kind, batch, relu, add):
     run_both(build, [x])
 
 
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-@pytest.mark.parametrize(("batch", "window"), [(0, 3), (3, 3), (2, 1)])
+@pairs(
+    ("padding", ["SAME", "VALID"]),
+    ("layout", ["NHWC", "NCHW"]),
+    ("batch,window", [(0, 3), (3, 3), (2, 1)]),
+)
 def test_poolings_and_their_gradients(batch, window, layout, padding):
     """Values with ties: the first maximum of a window gets the gradient."""
     x = RNG.integers(0, 5, (batch, 9, 7, 20)).astype(np.float32)
@@ -134,9 +142,11 @@ def test_poolings_and_their_gradients(batch, window, layout, padding):
     run_both(build, [x])
 
 
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("batch", [0, 3])
+@pairs(
+    ("layout", ["NHWC", "NCHW"]),
+    ("padding", ["SAME", "VALID"]),
+    ("batch", [0, 3]),
+)
 def test_gradients_of_layers_with_poolings(batch, padding, layout):
     """Ties among the features, and more layers than one before the same pooling."""
     x = RNG.integers(-2, 3, (batch, 31, 33, 6)).astype(np.float32)

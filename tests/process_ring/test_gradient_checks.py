@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gradcheck import check_gradient
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -149,9 +150,11 @@ def test_cast():
 # ---------------------------------------------------------------- reductions
 
 
-@pytest.mark.parametrize("keep_dims", [False, True])
-@pytest.mark.parametrize("axis", [None, 0, [0, 2], [-1], []], ids=str)
-@pytest.mark.parametrize("op_type", ["sum", "mean", "prod", "max", "min"])
+@pairs(
+    ("keep_dims", [False, True]),
+    ("axis", [None, 0, [0, 2], [-1], []]),
+    ("op_type", ["sum", "mean", "prod", "max", "min"]),
+)
 def test_reductions(op_type, axis, keep_dims):
     reduce = getattr(hf, f"reduce_{op_type}")
     check_gradient(lambda x: reduce(x, axis, keep_dims), apart(2, 3, 2), tolerance=1e-5,

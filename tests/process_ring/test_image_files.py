@@ -8,6 +8,7 @@ import zlib
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import image, raw_ops
@@ -41,9 +42,11 @@ def png16(shape, color, interlaced, rows):
 # ---------------------------------------------------------------- PNG
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "uint16"])
-@pytest.mark.parametrize("channels", [1, 2, 3, 4])
-@pytest.mark.parametrize("shape", [(7, 5), (1, 1), (1, 9), (9, 1)])
+@pairs(
+    ("dtype", ["uint8", "uint16"]),
+    ("channels", [1, 2, 3, 4]),
+    ("shape", [(7, 5), (1, 1), (1, 9), (9, 1)]),
+)
 def test_png_without_losses(session, dtype, channels, shape):
     x = pixels(dtype, *shape, channels)
     for compression in (-1, 0, 9):

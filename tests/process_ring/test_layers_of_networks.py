@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 
@@ -103,9 +104,11 @@ def test_batch_normalization(session, axis, form):
     assert len(hf.trainable_variables()) == 2
 
 
-@pytest.mark.parametrize("axis", [-1, 1])
-@pytest.mark.parametrize("training", [True, False, "fed"])
-@pytest.mark.parametrize("center", [True, False])
+@pairs(
+    ("axis", [-1, 1]),
+    ("training", [True, False, "fed"]),
+    ("center", [True, False]),
+)
 def test_batch_normalization_of_images_by_one_op(session, axis, training, center):
     value = RNG.normal(2, 3, size=(4, 5, 3, 5)).astype(np.float32)
     x, feeds = hf.placeholder(hf.float32, value.shape), {}

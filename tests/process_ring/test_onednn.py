@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import config, kernels, raw_ops
@@ -47,10 +48,12 @@ CASES = [((2, 9, 8, 3), (3, 2, 3, 16), (2, 1)), ((1, 5, 5, 1), (5, 5, 1, 2), (1,
 
 
 @needs_library
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("kind", ["Conv2D", "DepthwiseConv2dNative"])
+@pairs(
+    ("layout", ["NHWC", "NCHW"]),
+    ("padding", ["SAME", "VALID"]),
+    ("case", CASES),
+    ("kind", ["Conv2D", "DepthwiseConv2dNative"]),
+)
 def test_convolutions(kind, case, padding, layout, monkeypatch):
     dims, window, strides = case
     x, w = normal(*dims), normal(*window)
@@ -97,10 +100,12 @@ POOLS = [((2, 9, 8, 3), (3, 2), (2, 1)), ((1, 5, 5, 1), (5, 5), (1, 1)),
 
 
 @needs_library
-@pytest.mark.parametrize("layout", ["NHWC", "NCHW"])
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("case", POOLS, ids=str)
-@pytest.mark.parametrize("pool", [hf.nn.max_pool, hf.nn.avg_pool], ids=lambda f: f.__name__)
+@pairs(
+    ("layout", ["NHWC", "NCHW"]),
+    ("padding", ["SAME", "VALID"]),
+    ("case", POOLS),
+    ("pool", [hf.nn.max_pool, hf.nn.avg_pool]),
+)
 def test_poolings(pool, case, padding, layout, monkeypatch):
     dims, window, strides = case
     x, ksize, steps = normal(*dims), [1, *window, 1], [1, *strides, 1]
@@ -218,9 +223,11 @@ def test_batches_that_do_not_fit(monkeypatch):
 
 
 @needs_library
-@pytest.mark.parametrize("beta", [0.75, 0.5])
-@pytest.mark.parametrize("channels", [3, 20, 32])
-@pytest.mark.parametrize("radius", [0, 2, 5, 8])
+@pairs(
+    ("beta", [0.75, 0.5]),
+    ("channels", [3, 20, 32]),
+    ("radius", [0, 2, 5, 8]),
+)
 def test_local_response(radius, channels, beta, monkeypatch):
     """Also of 0.5, which the library computes by its reference alone and NumPy therefore does."""
     def build(x, dy):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import config, kernels, raw_ops
@@ -68,9 +69,11 @@ def convolution(limits, stride=1, padding="SAME"):
         strides=[1, stride, stride, 1], padding=padding)
 
 
-@pytest.mark.parametrize("b", KINDS)
-@pytest.mark.parametrize("a", KINDS)
-@pytest.mark.parametrize("limits", PAIRS, ids=str)
+@pairs(
+    ("b", KINDS),
+    ("a", KINDS),
+    ("limits", PAIRS),
+)
 def test_products(limits, a, b, same):
     same(product(limits), [(7, 30), (30, 5)], [a, b])
 
@@ -92,10 +95,12 @@ def test_an_empty_product(same):
         same(product(RANGES[:2]), shapes, ["quint8", "quint8"], by_library=False)
 
 
-@pytest.mark.parametrize("b", KINDS)
-@pytest.mark.parametrize("a", KINDS)
-@pytest.mark.parametrize("limits", PAIRS[:3], ids=str)
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
+@pairs(
+    ("b", KINDS),
+    ("a", KINDS),
+    ("limits", PAIRS[:3]),
+    ("padding", ["SAME", "VALID"]),
+)
 def test_convolutions(padding, limits, a, b, same):
     """Of a range without 0 no byte stands for the padding, so NumPy computes."""
     by_library = padding == "VALID" or limits[0][0] <= 0 <= limits[0][1]

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gradcheck import check_gradient
 from op_forms import evaluate, failing
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -43,9 +44,11 @@ CASES = [((2, 7, 6, 3), (3, 2, 3, 4), (2, 1)), ((1, 5, 5, 1), (5, 5, 1, 2), (1, 
          ((1, 6, 6, 2), (2, 2, 2, 2), (3, 3))]  # fmt: skip
 
 
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pairs(
+    ("padding", ["SAME", "VALID"]),
+    ("case", CASES),
+    ("dtype", [np.float16, np.float32, np.float64]),
+)
 def test_conv2d(case, padding, dtype):
     dims, window, strides = case
     x, w = normal(*dims).astype(dtype), normal(*window).astype(dtype)
@@ -238,9 +241,11 @@ GROUPED = [((2, 6, 5, 6), (3, 2, 2, 9), (1, 1)), ((1, 7, 7, 4), (3, 3, 1, 4), (2
            ((2, 4, 4, 6), (1, 1, 3, 4), (1, 1)), ((0, 4, 4, 4), (2, 2, 2, 4), (1, 1))]
 
 
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("case", GROUPED, ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pairs(
+    ("padding", ["SAME", "VALID"]),
+    ("case", GROUPED),
+    ("dtype", [np.float32, np.float64]),
+)
 def test_filters_of_groups_of_channels(case, padding, dtype):
     dims, window, strides = case
     x, w = normal(*dims).astype(dtype), normal(*window).astype(dtype)

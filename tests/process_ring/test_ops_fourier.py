@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gradcheck import check_gradient
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -43,9 +44,11 @@ def test_old_names(session, rank):
         np.testing.assert_array_equal(*session.run([old, new]))
 
 
-@pytest.mark.parametrize("rank", SUFFIXES)
-@pytest.mark.parametrize("change", [None, -1, 0, 2])
-@pytest.mark.parametrize("known", [True, False])
+@pairs(
+    ("rank", SUFFIXES),
+    ("change", [None, -1, 0, 2]),
+    ("known", [True, False]),
+)
 def test_real(session, rank, change, known):
     """Lengths below, at and above those of the input, which is cut or followed by zeros."""
     x = RNG.normal(size=(2, 3, 4, 5)).astype("float32")

@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 from gradcheck import check_gradient
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import image, raw_ops
@@ -90,9 +91,11 @@ def test_errors(session):
 # ---------------------------------------------------------------- fused convolutions
 
 
-@pytest.mark.parametrize("mode", ["REFLECT", "SYMMETRIC"])
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pairs(
+    ("mode", ["REFLECT", "SYMMETRIC"]),
+    ("padding", ["SAME", "VALID"]),
+    ("dtype", ["float16", "float32", "float64"]),
+)
 def test_fused_convolutions(session, mode, padding, dtype):
     x = RNG.normal(size=(2, 6, 7, 3)).astype(dtype)
     w = RNG.normal(size=(3, 2, 3, 4)).astype(dtype)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from gradcheck import check_gradient
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import image, raw_ops
@@ -54,9 +55,11 @@ def weights(method, old, new, align):
     return result
 
 
-@pytest.mark.parametrize("method", ["bilinear", "nearest_neighbor", "bicubic", "area"])
-@pytest.mark.parametrize("align", [False, True])
-@pytest.mark.parametrize("old, new", SIZES)
+@pairs(
+    ("method", ["bilinear", "nearest_neighbor", "bicubic", "area"]),
+    ("align", [False, True]),
+    ("old, new", SIZES),
+)
 def test_values(session, method, align, old, new):
     x = RNG.integers(0, 200, (2, *old, 3)).astype("float32")
     y = getattr(image, f"resize_{method}")(x, new, align)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gradcheck import check_gradient
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -68,10 +69,12 @@ def test_solve(session, dtype, flipped):
     close((adjoint(a) if flipped else a) @ x, b, dtype)
 
 
-@pytest.mark.parametrize("dtype", COMPLEX)
-@pytest.mark.parametrize("lower", [True, False])
-@pytest.mark.parametrize("flipped", [False, True])
-@pytest.mark.parametrize("size", [1, 5, 150])
+@pairs(
+    ("dtype", COMPLEX),
+    ("lower", [True, False]),
+    ("flipped", [False, True]),
+    ("size", [1, 5, 150]),
+)
 def test_triangular_solve(session, dtype, lower, flipped, size):
     a = 0.3 * matrices(2, size, size, dtype=dtype) / np.sqrt(size) + 2 * np.eye(size, dtype=dtype)
     b = matrices(2, size, 3, dtype=dtype)
@@ -133,9 +136,11 @@ def test_self_adjoint_eig(session, dtype):
         close(both, np.concatenate([e[:, None], v], 1), dtype)
 
 
-@pytest.mark.parametrize("dtype", COMPLEX)
-@pytest.mark.parametrize("full", [False, True])
-@pytest.mark.parametrize("shape", [(2, 3, 5), (4, 2)])
+@pairs(
+    ("dtype", COMPLEX),
+    ("full", [False, True]),
+    ("shape", [(2, 3, 5), (4, 2)]),
+)
 def test_svd(session, dtype, full, shape):
     x = matrices(*shape, dtype=dtype)
     tensors = hf.svd(x, full_matrices=full)

@@ -6,6 +6,7 @@ import numpy as np
 import op_forms
 import pytest
 from op_forms import failing
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -34,10 +35,12 @@ def tolerance(dtype):
     return {2: 1e-2, 4: 1e-5, 8: 1e-5, 16: 1e-12}[np.dtype(dtype).itemsize]
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, np.complex64,
-                                   np.complex128])
-@pytest.mark.parametrize("flip_a", [False, True])
-@pytest.mark.parametrize("flip_b", [False, True])
+@pairs(
+    ("dtype", [np.float16, np.float32, np.float64, np.int32, np.complex64,
+                                   np.complex128]),
+    ("flip_a", [False, True]),
+    ("flip_b", [False, True]),
+)
 def test_matmul(dtype, flip_a, flip_b):
     a, b = sample(dtype, 3, 4), sample(dtype, 4, 5)
     x, y = (a.T.copy() if flip_a else a), (b.T.copy() if flip_b else b)
@@ -48,9 +51,11 @@ def test_matmul(dtype, flip_a, flip_b):
     np.testing.assert_allclose(got, expected, rtol=tolerance(dtype), atol=tolerance(dtype))
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int32, np.complex64])
-@pytest.mark.parametrize("flip_a", [False, True])
-@pytest.mark.parametrize("flip_b", [False, True])
+@pairs(
+    ("dtype", [np.float16, np.float32, np.int32, np.complex64]),
+    ("flip_a", [False, True]),
+    ("flip_b", [False, True]),
+)
 def test_batches(dtype, flip_a, flip_b):
     a, b = sample(dtype, 2, 3, 3, 4), sample(dtype, 2, 3, 4, 5)
     x = np.swapaxes(a, -1, -2).copy() if flip_a else a

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from op_forms import evaluate, failing
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -31,10 +32,12 @@ def axes(values, index=np.int32):
     return np.array(values, index)
 
 
-@pytest.mark.parametrize("keep_dims", [False, True])
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, np.int64,
-                                   np.complex64, np.uint8])
-@pytest.mark.parametrize("reduce", REDUCTIONS, ids=lambda f: f.__name__)
+@pairs(
+    ("keep_dims", [False, True]),
+    ("dtype", [np.float16, np.float32, np.float64, np.int32, np.int64,
+                                   np.complex64, np.uint8]),
+    ("reduce", REDUCTIONS),
+)
 def test_reductions(reduce, dtype, keep_dims):
     if np.dtype(dtype).kind == "c" and reduce in (hf.reduce_max, hf.reduce_min):
         pytest.skip("complex numbers have no order")
@@ -252,9 +255,11 @@ def test_accumulate_n():
 # ---------------------------------------------------------------- running sums
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.uint8, np.complex64])
-@pytest.mark.parametrize("exclusive", [False, True])
-@pytest.mark.parametrize("reverse", [False, True])
+@pairs(
+    ("dtype", [np.float32, np.int32, np.uint8, np.complex64]),
+    ("exclusive", [False, True]),
+    ("reverse", [False, True]),
+)
 def test_cumulative(dtype, exclusive, reverse):
     x = sample(dtype)
     for build, ufunc, start in ((hf.cumsum, np.add, 0), (hf.cumprod, np.multiply, 1)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from op_forms import evaluate, failing
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -24,9 +25,11 @@ def rows(dtype, *shape):
     return RNG.normal(size=shape).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-@pytest.mark.parametrize("build", SORTED, ids=lambda f: f.__name__)
+@pairs(
+    ("dtype", [np.float32, np.float64, np.int32, np.int64, np.uint8]),
+    ("index", [np.int32, np.int64]),
+    ("build", SORTED),
+)
 def test_sorted_segments(build, index, dtype):
     reduce, default = SORTED[build]
     for shape in ((6,), (6, 3), (6, 2, 2)):

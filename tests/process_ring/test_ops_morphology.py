@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gradcheck import check_gradient
 from op_forms import evaluate, failing
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow.base.geometry.windows import spans
@@ -36,9 +37,11 @@ def wide(pair):
     return [1, *pair, 1]
 
 
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32, np.uint8])
+@pairs(
+    ("padding", ["SAME", "VALID"]),
+    ("case", CASES),
+    ("dtype", [np.float32, np.float64, np.int32, np.uint8]),
+)
 def test_dilation(case, padding, dtype):
     dims, window, strides, rates = case
     x = RNG.integers(0, 99, dims).astype(dtype)
@@ -59,9 +62,11 @@ def test_erosion_is_the_dual():
     np.testing.assert_allclose(got, np.min(parts, axis=0), atol=1e-12)
 
 
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+@pairs(
+    ("padding", ["SAME", "VALID"]),
+    ("case", CASES),
+    ("dtype", [np.float32, np.int64]),
+)
 def test_patches(case, padding, dtype):
     dims, window, strides, rates = case
     x = RNG.integers(1, 99, dims).astype(dtype)

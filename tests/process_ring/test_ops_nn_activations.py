@@ -6,6 +6,7 @@ import numpy as np
 import op_forms
 import pytest
 from op_forms import evaluate, failing
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -208,9 +209,11 @@ def test_l2_normalize():
     close(lambda v: hf.nn.l2_normalize(v, [0, 1]), x / np.sqrt((x**2).sum()), x)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("shift", [None, 0.5])
-@pytest.mark.parametrize("keep_dims", [False, True])
+@pairs(
+    ("dtype", FLOATS),
+    ("shift", [None, 0.5]),
+    ("keep_dims", [False, True]),
+)
 def test_moments(dtype, shift, keep_dims):
     x = RNG.normal(size=(4, 3, 2)).astype(dtype)
     wide = x.astype(np.float64)

@@ -9,6 +9,7 @@ import op_forms
 import pytest
 from gradcheck import check_gradient
 from op_forms import evaluate, failing
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -72,9 +73,11 @@ def test_gradients_come_with_the_loss():
           np.exp(log_softmax(logits)) - np.eye(5)[classes], logits, classes)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.parametrize("index", [np.int32, np.int64])
-@pytest.mark.parametrize("shape", [(4, 7), (2, 3, 5), (6,)], ids=str)
+@pairs(
+    ("dtype", FLOATS),
+    ("index", [np.int32, np.int64]),
+    ("shape", [(4, 7), (2, 3, 5), (6,)]),
+)
 def test_sparse_cross_entropy(dtype, index, shape):
     logits = (RNG.normal(size=shape) * 3).astype(dtype)
     labels = RNG.integers(0, shape[-1], shape[:-1]).astype(index)
@@ -227,9 +230,11 @@ def expected_top_k(x, k):
     return np.take_along_axis(x, columns, -1), columns
 
 
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int32, np.uint8])
-@pytest.mark.parametrize("spread", [4, 10_000])
-@pytest.mark.parametrize("k", [0, 1, 2, 5, 39, 40])
+@pairs(
+    ("dtype", [np.float16, np.float32, np.float64, np.int32, np.uint8]),
+    ("spread", [4, 10_000]),
+    ("k", [0, 1, 2, 5, 39, 40]),
+)
 def test_top_k(dtype, spread, k):
     spread = min(spread, 200 if dtype == np.uint8 else 2000 if dtype == np.float16 else spread)
     for shape in ((40,), (3, 40), (2, 2, 40)):
@@ -266,9 +271,11 @@ def test_in_top_k():
 # ---------------------------------------------------------------- embeddings
 
 
-@pytest.mark.parametrize("strategy", ["mod", "div"])
-@pytest.mark.parametrize("parts", [1, 2, 3, 5])
-@pytest.mark.parametrize("index", [np.int32, np.int64])
+@pairs(
+    ("strategy", ["mod", "div"]),
+    ("parts", [1, 2, 3, 5]),
+    ("index", [np.int32, np.int64]),
+)
 def test_embedding_lookup(strategy, parts, index):
     table = RNG.normal(size=(7, 2)).astype(np.float32)
     if strategy == "mod":

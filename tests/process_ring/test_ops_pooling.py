@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from gradcheck import check_gradient
 from op_forms import evaluate, failing
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -44,10 +45,12 @@ CASES = [((2, 7, 6, 3), (3, 2), (2, 2)), ((1, 5, 5, 2), (2, 2), (2, 2)),
          ((0, 4, 4, 2), (2, 2), (1, 1)), ((2, 3, 3, 2), (1, 1), (1, 1))]  # fmt: skip
 
 
-@pytest.mark.parametrize("padding", ["SAME", "VALID"])
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("case", CASES, ids=str)
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pairs(
+    ("padding", ["SAME", "VALID"]),
+    ("kind", KINDS),
+    ("case", CASES),
+    ("dtype", [np.float16, np.float32, np.float64]),
+)
 def test_pool2d(case, kind, padding, dtype):
     (dims, window, strides), (build, combine) = case, KINDS[kind]
     x = apart(*dims).astype(dtype)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow.kernels.training import block_rules
@@ -164,9 +165,11 @@ def compare(got, expected, dtype):
         np.testing.assert_allclose(a, b, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype])
 
 
-@pytest.mark.parametrize("name", RULES)
-@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
-@pytest.mark.parametrize("shape", [(), (1,), (0, 3), (4, 3)])
+@pairs(
+    ("name", RULES),
+    ("dtype", [np.float16, np.float32, np.float64]),
+    ("shape", [(), (1,), (0, 3), (4, 3)]),
+)
 def test_dense(name, dtype, shape):
     rule, kinds, scalars, attrs = RULES[name]
     if dtype is np.float16 and name == "Ftrl other power":
@@ -198,11 +201,13 @@ def test_blocks(name, monkeypatch):
     compare(got, expected, np.float32)
 
 
-@pytest.mark.parametrize("name", [n for n in RULES if n not in NO_SPARSE])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("index_dtype", [np.int32, np.int64])
-@pytest.mark.parametrize("indices", [[2, 0], [1, 1, 3, 1, 3], [], [4, 0, 3, 1, 2] * 20])
-@pytest.mark.parametrize("handles", [False, True])
+@pairs(
+    ("name", [n for n in RULES if n not in NO_SPARSE]),
+    ("dtype", [np.float32, np.float64]),
+    ("index_dtype", [np.int32, np.int64]),
+    ("indices", [[2, 0], [1, 1, 3, 1, 3], [], [4, 0, 3, 1, 2] * 20]),
+    ("handles", [False, True]),
+)
 def test_sparse(name, dtype, index_dtype, indices, handles):
     """Rows that occur several times are updated one after the other."""
     rule, kinds, scalars, attrs = RULES[name]

@@ -6,6 +6,7 @@ import threading
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import config
@@ -123,9 +124,11 @@ def test_batch_norm_does_not_depend_on_the_layout(training):
         np.testing.assert_allclose(a, b, rtol=1e-3, atol=1e-4 * np.abs(b).max())
 
 
-@pytest.mark.parametrize("width", [1, 3, 40])
-@pytest.mark.parametrize("numbers", [5000, 50, 1])
-@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum"])
+@pairs(
+    ("width", [1, 3, 40]),
+    ("numbers", [5000, 50, 1]),
+    ("name", ["add", "subtract", "multiply", "maximum"]),
+)
 def test_rows_with_repetitions_are_combined_in_order(name, numbers, width):
     ufunc, rows = getattr(np, name), RNG.integers(numbers, size=700)
     target, updates = normal(numbers, width), normal(700, width)

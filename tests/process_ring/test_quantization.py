@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from gradcheck import check_gradient
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -33,9 +34,11 @@ def numbers(session, outputs):
     return session.run(hf.dequantize(*outputs, mode="MIN_FIRST"))
 
 
-@pytest.mark.parametrize("kind", TYPES)
-@pytest.mark.parametrize("mode", ["MIN_COMBINED", "MIN_FIRST"])
-@pytest.mark.parametrize(("low", "high"), [(-3.0, 4.0), (0.0, 5.0), (-5.0, 0.5)])
+@pairs(
+    ("kind", TYPES),
+    ("mode", ["MIN_COMBINED", "MIN_FIRST"]),
+    ("low,high", [(-3.0, 4.0), (0.0, 5.0), (-5.0, 0.5)]),
+)
 def test_there_and_back(session, kind, mode, low, high):
     x = data(50)
     outputs = hf.quantize_v2(x, low, high, getattr(hf, kind), mode)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import config, raw_ops
@@ -67,9 +68,11 @@ def test_the_variables_of_an_lstm():
                      **{f"lstm_block_cell/{w}:0": [UNITS] for w in ("wci", "wcf", "wco")}}
 
 
-@pytest.mark.parametrize("peepholes", [False, True])
-@pytest.mark.parametrize("lengths", [None, [4, 1, 3], [2, 0, 3], [0, 0, 0]], ids=str)
-@pytest.mark.parametrize("clip", [None, 0.2])
+@pairs(
+    ("peepholes", [False, True]),
+    ("lengths", [None, [4, 1, 3], [2, 0, 3], [0, 0, 0]]),
+    ("clip", [None, 0.2]),
+)
 def test_a_sequence_of_an_lstm(clip, lengths, peepholes):
     """Without gradients where the memory is cut: those of the op take that for no change."""
     inputs = normal(STEPS, ROWS, SIZE), normal(ROWS, UNITS), normal(ROWS, UNITS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import config
@@ -98,9 +99,11 @@ def test_formulas_have_the_same_bits(graph, monkeypatch, blocks, formula, count)
     assert len(blocks) == 1
 
 
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("axes", [None, 0, [0, 1], [-2, 0]])
-@pytest.mark.parametrize("kind", ["sum", "mean", "max", "min", "prod"])
+@pairs(
+    ("keep", [False, True]),
+    ("axes", [None, 0, [0, 1], [-2, 0]]),
+    ("kind", ["sum", "mean", "max", "min", "prod"]),
+)
 def test_reductions_at_the_end(graph, monkeypatch, blocks, kind, axes, keep):
     """Exact for integers; sums of floats are formed in another order."""
     reduce = getattr(hf, f"reduce_{kind}")

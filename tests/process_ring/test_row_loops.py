@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import config
@@ -114,9 +115,11 @@ def test_gradients(graph, monkeypatch, loops, formula):
         np.testing.assert_allclose(a, b, 2e-5, 2e-5 * np.abs(b).max())
 
 
-@pytest.mark.parametrize("keep", [False, True])
-@pytest.mark.parametrize("axes", [None, [0, 1], 0])
-@pytest.mark.parametrize("kind", ["sum", "mean"])
+@pairs(
+    ("keep", [False, True]),
+    ("axes", [None, [0, 1], 0]),
+    ("kind", ["sum", "mean"]),
+)
 def test_reductions_at_the_end(graph, monkeypatch, loops, kind, axes, keep):
     reduce = getattr(hf, f"reduce_{kind}")
     x = hf.placeholder(hf.float32, [ROWS, 3, COLUMNS])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 from hpcflow import config
@@ -37,10 +38,12 @@ def missing():
     raise AssertionError("there is no loop")
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("flip_b", [False, True])
-@pytest.mark.parametrize("flip_a", [False, True])
-@pytest.mark.parametrize("sizes", SIZES)
+@pairs(
+    ("dtype", [np.float32, np.float64]),
+    ("flip_b", [False, True]),
+    ("flip_a", [False, True]),
+    ("sizes", SIZES),
+)
 def test_products(sizes, flip_a, flip_b, dtype):
     a, b = factors(*sizes, flip_a, flip_b, dtype)
     small_products.multiply(a, b, flip_a, flip_b, lambda: None)

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 
@@ -23,9 +24,11 @@ class Sparse(NamedTuple):
     dense_shape: Any = (3, 4)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("combiner", ["sum", "mean", "sqrtn", None])
-@pytest.mark.parametrize("parts", [1, 2])
+@pairs(
+    ("weighted", [False, True]),
+    ("combiner", ["sum", "mean", "sqrtn", None]),
+    ("parts", [1, 2]),
+)
 def test_combinations(session, combiner, weighted, parts):
     table = hf.constant(TABLE) if parts == 1 else [hf.constant(TABLE[i::2]) for i in range(2)]
     found = hf.nn.embedding_lookup_sparse(

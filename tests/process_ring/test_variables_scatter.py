@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pairs import pairs
 
 import hpcflow as hf
 
@@ -30,13 +31,15 @@ def one_by_one(kind, start, indices, updates):
     return expected
 
 
-@pytest.mark.parametrize("kind", UFUNCS)
-@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex64"])
-@pytest.mark.parametrize("index_dtype", ["int32", "int64"])
-@pytest.mark.parametrize("shape, indices", [
+@pairs(
+    ("kind", UFUNCS),
+    ("dtype", ["float16", "float32", "float64", "complex64"]),
+    ("index_dtype", ["int32", "int64"]),
+    ("shape, indices", [
     ((6,), [4, 1]), ((6, 3), [5, 0, 2]), ((6, 3), [1, 1, 4, 1]), ((6, 2, 2), [[1, 2], [2, 1]]),
     ((6, 3), []), ((6, 3), 2), ((4, 5), [1] * 100),
-])
+]),
+)
 def test_rows(kind, dtype, index_dtype, shape, indices):
     rng = np.random.default_rng(0)
     np_type = hf.as_dtype(dtype).np
