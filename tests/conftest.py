@@ -19,12 +19,12 @@ from typing import TextIO
 
 import pytest
 from limits import TimeLimits
+from rank import launched_world_size
 from records import Recorder
 
 # Before hpcflow is imported, which reads it: which loops are compiled when is up to each test.
 os.environ["HPCFLOW_LOOP_CACHE"] = "0"
 
-WORLD_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 ABORT_GRACE_SECONDS = 0.5
 
 
@@ -46,11 +46,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if launched_world_size() > 1:
         config.pluginmanager.register(AbortOnFailure(stderr))
     _make_examples_repeatable()
-
-
-def launched_world_size() -> int:
-    """The number of ranks the launcher started; 1 where there is no launcher."""
-    return next((int(os.environ[name]) for name in WORLD_VARIABLES if name in os.environ), 1)
 
 
 def _make_examples_repeatable() -> None:

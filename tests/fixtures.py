@@ -22,6 +22,10 @@ def form(request, monkeypatch):
     return request.param
 
 
+# For what a graph refuses as it is built, whatever its form would be.
+in_one_form = pytest.mark.parametrize("form", ["compiled"], indirect=True)
+
+
 @pytest.fixture
 def graph():
     """A graph of the test's own, the default one inside the test."""

@@ -12,12 +12,18 @@ import os
 import sys
 from pathlib import Path
 
+WORLD_VARIABLES = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK")
 
 
 def launched_rank() -> int:
     """The rank that the launcher gave this process; 0 where there is no launcher."""
     return next((int(os.environ[name]) for name in RANK_VARIABLES if name in os.environ), 0)
+
+
+def launched_world_size() -> int:
+    """The number of ranks the launcher started; 1 where there is no launcher."""
+    return next((int(os.environ[name]) for name in WORLD_VARIABLES if name in os.environ), 1)
 
 
 def redirect_output(path: Path) -> None:

@@ -59,6 +59,7 @@ def wait_for_value(session, variable, value) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.ranks(1)
 def test_task_layout():
     with cluster() as (task, _):
         size = world.world().size
@@ -72,6 +73,7 @@ def test_task_layout():
             assert task.cluster.task_address(task.job, task.index) == f"mpi://{task.rank}"
 
 
+@pytest.mark.ranks(1)
 def test_workers_share_variables_by_name():
     with cluster() as (task, server):
         if task.job == "ps":
@@ -273,6 +275,7 @@ def test_addresses_that_only_name_tasks():
     server.join()
 
 
+@pytest.mark.ranks(1)
 def test_gradient_descent_over_parameter_servers():
     """Asynchronous linear regression finds the weights."""
     with cluster() as (task, server):

@@ -11,6 +11,8 @@ import pytest
 import hpcflow as hf
 from hpcflow.comm import world
 
+pytestmark = pytest.mark.ranks(4)
+
 
 @pytest.fixture
 def ranks():
@@ -24,6 +26,7 @@ def part(index, shape=(5, 3), dtype=np.float32):
     return np.random.default_rng(index).standard_normal(shape).astype(dtype)
 
 
+@pytest.mark.ranks(1)
 def test_ranks(ranks):
     assert (hf.mpi.rank(), hf.mpi.size()) == ranks
     assert (hf.mpi.local_rank(), hf.mpi.local_size()) == ranks  # one node
@@ -92,6 +95,7 @@ def model():
     return x, y, [w, b], hf.reduce_mean(hf.square(hf.matmul(x, w) + b - y))
 
 
+@pytest.mark.ranks(1)
 def test_training_is_that_of_the_whole_batch(ranks):
     rank, size = ranks
     x, y, variables, loss = model()
@@ -112,6 +116,7 @@ def test_training_is_that_of_the_whole_batch(ranks):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.ranks(1)
 def test_monitored_training_with_one_writer(ranks, tmp_path_factory):
     """Every rank passes the same arguments; rank 0 restores, saves, and all follow it."""
     rank, _ = ranks

@@ -31,6 +31,7 @@ def node():
     node.transport.close()
 
 
+@pytest.mark.ranks(1)
 def test_world() -> None:
     here = world()
     assert (here.rank, here.size) == (MPI.COMM_WORLD.rank, MPI.COMM_WORLD.size)
@@ -40,6 +41,7 @@ def test_world() -> None:
     assert launched_under_mpi() or here.size == 1
 
 
+@pytest.mark.ranks(1)
 def test_describe() -> None:
     facts = describe()
     assert facts["size"] == MPI.COMM_WORLD.size
@@ -99,6 +101,7 @@ def test_transports_over_part_of_an_application() -> None:
     comm.Barrier()
 
 
+@pytest.mark.ranks(1)
 def test_placement() -> None:
     """Here all ranks share one node, and its cores as soon as there are more ranks."""
     comms = private_comms()

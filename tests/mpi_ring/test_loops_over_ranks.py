@@ -14,6 +14,8 @@ from spread_loops import PROGRAMS, build, chain, expected
 
 import hpcflow as hf
 
+pytestmark = pytest.mark.ranks(4)
+
 TIMEOUT = hf.RunOptions(timeout_in_ms=60000)
 
 
@@ -62,6 +64,7 @@ def test_a_loop_around_all_ranks(size):
                                       np.full(size, 20.0 * len(devices)))
 
 
+@pytest.mark.ranks(1)
 def test_independent_work_on_every_rank():
     """Each rank works on a variable of its own; one decides for all."""
     with session() as (devices, opened):

@@ -14,6 +14,8 @@ import pytest
 import hpcflow as hf
 from hpcflow.storage import writing
 
+pytestmark = pytest.mark.ranks(4)
+
 SHAPE = (13, 5)
 
 
@@ -124,6 +126,7 @@ def test_a_rank_that_cannot_write(directory, monkeypatch):
         check(session, variables)
 
 
+@pytest.mark.ranks(1)
 def test_a_damaged_checkpoint_changes_no_rank(directory):
     path = os.path.join(directory, "m")
     with cluster(2) as (task, session):

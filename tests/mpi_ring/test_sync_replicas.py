@@ -82,6 +82,7 @@ class Model:
             return session.run([self.step, self.w])
 
 
+@pytest.mark.ranks(1)
 def test_equal_batches_are_serial_descent():
     with cluster() as (task, server):
         if task.job == "ps":

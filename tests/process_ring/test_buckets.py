@@ -29,7 +29,7 @@ def numbers(count):
     return hf.train.range_input_producer(count, num_epochs=1, shuffle=False).dequeue()
 
 
-def test_each_batch_is_of_one_bucket(form, graph):
+def test_each_batch_is_of_one_bucket(graph):
     n = numbers(16)
     which, batch = training.bucket({"n": n, "twice": 2 * n}, n % 2, [4, 2], 2)
     found = batches([which, batch])
@@ -49,7 +49,7 @@ def test_examples_that_are_left_over_or_out(graph):
         (0, [0, 2]), (0, [4, 6]), (0, [8]), (1, [1, 5]), (1, [7])]
 
 
-def test_by_length(form, graph):
+def test_by_length(graph):
     n = numbers(8)
     text = hf.ones([n + 1], hf.int32) * n
     lengths, padded = training.bucket_by_sequence_length(n + 1, text, 2, [3, 5], dynamic_pad=True)

@@ -16,7 +16,7 @@ from hpcflow.compiler.native import (
 )
 from hpcflow.host import threads
 
-GRAPHS, CHUNK = 220, 20
+GRAPHS, CHUNK = 60, 10
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fixtures import in_one_form
 
 import hpcflow as hf
 from hpcflow import errors
@@ -177,6 +178,7 @@ def test_what_leaves_a_branch_unmerged_is_dead_when_the_other_is_taken(session, 
 # ---------------------------------------------------------------- errors
 
 
+@in_one_form
 @pytest.mark.parametrize(("arguments", "error", "message"), [
     ((True, lambda: 1, lambda: 2), TypeError, "Python bool"),
     (("p", 1, lambda: 2), TypeError, "'fn1' must be callable"),
@@ -194,6 +196,7 @@ def test_wrong_arguments(graph, arguments, error, message):
         hf.cond(*[pred if a == "p" else a for a in arguments])
 
 
+@in_one_form
 def test_wrong_predicates(graph):
     with pytest.raises(TypeError, match="int32"):
         hf.cond(hf.constant(1), lambda: 1, lambda: 2)
@@ -258,6 +261,7 @@ def test_case_without_predicates(session, graph):
         hf.case([])
 
 
+@in_one_form
 @pytest.mark.parametrize(("pairs", "message"), [
     (3, "a list, a tuple or a dict"),
     ([(lambda: 1,)], "a pair"),

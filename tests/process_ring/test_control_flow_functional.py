@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fixtures import in_one_form
 from gradcheck import check_gradient
 
 import hpcflow as hf
@@ -139,6 +140,7 @@ def test_gradients(build):
 # ---------------------------------------------------------------- errors
 
 
+@in_one_form
 def test_wrong_arguments(graph):
     x = hf.ones([3, 2])
     for function in (hf.map_fn, hf.foldl, hf.foldr, hf.scan):

@@ -4,6 +4,7 @@ import collections
 
 import numpy as np
 import pytest
+from fixtures import in_one_form
 
 import hpcflow as hf
 from hpcflow import errors
@@ -314,6 +315,7 @@ def test_shape_invariants(session, graph):
     assert session.run(result).shape == (8, 3)
 
 
+@in_one_form
 def test_a_shape_that_is_not_invariant(graph):
     with pytest.raises(ValueError, match=r"enters the loop with shape \(2, 3\), but has shape "
                                          r"\(4, 3\) after one iteration.*shape_invariants"):
@@ -321,6 +323,7 @@ def test_a_shape_that_is_not_invariant(graph):
                       [0, hf.ones([2, 3])])
 
 
+@in_one_form
 @pytest.mark.parametrize(("invariants", "error", "message"), [
     ([hf.TensorShape([]), hf.TensorShape([5, 3])], ValueError, r"\[5,3\].*\[2,3\]"),
     ([hf.TensorShape([])], ValueError, "same nested structure"),
@@ -334,6 +337,7 @@ def test_wrong_shape_invariants(graph, invariants, error, message):
 # ---------------------------------------------------------------- errors
 
 
+@in_one_form
 @pytest.mark.parametrize(("arguments", "error", "message"), [
     ((1, lambda i: i, [0]), TypeError, "'cond' must be callable"),
     ((lambda i: i < 3, 1, [0]), TypeError, "'body' must be callable"),
@@ -352,6 +356,7 @@ def test_wrong_arguments(graph, arguments, error, message):
         hf.while_loop(*arguments)
 
 
+@in_one_form
 @pytest.mark.parametrize("parallel", [0, -1, 1.5, None])
 def test_wrong_parallel_iterations(graph, parallel):
     with pytest.raises(TypeError, match="parallel_iterations"):

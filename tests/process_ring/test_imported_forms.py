@@ -10,7 +10,7 @@ from hpcflow.data.functions import ElementFunction
 
 raw = hf.raw_ops
 rng = np.random.default_rng(5)
-pytestmark = pytest.mark.usefixtures("form", "checked")
+pytestmark = pytest.mark.usefixtures("checked")
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import hpcflow as hf
 from hpcflow.python.client import timeline
 
 
-def test_positions_of_maxima_in_the_batch(form, session):
+def test_positions_of_maxima_in_the_batch(session):
     x = hf.constant(np.random.RandomState(1).permutation(2 * 4 * 4 * 3).reshape(2, 4, 4, 3) * 1.0)
     sizes = [1, 2, 2, 1]
     most, each = hf.nn.max_pool_with_argmax(x, sizes, sizes, "VALID")

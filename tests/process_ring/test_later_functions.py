@@ -12,7 +12,7 @@ from running import run
 import hpcflow as hf
 from hpcflow.framework import function
 
-pytestmark = pytest.mark.usefixtures("form", "checked")
+pytestmark = pytest.mark.usefixtures("checked")
 X = np.arange(6.0).reshape(2, 3)
 
 

@@ -8,7 +8,7 @@ import hpcflow as hf
 import hpcflow.compat.v1
 from hpcflow.api import other_names
 
-pytestmark = pytest.mark.usefixtures("form", "checked")
+pytestmark = pytest.mark.usefixtures("checked")
 X = np.arange(6.0, dtype=np.float32).reshape(2, 3)
 
 

@@ -9,7 +9,7 @@ import pytest
 import hpcflow as hf
 from hpcflow.base import callbacks
 
-pytestmark = pytest.mark.usefixtures("form", "checked")
+pytestmark = pytest.mark.usefixtures("checked")
 
 
 def test_values_of_all_kinds(session):
@@ -71,7 +71,7 @@ def test_stateless_functions(session):
     assert hf.py_func(np.sin, [x], [], stateful=False) == []
 
 
-def test_a_stateful_function_is_called_once_in_every_step(session):
+def test_a_stateful_function_is_called_once_in_every_step(form, session):
     calls = []
     y = hf.py_func(lambda: np.int64(calls.append(1) or len(calls)), [], hf.int64)
     z = hf.py_func(lambda: np.int64(-len(calls)), [], hf.int64)
@@ -140,7 +140,7 @@ def test_a_gradient_of_its_own(session, graph):
     assert hf.gradients(plain, x) == [None]
 
 
-def test_inside_loops_and_branches(session):
+def test_inside_loops_and_branches(form, session):
     calls = []
 
     def double(x):
@@ -228,7 +228,7 @@ def test_functions_one_after_the_other_share_a_thread(session):
     assert threads == [threading.current_thread()] * 2
 
 
-def test_a_stateless_function_without_inputs_is_called_once(session):
+def test_a_stateless_function_without_inputs_is_called_once(form, session):
     numbers = iter(range(100))
     y = hf.py_func(lambda: next(numbers), [], hf.int64, stateful=False)
     assert [session.run(y) for _ in range(3)] == [0, 0, 0]

@@ -9,7 +9,7 @@ import hpcflow as hf
 
 raw = hf.raw_ops
 rng = np.random.default_rng(11)
-pytestmark = pytest.mark.usefixtures("form", "checked")
+pytestmark = pytest.mark.usefixtures("checked")
 F = np.float32
 
 

@@ -11,7 +11,7 @@ import hpcflow as hf
 
 raw = hf.raw_ops
 rng = np.random.default_rng(17)
-pytestmark = pytest.mark.usefixtures("form", "checked")
+pytestmark = pytest.mark.usefixtures("checked")
 
 
 @pytest.fixture(autouse=True)

@@ -53,7 +53,7 @@ def assert_values(got, wanted):
 
 @pytest.mark.parametrize("import_scope", [None, "scope"])
 @pytest.mark.parametrize("name", sorted(n for n, c in EXPECTED.items() if "values" in c))
-def test_signatures_of_others(name, import_scope, form):
+def test_signatures_of_others(name, import_scope):
     with hf.Session() as session:
         meta = sm.loader.load(session, ["serve"], str(FOLDER / name), import_scope=import_scope)
         got = call(session, meta, EXPECTED[name]["feeds"], import_scope)

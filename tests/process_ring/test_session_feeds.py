@@ -21,13 +21,13 @@ def xy(graph):
     np.array([1, 2], ">f4"), [np.float32(1), np.int8(2)], np.array([[1], [2]])[:, 0],
     np.arange(4, dtype=np.float32)[1:3], np.array([2, 1], np.float32)[::-1], [True, 2],
 ])  # fmt: skip
-def test_forms_of_a_vector(form, xy, session, value):
+def test_forms_of_a_vector(xy, session, value):
     x, y, _ = xy
     for _ in range(2):
         assert session.run(y, {x: value}).tolist() == [2, 4]
 
 
-def test_keys(form, xy, session):
+def test_keys(xy, session):
     x, y, z = xy
     for key in (x, "x:0", b"x:0"):
         for _ in range(2):
@@ -38,7 +38,7 @@ def test_keys(form, xy, session):
     assert session.run([x, z], {x: [5, 6]})[1].tolist() == [11, 13]
 
 
-def test_intermediate_tensors(form, xy, session):
+def test_intermediate_tensors(xy, session):
     x, y, z = xy
     assert session.run(z, {y: [1, 1]}).tolist() == [2, 2]  # x is not needed
     assert session.run(z, {"y:0": [1, 1], x: [9, 9]}).tolist() == [2, 2]
@@ -47,13 +47,13 @@ def test_intermediate_tensors(form, xy, session):
     assert session.run(two + z, {two: [0, 0], x: [0, 0]}).tolist() == [1, 1]
 
 
-def test_one_output_of_several(form, graph, session):
+def test_one_output_of_several(graph, session):
     a, b = hf.unstack(hf.constant([1.0, 2.0]))
     assert session.run([a, b, a + b], {b: 5.0}) == [1, 5, 6]
     assert session.run([a, b, a + b], {a: 5.0, b: 6.0}) == [5, 6, 11]
 
 
-def test_feeds_cut_before_constants_are_folded(form, graph, session):
+def test_feeds_cut_before_constants_are_folded(graph, session):
     one = hf.constant(1.0)
     two = one + one
     same = one + one
@@ -62,7 +62,7 @@ def test_feeds_cut_before_constants_are_folded(form, graph, session):
     assert session.run(two + same, {two: 10.0}) == 12
 
 
-def test_a_fed_variable_stands_for_its_value(form, graph, session):
+def test_a_fed_variable_stands_for_its_value(graph, session):
     v = hf.Variable([1.0, 2.0])
     session.run(v.initializer)
     double = v * 2.0
@@ -70,7 +70,7 @@ def test_a_fed_variable_stands_for_its_value(form, graph, session):
     assert session.run(double).tolist() == [2, 4]
 
 
-def test_any_order_of_the_dictionary(form, graph, session):
+def test_any_order_of_the_dictionary(graph, session):
     a, b, c = (hf.placeholder(hf.int32, [], name=n) for n in "abc")
     result = a * 100 + b * 10 + c
     for _ in range(2):
@@ -80,7 +80,7 @@ def test_any_order_of_the_dictionary(form, graph, session):
         assert session.run(result, {b: 2, c: 3, "a:0": 1}) == 123
 
 
-def test_numbers(form, graph, session):
+def test_numbers(graph, session):
     for dtype, value in [(hf.float32, 2), (hf.float64, 2.5), (hf.int32, 7), (hf.int64, 2**40),
                          (hf.uint8, 255), (hf.bool, True), (hf.complex64, 1 + 2j), (hf.half, 0.5)]:
         for shape in ([], None):
@@ -91,7 +91,7 @@ def test_numbers(form, graph, session):
                 assert got.dtype == dtype.np
 
 
-def test_shapes_known_in_part(form, graph, session):
+def test_shapes_known_in_part(graph, session):
     x = hf.placeholder(hf.float32, [None, 2])
     y = hf.reduce_sum(x)
     for rows in (0, 1, 5):
@@ -132,7 +132,7 @@ def test_wrong_types(xy, session):
             session.run([y.op, i.op, s.op], feeds)
 
 
-def test_a_missing_feed_names_the_placeholder(form, xy, session):
+def test_a_missing_feed_names_the_placeholder(xy, session):
     x, _, z = xy
     with pytest.raises(hf.errors.InvalidArgumentError) as caught:
         session.run(z)
@@ -148,7 +148,7 @@ def test_unfeedable(xy, session, graph):
         session.run(y, {y: [1, 2]})
 
 
-def test_strings(form, graph, session):
+def test_strings(graph, session):
     s = hf.placeholder(hf.string, None)
     t = hf.identity(s)
     assert session.run(t, {s: "ü"}) == "ü".encode()
@@ -158,7 +158,7 @@ def test_strings(form, graph, session):
     assert session.run(t, {s: np.array([["a"]], object)}).tolist() == [[b"a"]]
 
 
-def test_placeholder_with_default(form, graph, session):
+def test_placeholder_with_default(graph, session):
     x = hf.placeholder_with_default([1.0, 2.0], [2])
     y = x + 1.0
     assert session.run(y).tolist() == [2, 3]
@@ -172,7 +172,7 @@ def test_indexed_slices(graph, session):
     assert got.indices.tolist() == [3, 4]
 
 
-def test_feeding_is_not_changed_by_later_writes(form, xy, session):
+def test_feeding_is_not_changed_by_later_writes(xy, session):
     x, y, _ = xy
     value = np.array([1, 2], np.float32)
     fetched_x, fetched_y = session.run([x, y], {x: value})

@@ -43,7 +43,7 @@ def plain(value):
     return value
 
 
-def test_structures(form, abc, session):
+def test_structures(abc, session):
     a, b, c, op = abc
     cases = [
         (a, 1.0),
@@ -106,7 +106,7 @@ def test_values_and_types(abc, session):
     assert session.run(hf.constant(True)).dtype == bool
 
 
-def test_variables(form, graph):
+def test_variables(graph):
     v = hf.Variable([1, 2], name="v")
     with hf.Session() as session:
         session.run(v.initializer)
@@ -156,7 +156,7 @@ def test_an_unfetchable_operation(abc, session, graph):
         session.run(abc[2])
 
 
-def test_many_fetches(form, graph, session):
+def test_many_fetches(graph, session):
     x = hf.placeholder(hf.float32, [])
     tensors = [x * float(i) for i in range(300)]
     assert session.run(tensors, {x: 2.0}) == [2.0 * i for i in range(300)]

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from fixtures import in_one_form
 
 import hpcflow as hf
 from hpcflow import errors, raw_ops
@@ -271,6 +272,7 @@ def test_shapes_that_turn_out_to_differ(session, graph):
 # ---------------------------------------------------------------- errors in the program
 
 
+@in_one_form
 @pytest.mark.parametrize(("build", "error", "message"), [
     (lambda: hf.TensorArray(hf.float32), ValueError, "size must be given"),
     (lambda: hf.TensorArray(hf.float32, 3, handle=array().handle), ValueError, "handle and size"),
