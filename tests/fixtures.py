@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from thresholds import lower_all
 
 import hpcflow as hf
 from hpcflow import config
@@ -44,6 +45,12 @@ def session(graph):
 def checked(monkeypatch):
     """The graph is checked after every pass, and every kernel at every call."""
     monkeypatch.setattr(config.flags, "check_stages", True)
+
+
+@pytest.fixture
+def everything_small(monkeypatch):
+    """Small arrays, short loops and few values are treated as large, long and many."""
+    lower_all(monkeypatch)
 
 
 @pytest.fixture

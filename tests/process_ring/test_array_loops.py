@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from thresholds import forget_loops, lower
 
 import hpcflow as hf
 from hpcflow import raw_ops
-from hpcflow.kernels.arrays import gathering
-from hpcflow.kernels.compiled import array_loops
 from hpcflow.loops import compiling
 
 pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
@@ -19,10 +18,9 @@ RNG = np.random.default_rng(5)
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used for small arrays from the second call on."""
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(compiling, "_programs", {})
-    monkeypatch.setattr(array_loops, "LARGE", 1)
-    monkeypatch.setattr(gathering, "_LARGE", 1)
+    lower(monkeypatch, "jit.WORTH_SECONDS")
+    forget_loops(monkeypatch)
+    lower(monkeypatch, "array_loops.LARGE", "gathering.LARGE")
 
 
 def check(build, *inputs):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from thresholds import forget_loops, lower, use_pool
 
 import hpcflow as tf
 from hpcflow import config
@@ -15,12 +16,11 @@ from hpcflow.loops import compiling
 @pytest.fixture
 def eager(monkeypatch):
     """Small parts over several threads; loops from the second call on."""
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(compiling, "_programs", {})
-    monkeypatch.setattr(batch_norm_loops, "_LARGE_BYTES", 1)
-    monkeypatch.setattr(batch_norm_loops, "_BLOCK_BYTES", 1 << 8)
+    lower(monkeypatch, "jit.WORTH_SECONDS")
+    forget_loops(monkeypatch)
+    lower(monkeypatch, "batch_norm_loops.LARGE_BYTES", "batch_norm_loops.BLOCK_BYTES")
     pool = threads.Pool(3)
-    monkeypatch.setattr(threads, "_pool", pool)
+    use_pool(monkeypatch, pool)
     yield
     pool.close()
 

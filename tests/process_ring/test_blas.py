@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from thresholds import use_pool
 
 from hpcflow import config
 from hpcflow.host import blas, threads
@@ -40,7 +41,7 @@ def no_choice(monkeypatch):
     for name in threads._OF_USER:
         monkeypatch.setenv(name, "")  # as it is put back afterwards
     monkeypatch.setattr(config.flags, "threads", 0)
-    monkeypatch.setattr(threads, "_pool", threads.Pool(3))
+    use_pool(monkeypatch, threads.Pool(3))
     yield
     threads.pool().close()
 

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from collective_cases import deliver, part, run_all
 from replicas import run_replicas, values
+from thresholds import lower
 
 import hpcflow as hf
 from hpcflow import config
@@ -45,7 +46,7 @@ def test_lengths(count, length):
 
 
 def test_many_blocks(monkeypatch):
-    monkeypatch.setattr(patterns, "SEGMENT_BYTES", 1 << 10)
+    lower(monkeypatch, "patterns.SEGMENT_BYTES")
     got = run_all(3, lambda i: hf.mpi.allreduce(hf.constant(part(i, (9973,)))))
     np.testing.assert_allclose(got[2], sum(part(i, (9973,)) for i in range(3)), rtol=1e-5,
                                atol=1e-6)

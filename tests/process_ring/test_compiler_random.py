@@ -6,17 +6,9 @@ from __future__ import annotations
 import pytest
 from random_check import check_all, loopback
 
-from hpcflow.compiler.distribute import late_receives
-from hpcflow.compiler.native import (
-    accumulate_gemm,
-    batch_iterations,
-    concurrent_gemm,
-    fusion,
-    hoist_input_gemm,
-)
 from hpcflow.host import threads
 
-GRAPHS, CHUNK = 60, 10
+GRAPHS, CHUNK = 60, 20
 
 
 @pytest.fixture(scope="module")
@@ -26,21 +18,10 @@ def cluster():
 
 
 @pytest.mark.parametrize("chunk", range(GRAPHS // CHUNK))
-def test_random_graphs(cluster, chunk, monkeypatch):
+def test_random_graphs(cluster, chunk, request, monkeypatch):
     # Whatever is element-wise is fused, products run at the same time, in loops by
     # blocks, and values come late.
     if chunk % 2:
-        for name in ("_LARGE", "_FEWEST_COLUMNS"):
-            monkeypatch.setattr(batch_iterations, name, 1)
-        for module in (hoist_input_gemm, accumulate_gemm):
-            monkeypatch.setattr(module, "_BLOCK_FLOPS", 1.0)
-        monkeypatch.setattr(concurrent_gemm, "_LARGE", 1)
+        request.getfixturevalue("everything_small")
         monkeypatch.setattr(threads, "at_once", lambda: 2)
-        for name in ("_FEWEST", "_PARALLEL", "_LARGE"):
-            monkeypatch.setattr(fusion, name, 1)
-        monkeypatch.setattr(fusion, "_FUSED_SECONDS", 0.0)
-        monkeypatch.setattr(late_receives, "LEAST_BYTES", 1)
-        monkeypatch.setattr(late_receives, "_LEAST_GAIN", -9.0)
-        monkeypatch.setattr(late_receives, "_MESSAGE_SECONDS", 0.0)
-        monkeypatch.setattr(late_receives, "_BYTES_PER_SECOND", 1e15)
     check_all(range(chunk * CHUNK, (chunk + 1) * CHUNK), cluster)

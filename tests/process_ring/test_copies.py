@@ -6,9 +6,10 @@ import random
 
 import numpy as np
 import pytest
+from thresholds import forget_loops, lower
 
 from hpcflow import config
-from hpcflow.loops import compiling, parallel_for, strided_copy
+from hpcflow.loops import compiling, strided_copy
 
 DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.bool_, np.complex128)
 
@@ -16,10 +17,9 @@ DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.bool_, np.complex128)
 @pytest.fixture(params=["compiled", "numpy"])
 def small(request, monkeypatch):
     """Copies of any size are large, and compiled at once or never."""
-    monkeypatch.setattr(strided_copy, "LARGE_BYTES", 1)
-    monkeypatch.setattr(strided_copy, "_SHARED_BYTES", 1)
+    lower(monkeypatch, "copies.LARGE_BYTES", "copies.SHARED_BYTES")
     if request.param == "compiled":
-        monkeypatch.setattr(compiling, "WORTH_SECONDS", 0)
+        lower(monkeypatch, "jit.WORTH_SECONDS")
     else:
         monkeypatch.setattr(config.flags, "jit", False)
 
@@ -85,8 +85,7 @@ def test_concatenate(small, axis):
 def test_rows_that_are_joined(small, monkeypatch, dtype):
     """Inner dimensions of other sizes, more rows than threads, with `out` and without; also what a
     loop over rows does not take."""
-    monkeypatch.setattr(strided_copy, "_LEAST_ROWS", 2)
-    monkeypatch.setattr(parallel_for, "LARGE_BYTES", 1)
+    lower(monkeypatch, "copies.LEAST_ROWS", "spread.LARGE_BYTES")
     rng = np.random.default_rng(0)
 
     def drawn(*dims):
@@ -108,7 +107,7 @@ def test_rows_that_are_joined(small, monkeypatch, dtype):
 def test_rows_are_joined_by_a_loop(small, monkeypatch):
     if not compiling.enabled():
         pytest.skip("Numba is not installed, or not to be used")
-    monkeypatch.setattr(compiling, "_programs", {})
+    forget_loops(monkeypatch)
     values = [np.ones((80, n), np.float32) for n in (16, 40)]
     for _ in range(2):
         strided_copy.concatenate(values, 1)

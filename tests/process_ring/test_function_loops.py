@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from thresholds import forget_loops, lower
 
 import hpcflow as hf
 from hpcflow import config
@@ -27,8 +28,8 @@ class Host:
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used from the second call on."""
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(compiling, "_programs", {})
+    lower(monkeypatch, "jit.WORTH_SECONDS")
+    forget_loops(monkeypatch)
 
 
 def kernel_of(kind, dtype):

@@ -7,6 +7,7 @@ import threading
 
 import numpy as np
 import pytest
+from thresholds import forget_loops, lower, set_threshold, use_pool
 
 import hpcflow as hf
 from hpcflow import config
@@ -22,15 +23,15 @@ DTYPES = {"f": hf.float32, "d": hf.float64, "i": hf.int32, "l": hf.int64}
 @pytest.fixture
 def eager(monkeypatch):
     """Programs are compiled at once, and used from the second call on."""
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(compiling, "_programs", {})
+    lower(monkeypatch, "jit.WORTH_SECONDS")
+    forget_loops(monkeypatch)
 
 
 @pytest.fixture
 def pool(monkeypatch):
     """A pool of three threads, whatever the machine has."""
     found = threads.Pool(3)
-    monkeypatch.setattr(threads, "_pool", found)
+    use_pool(monkeypatch, found)
     yield found
     found.close()
 
@@ -88,7 +89,7 @@ def test_every_way_gives_the_same(monkeypatch, eager, pool, kind, seed):
         monkeypatch.setattr(config.flags, "compile", True)
         found = {}
         with hf.Session() as session:
-            monkeypatch.setattr(fusion, "_FUSED_SECONDS", 0.0)
+            lower(monkeypatch, "fusion.FUSED_SECONDS")
             found["lines"] = session.run(fetches, feeds)
             small_parts(monkeypatch)
             found["blocks"] = session.run(fetches, feeds)
@@ -105,7 +106,7 @@ def test_every_way_gives_the_same(monkeypatch, eager, pool, kind, seed):
 def test_a_first_run_compiles_nothing(graph, monkeypatch):
     monkeypatch.setattr(config.flags, "compile", True)
     monkeypatch.setattr(config.flags, "loop_cache", "0")
-    monkeypatch.setattr(compiling, "_programs", {})
+    forget_loops(monkeypatch)
     x = hf.placeholder(hf.float32, [1000])
     y = x
     for _ in range(10):
@@ -223,8 +224,8 @@ def _rule(name):
 
 @pytest.mark.parametrize("name", RULES)
 def test_rules_in_blocks_and_compiled(monkeypatch, eager, pool, name):
-    monkeypatch.setattr(block_rules, "WORKING_SET_BYTES", 8192)
-    monkeypatch.setattr(block_rules, "_LEAST_PART", 256)
+    set_threshold(monkeypatch, "block_rules.WORKING_SET_BYTES", 8192)
+    lower(monkeypatch, "block_rules.LEAST_PART")
     count, scalar_count, scratch = RULES[name]
     rule = _rule(name)
     random = np.random.RandomState(1)
@@ -274,7 +275,7 @@ def test_a_rule_is_traced_once(monkeypatch, eager, pool, name):
     """The loop of a large array is known in later steps, with whatever numbers."""
     if not compiling.enabled():
         pytest.skip("Numba is not installed")
-    monkeypatch.setattr(block_rules, "WORKING_SET_BYTES", 8192)
+    set_threshold(monkeypatch, "block_rules.WORKING_SET_BYTES", 8192)
     count, scalar_count, scratch = RULES[name]
     rule, calls = _rule(name), []
 
@@ -346,7 +347,7 @@ def test_a_busy_pool_leaves_the_work_to_its_caller(pool):
 
 
 def test_a_session_limits_the_threads(graph, monkeypatch):
-    monkeypatch.setattr(threads, "_pool", threads.Pool(2))
+    use_pool(monkeypatch, threads.Pool(2))
     before = threads.pool()
     with hf.Session(config=hf.ConfigProto(intra_op_parallelism_threads=1)):
         assert threads.pool().size == 1

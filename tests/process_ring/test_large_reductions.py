@@ -6,6 +6,7 @@ import random
 
 import numpy as np
 import pytest
+from thresholds import lower, set_threshold
 
 from hpcflow.kernels.math import large_reductions
 
@@ -13,9 +14,8 @@ from hpcflow.kernels.math import large_reductions
 @pytest.mark.parametrize("block_bytes", [64, 4096, 1 << 19])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_axes(monkeypatch, seed, block_bytes):
-    monkeypatch.setattr(large_reductions, "_LARGE_BYTES", 1)
-    monkeypatch.setattr(large_reductions, "_LONG", 600)
-    monkeypatch.setattr(large_reductions, "_BLOCK_BYTES", block_bytes)
+    lower(monkeypatch, "large_reductions.LARGE_BYTES", "large_reductions.LONG")
+    set_threshold(monkeypatch, "large_reductions.BLOCK_BYTES", block_bytes)
     print("seed", seed)
     rng = random.Random(seed)
     for number in range(60):

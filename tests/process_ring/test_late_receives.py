@@ -6,10 +6,10 @@ import threading
 import numpy as np
 import pytest
 from async_ops import later
+from thresholds import lower
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler.distribute import late_receives
 from hpcflow.errors import ResourceExhaustedError
 from hpcflow.runtime.cluster.lane import Lane
 
@@ -21,8 +21,7 @@ OPTIONS = hf.RunOptions(timeout_in_ms=30_000)
 
 @pytest.fixture
 def session(monkeypatch):
-    monkeypatch.setattr(late_receives, "_BYTES_PER_SECOND", 1e15)
-    monkeypatch.setattr(late_receives, "_MESSAGE_SECONDS", 0.0)
+    lower(monkeypatch, "late_receives.BYTES_PER_SECOND", "late_receives.MESSAGE_SECONDS")
     spec = hf.train.ClusterSpec({"worker": [f"late:{i}" for i in range(2)]})
     servers = [hf.train.Server(spec, "worker", i) for i in range(2)]
     with hf.Graph().as_default(), hf.Session(servers[0].target) as session:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from op_forms import evaluate, failing
+from thresholds import lower
 
 import hpcflow as hf
 from hpcflow import raw_ops
-from hpcflow.kernels.arrays import gathering
 
 X = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
 S = np.array([b"a", b"b", b"c", b"b"], object)
@@ -158,7 +158,7 @@ def test_one_hot(axis, index):
 
 @pytest.mark.parametrize("index", [np.int32, np.int64, np.uint8])
 def test_large_one_hots_are_filled(monkeypatch, index):
-    monkeypatch.setattr(gathering, "_LARGE", 1)
+    lower(monkeypatch, "gathering.LARGE")
     indices = np.array([[0, 2, 200], [3, 1, -1 if index is not np.uint8 else 255]], index)
     hits = indices[..., None] == np.arange(3)
     depth = np.int32(3)

@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from pairs import pairs
+from thresholds import lower
 
 import hpcflow as hf
-from hpcflow.kernels.training import block_rules
 
 
 def gradient_descent(states, grad, alpha):
@@ -189,7 +189,7 @@ def test_dense(name, dtype, shape):
 def test_blocks(name, monkeypatch):
     """A large array is updated in blocks, the last one shorter, with the same result."""
     rule, kinds, scalars, attrs = RULES[name]
-    monkeypatch.setattr(block_rules, "WORKING_SET_BYTES", 4096)
+    lower(monkeypatch, "block_rules.WORKING_SET_BYTES")
     rng = np.random.default_rng(4)
     shape = (7, 301)
     states = [drawn(k, shape, rng, np.float32) for k in kinds]

@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from thresholds import lower, set_threshold
 
 import hpcflow as hf
 from hpcflow import config, errors
@@ -45,11 +46,10 @@ def used(request, monkeypatch):
         return begin(self, *arguments)
 
     pool = threads.Pool(2)
-    for name in ("_LARGE", "_FEWEST_COLUMNS"):
-        monkeypatch.setattr(batch_iterations, name, 1)
+    lower(monkeypatch, "over_time.LARGE", "over_time.FEWEST_COLUMNS")
     monkeypatch.setattr(codegen, "call_loops", lambda program: None)
-    monkeypatch.setattr(accumulate_gemm, "_BLOCK_FLOPS", 300.0)
-    monkeypatch.setattr(hoist_input_gemm, "_BLOCK_FLOPS", 200.0)
+    set_threshold(monkeypatch, "running_sums.BLOCK_FLOPS", 300.0)
+    set_threshold(monkeypatch, "products_ahead.BLOCK_FLOPS", 200.0)
     monkeypatch.setattr(Sums, "total", note_total)
     monkeypatch.setattr(hoist_input_gemm._Block, "take", note_take)
     monkeypatch.setattr(Ahead, "_begin", note_begin)

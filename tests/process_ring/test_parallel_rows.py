@@ -7,6 +7,7 @@ import threading
 import numpy as np
 import pytest
 from pairs import pairs
+from thresholds import lower, use_pool
 
 import hpcflow as hf
 from hpcflow import config
@@ -20,11 +21,10 @@ RNG = np.random.default_rng(67)
 @pytest.fixture(autouse=True)
 def several_threads(monkeypatch):
     """Small blocks, shared from the first byte on, by three threads whatever the machine has."""
-    monkeypatch.setattr(parallel, "_BLOCK_BYTES", 1 << 12)
-    monkeypatch.setattr(parallel, "LARGE_BYTES", 0)
+    lower(monkeypatch, "parallel.BLOCK_BYTES", "parallel.LARGE_BYTES")
     monkeypatch.setattr(config.flags, "onednn", "0")
     pool = threads.Pool(3)
-    monkeypatch.setattr(threads, "_pool", pool)
+    use_pool(monkeypatch, pool)
     yield
     pool.close()
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from thresholds import forget_loops, lower, set_threshold, use_pool
 
 import hpcflow as hf
 from hpcflow import config, raw_ops
 from hpcflow.host import threads
-from hpcflow.kernels.compiled import pooling_loops
 from hpcflow.kernels.onednn import pooling as library_pooling
 from hpcflow.loops import compiling
 
@@ -18,14 +18,13 @@ pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not in
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used for small arrays from the second call on."""
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(compiling, "_programs", {})
-    monkeypatch.setattr(pooling_loops, "_LARGE", 1)
-    monkeypatch.setattr(pooling_loops, "LARGE_BYTES", 1)
+    lower(monkeypatch, "jit.WORTH_SECONDS")
+    forget_loops(monkeypatch)
+    lower(monkeypatch, "pooling_loops.LARGE", "pooling_loops.LARGE_BYTES")
     # Without the library, what the loop is compared with is the form of NumPy.
     monkeypatch.setattr(library_pooling, "load", lambda: None)
     pool = threads.Pool(3)
-    monkeypatch.setattr(threads, "_pool", pool)
+    use_pool(monkeypatch, pool)
     yield
     pool.close()
 
@@ -46,7 +45,7 @@ def gradients(forward, backward, options, dtype, cases):
         for dims, pooled in cases:
             feeds = dict(zip((x, dy), inputs(random, dims, pooled, dtype)))
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(pooling_loops, "_LARGE", 1 << 40)
+                set_threshold(patch, "pooling_loops.LARGE", 1 << 40)
                 expected = session.run(dx, feeds)
             session.run(dx, feeds)
             compiling.wait()
@@ -66,7 +65,7 @@ def test_windows_of_images(graph, eager):
 
 
 def test_large_windows_of_volumes(graph, eager, monkeypatch):
-    monkeypatch.setattr(pooling_loops, "_MOST_UNROLLED", 5)
+    lower(monkeypatch, "pooling_loops.MOST_UNROLLED")
     options = {"ksize": [1, 2, 1, 3, 1], "strides": [1, 1, 2, 3, 1], "padding": "VALID"}
     cases = [((2, 4, 5, 7, c), (2, 3, 3, 2, c)) for c in (9, 3)]
     for expected, found in gradients(raw_ops.MaxPool3D, raw_ops.MaxPool3DGrad, options, np.float64,

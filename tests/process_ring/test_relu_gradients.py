@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from thresholds import forget_loops, lower, use_pool
 
 import hpcflow as hf
 from hpcflow import errors
 from hpcflow.host import threads
-from hpcflow.kernels.compiled import array_loops
-from hpcflow.kernels.nn import relu_gradients
 from hpcflow.kernels.nn.relu_gradients import relu_bias_grad
 from hpcflow.loops import compiling
 
@@ -19,13 +18,12 @@ GRAD = relu_bias_grad(None)
 @pytest.fixture
 def eager(monkeypatch):
     """Small blocks over several threads; loops from the second call on."""
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(compiling, "_programs", {})
-    monkeypatch.setattr(array_loops, "LARGE", 1)
-    monkeypatch.setattr(relu_gradients, "_LARGE_BYTES", 1)
-    monkeypatch.setattr(relu_gradients, "_BLOCK_BYTES", 1 << 8)
+    lower(monkeypatch, "jit.WORTH_SECONDS")
+    forget_loops(monkeypatch)
+    lower(monkeypatch, "array_loops.LARGE", "relu_gradients.LARGE_BYTES",
+          "relu_gradients.BLOCK_BYTES")
     pool = threads.Pool(3)
-    monkeypatch.setattr(threads, "_pool", pool)
+    use_pool(monkeypatch, pool)
     yield
     pool.close()
 

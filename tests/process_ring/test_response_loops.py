@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from thresholds import forget_loops, lower, use_pool
 
 from hpcflow import config
 from hpcflow.host import threads
-from hpcflow.kernels.compiled import array_loops, response_loops
-from hpcflow.loops import compiling, parallel_for
+from hpcflow.kernels.compiled import response_loops
+from hpcflow.loops import compiling
 
 
 @pytest.fixture
 def eager(monkeypatch):
     """Small parts over several threads; loops from the second call on."""
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(compiling, "_programs", {})
-    monkeypatch.setattr(array_loops, "LARGE", 1)
-    monkeypatch.setattr(parallel_for, "LARGE_BYTES", 1)
+    lower(monkeypatch, "jit.WORTH_SECONDS")
+    forget_loops(monkeypatch)
+    lower(monkeypatch, "array_loops.LARGE", "spread.LARGE_BYTES")
     pool = threads.Pool(3)
-    monkeypatch.setattr(threads, "_pool", pool)
+    use_pool(monkeypatch, pool)
     yield
     pool.close()
 

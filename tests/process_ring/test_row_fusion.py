@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from pairs import pairs
+from thresholds import forget_loops, lower, set_threshold, use_pool
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler.native import fusion, row_blocks
+from hpcflow.compiler.native import row_blocks
 from hpcflow.host import threads
 from hpcflow.loops import compiling
 
@@ -19,7 +20,7 @@ ROWS, COLUMNS = 37, 24
 def pool(monkeypatch):
     """A pool of three threads, whatever the machine has."""
     found = threads.Pool(3)
-    monkeypatch.setattr(threads, "_pool", found)
+    use_pool(monkeypatch, found)
     yield found
     found.close()
 
@@ -27,9 +28,7 @@ def pool(monkeypatch):
 @pytest.fixture
 def blocks(monkeypatch, pool):
     """Blocks of few rows, also of small arrays; the calls that are made."""
-    monkeypatch.setattr(row_blocks, "LARGE", 1)
-    monkeypatch.setattr(row_blocks, "FEWEST", 1)
-    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 4096)
+    lower(monkeypatch, "row_blocks.LARGE", "row_blocks.FEWEST", "row_blocks.BLOCK_BYTES")
     calls = []
     run = row_blocks.RowFused._run
 
@@ -238,14 +237,14 @@ def test_nothing_is_gained_by_reductions_alone(graph, monkeypatch, blocks):
 
 @pytest.mark.parametrize("block_bytes", [4096, 1 << 21])  # one block after the other, or together
 def test_blocks_do_not_depend_on_the_threads(graph, monkeypatch, blocks, block_bytes):
-    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", block_bytes)
+    set_threshold(monkeypatch, "row_blocks.BLOCK_BYTES", block_bytes)
     x = hf.placeholder(hf.float32, [1000, COLUMNS])
     y = hf.reduce_sum(hf.square(x) * [1.5] * COLUMNS)
     monkeypatch.setattr(config.flags, "compile", True)
     found = set()
     for count in (1, 2, 3):
         pool = threads.Pool(count)
-        monkeypatch.setattr(threads, "_pool", pool)
+        use_pool(monkeypatch, pool)
         with hf.Session() as session:
             found.add(float(session.run(y, {x: data(0, 1000, COLUMNS)})))
         pool.close()
@@ -262,8 +261,8 @@ def test_one_thread_computes_blocks_together(graph, monkeypatch, blocks):
         return lambda cuts, *rest: sizes.append(len(cuts)) or function(cuts, *rest)
 
     monkeypatch.setattr(row_blocks, "_block_function", counted)
-    monkeypatch.setattr(row_blocks, "BLOCK_BYTES", 1 << 21)
-    monkeypatch.setattr(threads, "_pool", threads.Pool(1))
+    set_threshold(monkeypatch, "row_blocks.BLOCK_BYTES", 1 << 21)
+    use_pool(monkeypatch, threads.Pool(1))
     x = hf.placeholder(hf.float32, [1000, COLUMNS])
     y = hf.reduce_sum(hf.square(x) * [1.5] * COLUMNS)
     run_both(monkeypatch, blocks, y, {x: data(0, 1000, COLUMNS)})
@@ -284,9 +283,9 @@ def test_an_end_of_one_block_is_the_reduction():
 
 def test_few_rows_still_run_as_compiled_loops(graph, monkeypatch):
     """Where the number of rows is not known, runs over one shape have calls inside."""
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(compiling, "_programs", {})
-    monkeypatch.setattr(fusion, "_FUSED_SECONDS", 0.0)
+    lower(monkeypatch, "jit.WORTH_SECONDS")
+    forget_loops(monkeypatch)
+    lower(monkeypatch, "fusion.FUSED_SECONDS")
     x = hf.placeholder(hf.float32, [None, COLUMNS])
     y = hf.cast(hf.greater(((x + 1.0) * x - 2.0) * x, [0.1] * COLUMNS), hf.float32)
     value = data(0, ROWS, COLUMNS)

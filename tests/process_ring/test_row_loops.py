@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from pairs import pairs
+from thresholds import lower, set_threshold, use_pool
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler.native import fusion, row_blocks, row_programs
+from hpcflow.compiler.native import row_blocks, row_programs
 from hpcflow.host import threads
-from hpcflow.loops import compiling, parallel_for
+from hpcflow.loops import compiling
 
 pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 ROWS, COLUMNS = 37, 24
@@ -20,15 +21,13 @@ PROGRAMS: dict = {}  # other tests do not find these loops
 @pytest.fixture
 def loops(monkeypatch):
     """Loops are compiled after the first step, and run in three threads; those that have run."""
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    lower(monkeypatch, "jit.WORTH_SECONDS")
     monkeypatch.setattr(compiling, "_programs", PROGRAMS)
     for name in ("FEWEST", "LARGE"):
         monkeypatch.setattr(row_blocks, name, 1)
-    monkeypatch.setattr(fusion, "_ROWS_SECONDS", 0.0)
-    monkeypatch.setattr(row_programs, "_PIECE", 64)
-    monkeypatch.setattr(parallel_for, "LARGE_BYTES", 1)
+    lower(monkeypatch, "fusion.ROWS_SECONDS", "row_programs.PIECE", "spread.LARGE_BYTES")
     pool = threads.Pool(3)
-    monkeypatch.setattr(threads, "_pool", pool)
+    use_pool(monkeypatch, pool)
     found, run = [], row_programs.RowLoop.run
 
     def counted(self, *arguments):
@@ -161,7 +160,7 @@ def test_sums_do_not_depend_on_threads(graph, monkeypatch, loops):
     fetches, value = [hf.reduce_sum(y * x, 0), hf.reduce_mean(y * x)], data(0, 3000, COLUMNS)
     _, found = both(monkeypatch, loops, fetches, {x: value})
     assert loops
-    monkeypatch.setattr(parallel_for, "LARGE_BYTES", 1 << 40)
+    set_threshold(monkeypatch, "spread.LARGE_BYTES", 1 << 40)
     with hf.Session() as session:
         other = session.run(fetches, {x: value})
     for a, b in zip(found, other, strict=True):

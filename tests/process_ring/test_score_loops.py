@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from thresholds import forget_loops, lower, use_pool
 
 import hpcflow as hf
 from hpcflow import config
@@ -17,10 +18,10 @@ KINDS = (score_loops.SOFTMAX, score_loops.LOG_SOFTMAX, score_loops.DENSE, score_
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, for the second call."""
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(compiling, "_programs", {})
+    lower(monkeypatch, "jit.WORTH_SECONDS")
+    forget_loops(monkeypatch)
     pool = threads.Pool(3)
-    monkeypatch.setattr(threads, "_pool", pool)
+    use_pool(monkeypatch, pool)
     yield
     pool.close()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from pairs import pairs
+from thresholds import lower
 
 import hpcflow as hf
 from hpcflow import config
@@ -19,7 +20,7 @@ SIZES = [(16, 8, 1), (1, 8, 16), (16, 1, 8), (8, 8, 8), (4, 4, 4), (7, 5, 3), (1
 
 @pytest.fixture(autouse=True)
 def loops_at_once(monkeypatch):
-    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    lower(monkeypatch, "jit.WORTH_SECONDS")
 
 
 def factors(m, k, n, flip_a, flip_b, dtype, batch=(9, 11)):

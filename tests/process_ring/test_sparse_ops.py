@@ -7,6 +7,7 @@ import itertools
 import numpy as np
 import pytest
 from op_forms import evaluate, failing
+from thresholds import lower
 
 import hpcflow as hf
 from hpcflow import raw_ops
@@ -95,9 +96,8 @@ def test_softmax():
 
 
 def test_matmul_in_blocks(monkeypatch):
-    from hpcflow.kernels.sparse import sparse_math
 
-    monkeypatch.setattr(sparse_math, "_BLOCK", 64)
+    lower(monkeypatch, "sparse_math.BLOCK")
     parts, b = random_sparse(np.float32, (9, 30), 100), RNG.normal(size=(30, 5)).astype("f4")
     got = evaluate(raw_ops.SparseTensorDenseMatMul, *parts, b)
     np.testing.assert_allclose(got, dense(*parts) @ b, rtol=1e-5, atol=1e-5)

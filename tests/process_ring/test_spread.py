@@ -8,6 +8,7 @@ import sys
 
 import numpy as np
 import pytest
+from thresholds import use_pool
 
 from hpcflow.host import openmp, threads
 from hpcflow.loops import compiling, parallel_for
@@ -54,7 +55,7 @@ def found():
 @pytest.fixture
 def pool(monkeypatch):
     made = threads.Pool(2)
-    monkeypatch.setattr(threads, "_pool", made)
+    use_pool(monkeypatch, made)
     monkeypatch.setattr(threads, "_has_own_cores", lambda: True)
     yield made
     made.close()

@@ -5,10 +5,10 @@ import threading
 
 import numpy as np
 import pytest
+from thresholds import lower
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler.native import concurrent_gemm
 from hpcflow.compiler.native.concurrent_gemm import Together
 from hpcflow.host import threads
 
@@ -27,7 +27,7 @@ def calls(monkeypatch):
 
     pool = threads.Pool(2)
     monkeypatch.setattr(Together, "__call__", note)
-    monkeypatch.setattr(concurrent_gemm, "_LARGE", 1)
+    lower(monkeypatch, "together.LARGE")
     monkeypatch.setattr(threads, "at_once", lambda: 2)
     monkeypatch.setattr(threads, "_wide_pool", pool)
     monkeypatch.setattr(config.flags, "compile", True)
