@@ -51,6 +51,14 @@ def test_updates_come_in_graph_order_whatever_arrives_first(form, monkeypatch):
     assert unordered_updates(False, ["second", "first"], monkeypatch) == 10
 
 
+def test_a_read_waits_for_the_update_before_it(form, deterministic, session):
+    v = hf.Variable(1.0)
+    session.run(v.initializer)
+    update = hf.assign(v, gate(hf.constant(10.0), "late"))
+    read = v.read_value() + 1.0
+    assert run_gated(session, [read, update.op], ["late"])[0] == 11
+
+
 def test_branches_and_loops_are_left_alone(form, deterministic, session):
     v = hf.Variable(1.0)
     p = hf.placeholder(hf.bool, [])

@@ -91,6 +91,13 @@ def adadelta(states, grad, lr, rho, epsilon):
     return [var - lr * step, accum, rho * accum_update + (1 - rho) * step**2]
 
 
+def nesterov_adam(states, grad, beta1_power, beta2_power, lr, beta1, beta2, epsilon):
+    _, m, v = adam(states, grad, beta1_power, beta2_power, lr, beta1, beta2, epsilon)
+    rate = lr * np.sqrt(1 - beta2_power) / (1 - beta1_power)
+    ahead = beta1 * m + (1 - beta1) * grad
+    return [states[0] - rate * ahead / (np.sqrt(v) + epsilon), m, v]
+
+
 # name -> (formula, kinds of the states, scalars, attributes); a state is of any sign or positive
 RULES = {
     "GradientDescent": (gradient_descent, "a", [0.1], {}),
@@ -106,11 +113,13 @@ RULES = {
     "Ftrl other power": (ftrl, "apa", [0.1, 0.3, 0.2, -0.7], {}),
     "Ftrl power zero": (ftrl, "apa", [0.1, 0.3, 0.2, 0.0], {}),
     "Adam": (adam, "aap", [0.9, 0.99, 0.1, 0.9, 0.99, 1e-8], {}),
+    "Adam Nesterov": (nesterov_adam, "aap", [0.9, 0.99, 0.1, 0.9, 0.99, 1e-8],
+                      {"use_nesterov": True}),
     "RMSProp": (rms_prop, "apa", [0.1, 0.9, 0.5, 1e-6], {}),
     "CenteredRMSProp": (centered_rms_prop, "asla", [0.1, 0.9, 0.5, 1e-3], {}),
     "Adadelta": (adadelta, "app", [0.1, 0.9, 1e-6], {}),
 }
-NO_SPARSE = {"GradientDescent", "Adam"}
+NO_SPARSE = {"GradientDescent", "Adam", "Adam Nesterov"}
 TOLERANCE = {np.float16: 2e-2, np.float32: 2e-5, np.float64: 1e-11}
 
 
