@@ -6,6 +6,7 @@ import time
 
 import numpy as np
 import pytest
+from speed import slowness
 
 import hpcflow.ops  # noqa: F401
 from hpcflow import dtypes
@@ -317,11 +318,11 @@ def test_large_graphs_are_quick(graph):
     with graph.device("/cpu:0"):
         for _ in range(2000):
             x = raw_ops.Identity(input=x)
-    start = time.perf_counter()
+    start = time.process_time()
     proto = graph.as_graph_def()
     with Graph().as_default():
         import_graph_def(proto)
-    assert time.perf_counter() - start < 2.0
+    assert time.process_time() - start < 2.0 * slowness()
 
 
 def test_versions_of_a_graph_are_those_of_its_parts(graph):
