@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import os
 import signal
 import sys
@@ -46,6 +47,12 @@ def pytest_configure(config: pytest.Config) -> None:
     if launched_world_size() > 1:
         config.pluginmanager.register(AbortOnFailure(stderr))
     _make_examples_repeatable()
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector the thousands of tests, which live as long as the process."""
+    gc.collect()
+    gc.freeze()
 
 
 def _make_examples_repeatable() -> None:
