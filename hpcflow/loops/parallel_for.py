@@ -12,7 +12,7 @@ import functools
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from hpcflow.host import openmp, threads
+from hpcflow.host import openmp, signals, threads
 
 if TYPE_CHECKING:
     from hpcflow.loops import compiling
@@ -54,8 +54,10 @@ def run(found: compiling.Compiled, rows: int, step: int, uses: str, arguments: S
         team, entry = openmp.team() if threads.may_spin() else None, found.entry
         if entry is not None and team is not None and pool.take():
             try:
-                entry(team.address, max(team.threads, pool.size), pool.size, rows, step,
-                      *_masks(uses), *arguments)
+                # The team is oneDNN's too, so its threads must be made without signals.
+                signals.call_undisturbed(
+                    entry, team.address, max(team.threads, pool.size), pool.size, rows, step,
+                    *_masks(uses), *arguments)
             finally:
                 pool.give_back()
             return

@@ -18,10 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from hpcflow import config
-from hpcflow.host import openmp
+from hpcflow.host import openmp, signals
 from hpcflow.kernels.onednn.team import Team
 
 MAJOR = 3
+#: The first version whose kernels keep the stack register for the stack.
+_KEEPS_STACK = (3, 11, 0)
 OFF = ("0", "off", "no", "false")  # values of the flag
 _NAMES = ("libdnnl.so.3", "libdnnl.so", "libdnnl.3.dylib", "dnnl.dll")
 
@@ -109,6 +111,8 @@ class Library:
         self.sgemm = handle.dnnl_sgemm
         self.sgemm.argtypes, self.sgemm.restype = _SGEMM, c_int
         self.execute = self._primitive_execute  # type: ignore[attr-defined]
+        if version < _KEEPS_STACK:
+            self.sgemm, self.execute = map(signals.undisturbed, (self.sgemm, self.execute))
         self.set_handle = self._memory_set_data_handle  # type: ignore[attr-defined]
         # Its own cache takes layouts that differ only along dimensions of one for the same, and so
         # returns primitives that expect another order of the filter. Ours is by shape and format.
