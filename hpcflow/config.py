@@ -127,7 +127,7 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_HEALTH_SECONDS", _parse_float, 1.0,
          "seconds between two looks at whether the next rank is still there; 0 never looks"),
     Flag("HPCFLOW_HEALTH_TIMEOUT", _parse_float, 60.0,
-         "seconds without an answer after which a rank of another node is lost; 0 never"),
+         "seconds without an answer after which a rank is lost; 0 never"),
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),
     Flag("HPCFLOW_CHUNK_BYTES", _parse_int, 256 << 20, "largest message, in bytes"),

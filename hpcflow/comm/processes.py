@@ -1,4 +1,4 @@
-"""Processes of this node: which one a rank is, and whether it still runs."""
+"""Processes of this node: which one a rank is, whether it still runs, and what it does."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def this_process() -> Process:
         namespace = os.stat("/proc/self/ns/pid").st_ino
     except OSError:
         namespace = 0
-    return Process(os.getpid(), state[1] if state else 0, namespace)
+    return Process(os.getpid(), state.started if state else 0, namespace)
 
 
 def is_running(process: Process) -> bool:
-    """Whether a process of this node and namespace has not ended; where the system does not tell
-    more, whether there is one with its id."""
+    """True if a process of this node and namespace has not ended; where the system does not tell
+    more, if there is one with its id."""
     state = _state_of(process.pid)
     if state is None:
         try:
@@ -37,14 +37,41 @@ def is_running(process: Process) -> bool:
         except OSError:
             pass
         return True
-    return state[0] not in "ZXx" and state[1] == process.started
+    return state.letter not in "ZXx" and state.started == process.started
 
 
-def _state_of(pid: int) -> tuple[str, int] | None:
-    """(state, start time) of a process, None where there is no such file."""
+def is_stopped(process: Process) -> bool:
+    """True if a signal has stopped the process."""
+    state = _state_of(process.pid)
+    return state is not None and state.letter == "T"
+
+
+def is_traced(process: Process) -> bool:
+    """True if a debugger has stopped the process."""
+    state = _state_of(process.pid)
+    return state is not None and state.letter == "t"
+
+
+def used_ticks(process: Process) -> int:
+    """The time that all threads of the process have spent on cores, in clock ticks; 0 where the
+    system does not tell."""
+    state = _state_of(process.pid)
+    return 0 if state is None else state.used
+
+
+class _State(NamedTuple):
+    """What the system says of a process: its state, when it started, and the time it has used."""
+
+    letter: str
+    started: int
+    used: int
+
+
+def _state_of(pid: int) -> _State | None:
+    """None where there is no such file."""
     try:
         # The name, in brackets, may hold anything.
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        return fields[0], int(fields[19])
+        return _State(fields[0], int(fields[19]), int(fields[11]) + int(fields[12]))
     except (OSError, IndexError, ValueError):
         return None

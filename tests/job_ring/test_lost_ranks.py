@@ -137,6 +137,79 @@ def test_a_long_computation_is_not_taken_for_a_lost_rank(job):
     assert ended.status == 0, ended.output
 
 
+FROZEN = """
+    def freeze():
+        print(f"[rank {task.rank}] frozen", flush=True)
+        os.kill(os.getpid(), signal.SIGSTOP)
+"""
+SOON = {"HPCFLOW_HEALTH_SECONDS": "0.25", "HPCFLOW_HEALTH_TIMEOUT": "3"}
+
+
+def check_frozen(ended, rank, witnesses, waited):
+    """The others learn of a frozen rank in time, and say what they waited for."""
+    check(ended, rank, witnesses)
+    assert f"Rank {rank} is lost: it has not answered for 3 s, its process" in ended.output
+    assert "is stopped. Waited for:" in ended.output and waited in ended.output, ended.output
+
+
+def test_a_server_is_frozen(job):
+    ended = job(FROZEN + """
+    if who == "ps":
+        threading.Timer(2.0, freeze).start()
+        server.join()
+        sys.exit()
+    with hf.device("/job:ps/task:0"):
+        v = hf.Variable(np.zeros(1000, np.float32), name="v")
+        waits = hf.FIFOQueue(1, hf.float32, shared_name="q").dequeue()
+    with hf.Session(server.target) as session:
+        if task.index == 0:
+            session.run(v.initializer)
+            lost(lambda: session.run(hf.assign_add(v, hf.ones([1000])).op))
+        else:
+            lost(lambda: session.run(waits + 1.0))
+    """, **SOON)
+    check_frozen(ended, 0, (1, 2), "the part of /job:ps/replica:0/task:0 (rank 0) to be done")
+
+
+def test_a_worker_is_frozen_in_a_collective_operation(job):
+    ended = job(FROZEN + """
+    total = hf.mpi.allreduce(hf.ones([1000]))
+    session = hf.Session()
+    session.run(total)
+    if task.rank == 2:
+        freeze()
+    lost(lambda: session.run(total))
+    """, **SOON)
+    check_frozen(ended, 2, (0, 1), "ranks 2")
+
+
+def test_a_worker_is_frozen_while_the_others_wait_for_its_end(job):
+    ended = job(FROZEN + """
+    if who == "worker0":
+        freeze()
+    server.join()
+    """, **SOON)
+    assert ended.status != 0 and "Rank 1 is lost: it has not answered" in ended.output
+    assert "the end of all ranks' programs" in ended.output, ended.output
+
+
+def test_a_kernel_that_keeps_the_interpreter_is_not_taken_for_a_lost_rank(job):
+    ended = job("""
+    import ctypes
+    if who == "worker0":
+        text = ctypes.create_string_buffer(b"a" * (1 << 22))
+        keeps = ctypes.PyDLL(None).strlen  # without letting the interpreter go
+        keeps.argtypes, keeps.restype = [ctypes.c_void_p], ctypes.c_size_t
+        sys.setswitchinterval(30.0)  # the other threads do not get it for so long
+        start = time.monotonic()
+        while time.monotonic() - start < 6:
+            keeps(ctypes.addressof(text))
+        sys.setswitchinterval(0.005)
+    print(f"[rank {task.rank}] fine", flush=True)
+    """, **SOON)
+    assert ended.status == 0 and ended.output.count("fine") == 3, ended.output
+
+
 def test_processes():
     child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"],
                              stdin=subprocess.PIPE)

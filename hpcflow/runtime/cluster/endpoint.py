@@ -27,7 +27,7 @@ from hpcflow.errors import (
     from_wire,
 )
 from hpcflow.runtime.cluster.agreement import check_settings, digests
-from hpcflow.runtime.cluster.health import Health
+from hpcflow.runtime.cluster.health import Health, with_waits
 from hpcflow.runtime.cluster.lane import Lane, TagSpace
 from hpcflow.runtime.cluster.meeting import Meetings
 from hpcflow.runtime.cluster.peers import Reply
@@ -115,7 +115,7 @@ class Endpoint:
 
     def request(self, rank: int, what: str, body: Any = None, blob: bytes = b"") -> Reply:
         """Ask `rank`; the reply fills in while the loop runs."""
-        reply = Reply(rank)
+        reply = Reply(rank, what)
         if rank in self.health.lost:
             reply.error, reply.done = self.lost_error(rank), True
             return reply
@@ -375,7 +375,7 @@ class Endpoint:
             patience = _LAST_WORDS_SECONDS * (1 if first == self.rank else 3)
             with contextlib.suppress(DeadlineExceededError):
                 self.loop.run_until(lambda: False, time.monotonic() + patience)
-            raise self.lost_error(min(lost))
+            raise with_waits(self.lost_error(min(lost)), "the end of all ranks' programs")
 
     def _on_finished(self, source: int, payload: bytes) -> None:
         self._finished_ranks.add(source)
@@ -420,7 +420,8 @@ class Endpoint:
         for number, reply in list(self._requests.items()):
             if reply.rank == rank:
                 del self._requests[number]
-                reply.error, reply.done = error, True
+                reply.error = with_waits(error, f"its answer to '{reply.what}'")
+                reply.done = True
         for run in list(self.runs.values()):
             run.rank_lost(rank, error)
         for (master, _), plan in list(self.plans.items()):

@@ -1,10 +1,12 @@
 """Health: every rank watches the next one, and all learn when a rank is lost.
 
-The ranks of an endpoint's transport form a ring. Every HPCFLOW_HEALTH_SECONDS a rank looks at the
-one behind it: on the same node whether its process still is there, on another node by a message
-that the other's event loop answers. So a job of any size costs each rank one look, and a rank that
-only computes for long is not taken for a lost one. Who finds the next rank lost tells all others
-and watches the one behind that.
+The ranks of an endpoint's transport form a ring. Every HPCFLOW_HEALTH_SECONDS a rank asks the one
+behind it, whose event loop answers, in its background thread if need be: so a job of any size costs
+each rank one look, and a rank that only computes for long is not taken for a lost one. A rank that
+does not answer for HPCFLOW_HEALTH_TIMEOUT is lost. On the same node more is seen: a process that
+has ended is lost at once; one that uses its cores, or is in a debugger, may take its time (a kernel
+that never lets the interpreter go keeps its event loop from answering). Who finds the next rank
+lost tells all others and watches the one behind that.
 """
 
 from __future__ import annotations
@@ -14,10 +16,21 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import config
-from hpcflow.comm.processes import is_running
+from hpcflow.comm.processes import Process, is_running, is_stopped, is_traced, used_ticks
+from hpcflow.errors import OpError, UnavailableError
 from hpcflow.runtime.wire import wire
 
 _PING, _PONG, _LOST = range(3)
+_SHOWN_WAITS = 3
+_AWAY_SECONDS = 0.5  # how late a look may be on a busy machine
+
+
+def with_waits(error: OpError, waits: str) -> UnavailableError:
+    """`error`, that a rank is lost, with the first of what was waited for, given as lines."""
+    first, *others = [line.strip() for line in waits.splitlines()]
+    shown = "; ".join([first, *others[: _SHOWN_WAITS - 1]])
+    more = f"; and {len(others) + 1 - _SHOWN_WAITS} more" if len(others) >= _SHOWN_WAITS else ""
+    return UnavailableError(None, None, f"{error.message}. Waited for: {shown}{more}")
 
 
 class Health:
@@ -28,21 +41,26 @@ class Health:
         self._on_lost = on_lost
         self._comms: Any = getattr(transport, "comms", None)  # only ranks of MPI can be lost
         self.lost: dict[int, str] = {}
-        self._next_look = time.monotonic() + config.flags.health_seconds
+        self._last_look = time.monotonic()
         self._missed = 0  # looks in a row at which the process was not there
-        self._heard: float | None = None  # since when an answer is owed, on another node
+        self._owed = False  # an answer
+        self._silent = 0.0  # seconds for which it has been
+        self._used = 0  # the time on cores that the process had used at the last look
 
     def tick(self) -> None:
         """Look, if it is time; called a few times a second."""
         now = time.monotonic()
         interval = config.flags.health_seconds
-        if self._comms is None or not interval or now < self._next_look:
+        if self._comms is None or not interval or now < self._last_look + interval:
             return
-        self._next_look = now + interval
+        # While this rank itself was stopped, or computed, nobody was silent.
+        passed = min(now - self._last_look, 2 * interval + _AWAY_SECONDS)
+        self._last_look = now
         target = self._target()
         if target is None:
             return
-        why = self._look_here(target) if self._is_here(target) else self._look_there(target, now)
+        process = self._comms.processes[target] if self._is_here(target) else None
+        why = self._look(process) or self._ask(target, process, passed)
         if why:
             self._tell(target, why)
 
@@ -57,26 +75,36 @@ class Health:
         return (rank in comms.local_ranks
                 and comms.processes[rank].namespace == comms.processes[me].namespace)
 
-    def _look_here(self, rank: int) -> str:
-        process = self._comms.processes[rank]
-        if is_running(process):
+    def _look(self, process: Process | None) -> str:
+        """Why a rank is lost if its process is not there."""
+        if process is None or is_running(process):
             self._missed = 0
             return ""
         # At the end of a job processes go at any time; by the second look its end is known here.
         self._missed += 1
         return f"its process {process.pid} has ended" if self._missed > 1 else ""
 
-    def _look_there(self, rank: int, now: float) -> str:
+    def _ask(self, rank: int, process: Process | None, passed: float) -> str:
+        """Why a rank is lost if it does not answer; `passed` is the time since the last look."""
         limit = config.flags.health_timeout
-        if self._heard is not None:
-            silent = now - self._heard
-            return f"it has not answered for {silent:.0f} s" if limit and silent > limit else ""
-        self._heard = now
-        self._transport.send_message(rank, wire.pack(wire.HEALTH, flags=_PING))
-        return ""
+        if not self._owed:
+            self._owed, self._silent = True, 0.0
+            self._transport.send_message(rank, wire.pack(wire.HEALTH, flags=_PING))
+            return ""
+        if process is not None:
+            before, self._used = self._used, used_ticks(process)
+            if self._used != before or is_traced(process):
+                self._silent = 0.0
+                return ""
+        self._silent += passed
+        if not limit or self._silent < limit:
+            return ""
+        why = f"it has not answered for {self._silent:.0f} s"
+        return f"{why}, its process {process.pid} is stopped" if (
+            process is not None and is_stopped(process)) else why
 
     def _tell(self, rank: int, why: str) -> None:
-        self._missed, self._heard = 0, None
+        self._missed, self._owed = 0, False
         for other in range(self._transport.size):
             if other not in (rank, *self.lost):
                 self._transport.send_message(other, wire.pack(
@@ -88,7 +116,7 @@ class Health:
         if kind == _PING:
             self._transport.send_message(source, wire.pack(wire.HEALTH, flags=_PONG))
         elif kind == _PONG:
-            self._heard = None
+            self._owed = False
         else:
             body, _ = wire.parts_of(payload)
             if body["rank"] not in self.lost:

@@ -14,13 +14,15 @@ from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.errors import AbortedError, DeadlineExceededError, InvalidArgumentError, OpError
 from hpcflow.graph.function_library import FunctionLibrary
-from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
+from hpcflow.graph.operation import Tensor
 from hpcflow.host.fp_mode import restore, restore_early, silence
 from hpcflow.kernels.registry import is_collective
 from hpcflow.runtime.cluster.agreement import check_edges, digests, settings
 from hpcflow.runtime.cluster.endpoint import Endpoint
+from hpcflow.runtime.cluster.health import with_waits
 from hpcflow.runtime.cluster.lane import Lane
 from hpcflow.runtime.cluster.peers import Peers
+from hpcflow.runtime.cluster.tasks_of_steps import names_task, tasks_in, together_in
 from hpcflow.runtime.executor.deadline import check_end, deadline_after
 from hpcflow.runtime.executor.executor import Step, check_results
 from hpcflow.runtime.executor.offload import Pace
@@ -74,9 +76,9 @@ class ClusterEngine:
                 session_id: str, incremental: bool = False, traced: bool = False) -> Any:
         """Compile a step and register its partitions; `incremental` if feeds arrive one by one,
         `traced` if all tasks keep a record of what ran."""
-        wanted = _tasks_in(elements)
+        wanted = tasks_in(elements)
         mine = self.task.name
-        self.peers.connect(lambda name: name == mine or any(_names(w, name) for w in wanted))
+        self.peers.connect(lambda name: name == mine or any(names_task(w, name) for w in wanted))
         try:
             parts = make_parts(elements, feeds, self.task, self.peers.infos(), self._context,
                                remembered, self.options, incremental)
@@ -84,7 +86,7 @@ class ClusterEngine:
             raise self._with_unknown_tasks(e, wanted) from None
         names = [e.name for e in elements]
         plan = self.endpoint.next_plan()
-        together = _together(parts, self.peers.ranks())
+        together = together_in(parts, self.peers.ranks())
         self._find_members(parts)
         library = library_of(elements, feeds)
         context = self._context.for_step(together, f"{self.endpoint.rank}:{plan}",
@@ -107,7 +109,7 @@ class ClusterEngine:
     def _with_unknown_tasks(self, error: InvalidArgumentError, wanted: set[str]) -> OpError:
         """`error`, with the tasks that the graph asks for and the cluster does not have."""
         missing = sorted(w for w in wanted if w and DeviceSpec.from_string(w).job is not None
-                         and not any(_names(w, name) for name in self.peers.peers))
+                         and not any(names_task(w, name) for name in self.peers.peers))
         if not missing:
             return error
         have = ", ".join(name.replace("/replica:0", "") for name in self.peers.peers)
@@ -143,46 +145,6 @@ class ClusterEngine:
         for step in self._steps:
             step.close()
         self._steps.clear()
-
-
-def _together(parts: dict[str, list[Node]], ranks: dict[str, int]) -> dict[str, list[int]]:
-    """Op type -> rank of every op of the types whose kernels meet for collective work."""
-    found: dict[str, list[int]] = {}
-    for task, nodes in parts.items():
-        for node in nodes:
-            if is_collective(node.type):
-                found.setdefault(node.type, []).append(ranks[task])
-    return {t: sorted(r) for t, r in found.items()}
-
-
-def _tasks_in(elements: list) -> set[str]:
-    """The device strings that the operations behind `elements` ask for."""
-    found: set[str] = set()
-    seen: set[Operation] = set()
-    stack = [e if isinstance(e, Operation) else e.op for e in elements]
-    while stack:
-        op = stack.pop()
-        if op in seen:
-            continue
-        seen.add(op)
-        found.add(op.device)
-        stack.extend(t.op for t in op.inputs)
-        stack.extend(op.control_inputs)
-        for group in op._attrs.get(COLOCATION_ATTR, ()):
-            other = op.graph._ops_by_name.get(group[len(COLOCATION_PREFIX):].decode())
-            if other is not None:
-                found.add(other.device)
-    return found
-
-
-def _names(device: str, task: str) -> bool:
-    """True if the device string asks for `task`, alone or among others."""
-    if not device:
-        return False
-    want, have = DeviceSpec.from_string(device), DeviceSpec.from_string(task)
-    if want.job is None:
-        return False
-    return want.job == have.job and want.task in (None, have.task)
 
 
 class DistributedStep:
@@ -390,6 +352,11 @@ class Execution:
     def rank_lost(self, rank: int, error: OpError) -> None:
         """Fail if `rank` has a part that is not done. The lane can then never be drained."""
         if rank in self.owner.remote_ranks and rank not in self.done_ranks:
+            task = next(task for task, r in self.owner.remote.items() if r == rank)
+            waits = f"the part of {task} (rank {rank}) to be done"
+            if self.step.waiting:
+                waits += f"\n{self.step.describe_waiting()}"
+            error = with_waits(error, waits)
             self.fail(error, rank)
             if self.step.error is None:
                 self.step.error = error

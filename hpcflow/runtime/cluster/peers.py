@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 class Reply:
     """The answer to a request, once it is there."""
 
-    __slots__ = ("rank", "body", "blob", "error", "done")
+    __slots__ = ("rank", "what", "body", "blob", "error", "done")
 
-    def __init__(self, rank: int) -> None:
+    def __init__(self, rank: int, what: str) -> None:
         self.rank = rank
+        self.what = what
         self.body: Any = None
         self.blob = b""
         self.error: BaseException | None = None

@@ -35,6 +35,7 @@ from hpcflow.errors import (
     OutOfRangeError,
     from_wire,
 )
+from hpcflow.runtime.cluster.health import with_waits
 from hpcflow.runtime.collective.collective_parts import Layout
 from hpcflow.runtime.collective.collective_run import OperationRun, Run, Schedule
 from hpcflow.runtime.wire import wire
@@ -335,7 +336,7 @@ class Group:
             self._broken = self._broken or error
             run = self._active
         if run is not None:
-            run.fail(error, tell=False)
+            run.fail(with_waits(error, run.describe() or "nothing yet"), tell=False)
 
     def _fail_step(self, number: int, error: BaseException) -> None:
         with self.lock:
