@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -57,6 +61,30 @@ def used_ticks(process: Process) -> int:
     system does not tell."""
     state = _state_of(process.pid)
     return 0 if state is None else state.used
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent(number: int = signal.SIGTERM) -> Callable[[], None] | None:
+    """What a child of this process has to call to get a signal when this process, or the thread
+    that started the child, ends; None where the system cannot do that."""
+    if sys.platform != "linux":
+        return None
+    parent, library = os.getpid(), ctypes.CDLL(None)
+
+    def call() -> None:
+        library.prctl(_PR_SET_PDEATHSIG, int(number), 0, 0, 0)
+        if os.getppid() != parent:  # it has ended already
+            os.kill(os.getpid(), number)
+
+    return call
+
+
+def end_after_parent() -> None:
+    """Let this process be killed when its parent, or the thread that started it, ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 class _State(NamedTuple):

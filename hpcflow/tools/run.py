@@ -2,15 +2,19 @@
 
 Inside a Slurm allocation the ranks are started by srun, elsewhere by mpirun. What a rank prints
 goes into a file of its own; the terminal shows one of them. Plain mpirun and srun keep working.
+
+Signals go on to the ranks, which get some time to end; and when this process is killed, they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -18,11 +22,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from hpcflow.comm.processes import Process, end_with_parent, is_running
+from hpcflow.tools.caught import ENDING, Caught, signal_process
 from hpcflow.tools.cli import CommandError
 from hpcflow.tools.launchers import mpirun_options
 
 STATUS, LOG = "rank{}.json", "rank{}.log"
-_GRACE = 5.0  # seconds that ranks have to end after an interrupt
+_GRACE = 30.0  # seconds that ranks have to end after a signal that asks for it
+_LAUNCHER_GRACE = 5.0  # that the launcher has then to end them
 _POLL = 0.05
 _TAIL = 5  # lines of a log that a report shows
 
@@ -44,7 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = [*launcher_command(launcher, ranks), sys.executable, "-m",
                f"{__package__}.run_rank", str(folder.resolve()),
                *(["-m"] if options.module else []), options.program, *options.arguments]
-    return Job(command, environment(options, ranks), ranks, folder, options.follow).run()
+    return Job(command, environment(options, ranks), ranks, folder, options.follow,
+               options.grace).run()
 
 
 def parse(argv: list[str]) -> argparse.Namespace:
@@ -62,6 +70,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
                         "(hpcflow-logs/ and the time); on several nodes a shared folder")
     parser.add_argument("--follow", default="0", metavar="RANK",
                         help="the rank whose output is shown, 'all' or 'none' (default: 0)")
+    parser.add_argument("--grace", type=float, default=_GRACE, metavar="SECONDS",
+                        help="how long ranks may take to end after SIGTERM, SIGINT or SIGHUP "
+                        f"(default: {_GRACE:g}); a second one ends them at once")
     parser.add_argument("-m", dest="module", action="store_true",
                         help="the program is the name of a module")
     parser.add_argument("program")
@@ -70,6 +81,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     for name in ("ranks", "threads"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
             parser.error(f"--{name} must be at least 1")
+    if options.grace < 0:
+        parser.error("--grace must not be negative")
     if options.ps < 0:
         parser.error("--ps must not be negative")
     if options.follow not in ("all", "none") and not options.follow.isdigit():
@@ -121,11 +134,13 @@ class Job:
     """The ranks under way."""
 
     def __init__(self, command: list[str], env: dict[str, str], ranks: int, folder: Path,
-                 follow: str) -> None:
+                 follow: str, grace: float = _GRACE) -> None:
         self.command = command
         self.env = env
         self.ranks = ranks
         self.folder = folder
+        self.grace = grace
+        self.asked_to_end = 0  # the first signal that did
         wanted = range(ranks) if follow == "all" else [] if follow == "none" else [int(follow)]
         self.shown = [_Follower(folder / LOG.format(r), f"[{r}] " if follow == "all" else "")
                       for r in wanted]
@@ -136,38 +151,70 @@ class Job:
         with (self.folder / "launcher.log").open("wb") as log:
             process = subprocess.Popen(self.command, env=self.env, stdin=subprocess.DEVNULL,
                                        stdout=log, stderr=subprocess.STDOUT,
-                                       start_new_session=True)
-            try:
-                status = self._watch(process)
-            except KeyboardInterrupt:
-                self._interrupt(process)
-                status = 128 + signal.SIGINT
+                                       start_new_session=True, preexec_fn=end_with_parent())
+            with Caught() as caught:
+                status = self._watch(process, caught)
         self._show()
+        if self.asked_to_end and not self._chose_status():
+            status = 128 + self.asked_to_end
         return self._report(status, time.monotonic() - started)
 
-    def _watch(self, process: subprocess.Popen) -> int:
-        while True:
-            status = process.poll()
+    def _watch(self, process: subprocess.Popen, caught: Caught) -> int:
+        deadline = math.inf
+        while (status := process.poll()) is None:
             self._show()
-            if status is not None:
-                return status
+            for number in caught.take():
+                if number not in ENDING:
+                    self._forward(process, number)
+                elif self.asked_to_end:
+                    deadline = time.monotonic()
+                else:
+                    self.asked_to_end = number
+                    deadline = time.monotonic() + self.grace
+                    self._forward(process, number)
+            if time.monotonic() >= deadline:
+                return self._end(process)
             time.sleep(_POLL)
+        return status
+
+    def _forward(self, process: subprocess.Popen, number: int) -> None:
+        """Let the ranks have a signal. What ends mpirun ends them at once, so it does not get that
+        where the ranks are here."""
+        here = self._local_ranks()
+        if number in ENDING and here and Path(self.command[0]).name != "srun":
+            for pid in here:
+                signal_process(pid, number)
+        else:
+            # Of a first SIGINT srun only says what runs.
+            process.send_signal(signal.SIGTERM if number == signal.SIGINT else number)
+
+    def _end(self, process: subprocess.Popen) -> int:
+        """End all ranks: by the launcher, which knows them all, and what is left without it."""
+        print(f"hpcflow run: ranks have not ended {self.grace:g} s after "
+              f"{signal.Signals(self.asked_to_end).name}; ending them", file=sys.stderr)
+        process.terminate()
+        try:
+            process.wait(_LAUNCHER_GRACE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+        for pid in self._local_ranks():
+            signal_process(pid, signal.SIGKILL)
+        return process.wait()
+
+    def _local_ranks(self) -> list[int]:
+        """The process ids of the ranks on this node that have not said that they ended."""
+        found = map(self._status, range(self.ranks))
+        return [f["pid"] for f in found if f.get("host") == socket.gethostname()
+                and not f.get("ended") and is_running(Process(*f["process"]))]
+
+    def _chose_status(self) -> bool:
+        """True if all ranks ended with a status of their program's choice."""
+        found = map(self._status, range(self.ranks))
+        return all(f.get("ended") and "error" not in f for f in found)
 
     def _show(self) -> None:
         for follower in self.shown:
             follower.copy()
-
-    def _interrupt(self, process: subprocess.Popen) -> None:
-        """End all ranks: politely, then not."""
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(process.pid, number)
-                process.wait(_GRACE)
-                return
-            except subprocess.TimeoutExpired:
-                continue
-            except ProcessLookupError:
-                return
 
     # ------------------------------------------------------------ the report
 

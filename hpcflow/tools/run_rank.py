@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcflow.comm.launch import launch
+from hpcflow.comm.processes import end_after_parent, this_process
 from hpcflow.tools.run import LOG, STATUS
 
 #: Ranks of a job replace the name by a class of their own; this catches both.
@@ -22,11 +23,13 @@ def main(argv: list[str]) -> None:
     """``FOLDER [-m] PROGRAM ARGUMENTS...``; exceptions of the program go on as they are."""
     folder, is_module = Path(argv[0]), argv[1] == "-m"
     program, *arguments = argv[2 if is_module else 1:]
+    end_after_parent()  # the launcher
     started = launch()
     rank = started.rank if started is not None and started.rank is not None else 0
     _redirect(folder / LOG.format(rank))
     note = folder / STATUS.format(rank)
-    facts: dict[str, Any] = {"rank": rank, "host": socket.gethostname(), "pid": os.getpid()}
+    facts: dict[str, Any] = {"rank": rank, "host": socket.gethostname(), "pid": os.getpid(),
+                             "process": this_process()}
     _write(note, facts)
     sys.argv = [program, *arguments]
     try:
