@@ -3,20 +3,24 @@
 A rank that ends with an exception would leave the others waiting for it. `install_abort_hook`
 makes it print one report, every line of which begins with its rank, and end all ranks with a
 non-zero status. `sys.exit` and `raise SystemExit` with a non-zero status do the same without a
-report.
+report. Children that a rank has forked end for themselves alone.
 """
 
 from __future__ import annotations
 
-import atexit
 import builtins
+import dis
 import os
 import sys
 import threading
 import time
 import traceback
+import weakref
 from types import TracebackType
 from typing import Any, NoReturn
+
+from hpcflow.comm import libmpi
+from hpcflow.host import at_end
 
 #: The status after an exception, and after Ctrl-C.
 FAILURE = 1
@@ -29,6 +33,8 @@ _plain_exit = sys.exit
 _rank: int | None = None
 #: The status of a SystemExit that nothing has caught.
 _exit_status = 0
+#: Those of the main thread that are still there.
+_kept: weakref.WeakSet[SystemExit] = weakref.WeakSet()
 
 
 def abort_job(rank: int, code: int, message: str) -> NoReturn:
@@ -64,16 +70,24 @@ def install_abort_hook(rank: int) -> None:
     _chain_except_hook(rank)
     _chain_thread_hook(rank)
     _watch_exits()
-    atexit.register(end_after_failed_exit)
+    at_end.register(end_after_failed_exit)
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _after_fork() -> None:
+    global _rank
+    _rank = None
+    libmpi.leave_to_parent()
 
 
 def _chain_except_hook(rank: int) -> None:
     previous = sys.excepthook
 
     def hook(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-        if previous is not sys.__excepthook__:
+        if previous is not sys.__excepthook__ or _rank is None:
             previous(kind, error, trace)
-        _abort_for(rank, error, trace, "")
+        if _rank is not None:
+            _abort_for(rank, error, trace, "")
 
     sys.excepthook = hook
 
@@ -84,8 +98,10 @@ def _chain_thread_hook(rank: int) -> None:
     def hook(arguments: threading.ExceptHookArgs) -> None:
         if issubclass(arguments.exc_type, SystemExit) or arguments.exc_value is None:
             return
-        if previous is not threading.__excepthook__:
+        if previous is not threading.__excepthook__ or _rank is None:
             previous(arguments)
+        if _rank is None:
+            return
         name = arguments.thread.name if arguments.thread else "unknown"
         _abort_for(rank, arguments.exc_value, arguments.exc_traceback, f" in thread {name}")
 
@@ -104,8 +120,14 @@ class _Exit(SystemExit):
     """SystemExit in a job of several ranks: notices whether anything caught it.
 
     The interpreter drops an exception that nothing caught when no frame is left on the stack; one
-    that was caught goes while the frame that caught it runs.
+    that was caught goes while the frame that caught it runs. One that something keeps is looked at
+    when the program ends.
     """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        if threading.current_thread() is threading.main_thread():
+            _kept.add(self)
 
     def __del__(self) -> None:
         global _exit_status
@@ -150,6 +172,21 @@ def _status_of(code: Any) -> int:
 
 def end_after_failed_exit() -> None:
     """At the end of the process: end the other ranks too if SystemExit reported a failure."""
-    if _exit_status and _rank is not None:
+    status = _exit_status or max(
+        (_status_of(error.code) for error in _kept if _ended_program(error)), default=0)
+    if status and _rank is not None:
         sys.stdout.flush()
-        abort_job(_rank, _exit_status, f"exited with status {_exit_status}; ending the job")
+        abort_job(_rank, status, f"exited with status {status}; ending the job")
+
+
+def _ended_program(error: SystemExit) -> bool:
+    """True if nothing has caught `error`: the frame in which it was seen last, and all around it,
+    have ended without returning, as one that catches an exception does in the end."""
+    frame = error.__traceback__.tb_frame if error.__traceback__ is not None else None
+    if frame is None:
+        return False
+    while frame is not None:
+        if dis.opname[frame.f_code.co_code[frame.f_lasti]].startswith("RETURN"):
+            return False
+        frame = frame.f_back
+    return True

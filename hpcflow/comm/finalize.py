@@ -6,12 +6,12 @@ program left open are closed by it: what they sent is delivered and their reques
 
 from __future__ import annotations
 
-import atexit
 import sys
 import traceback
 from typing import Any, Protocol
 
 from hpcflow.comm import abort
+from hpcflow.host import at_end
 
 #: How many times to look whether a cancelled receive has ended.
 _CANCEL_LOOKS = 10_000
@@ -38,7 +38,7 @@ def at_exit(transport: Closable) -> None:
     _open.add(transport)
     if not _installed:
         _installed = True
-        atexit.register(_close_all)
+        at_end.register(_close_all)
 
 
 def forget(transport: Closable) -> None:

@@ -32,6 +32,19 @@ def yields_when_idle() -> bool:
     return False
 
 
+_FINALIZED = 5  # of Open MPI's states
+
+
+def leave_to_parent() -> None:
+    """Let MPI be over in a child that a rank has forked: it belongs to the rank, and at the end of
+    the child mpi4py would finalize it."""
+    for path in loaded():
+        try:
+            ctypes.c_int.in_dll(ctypes.CDLL(path), "ompi_mpi_state").value = _FINALIZED
+        except ValueError:  # another library, of which no such thing is known
+            continue
+
+
 def cuda_aware() -> bool | None:
     """Whether the library says that it takes device buffers; None if it does not say.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import functools
 import importlib.util
 import os
@@ -12,6 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
+from hpcflow.host import at_end
 from hpcflow.test_util.benchmark import run_benchmarks
 
 _temp_dir: str | None = None
@@ -26,7 +26,7 @@ def get_temp_dir() -> str:
     global _temp_dir
     if _temp_dir is None:
         _temp_dir = tempfile.mkdtemp(prefix="hpcflow-test-", dir=os.environ.get("TEST_TMPDIR"))
-        atexit.register(shutil.rmtree, _temp_dir, ignore_errors=True)
+        at_end.register(shutil.rmtree, _temp_dir, ignore_errors=True)
     return _temp_dir
 
 

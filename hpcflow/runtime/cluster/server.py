@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import itertools
 import threading
@@ -14,7 +13,7 @@ from hpcflow.errors import (
     NotFoundError,
     UnavailableError,
 )
-from hpcflow.host import blas
+from hpcflow.host import at_end, blas
 from hpcflow.runtime.cluster.endpoint import Endpoint
 from hpcflow.runtime.cluster.master import ClusterEngine
 from hpcflow.runtime.cluster.peers import Peers
@@ -195,7 +194,7 @@ class MpiNetwork:
         self._endpoint: Endpoint | None = None
         self._asked: dict[str, Any] = {}
         abort.install_abort_hook(world.world().rank)
-        atexit.register(self._end_without_task)
+        at_end.register(self._end_without_task)
 
     def collectives(self) -> Any:
         """The collective operations of this rank, also where it serves no task of a cluster."""
@@ -255,7 +254,7 @@ class MpiNetwork:
 
     def at_exit(self, endpoint: Endpoint) -> None:
         """A rank that ends goes on serving until all are done."""
-        atexit.register(_finish_quietly, endpoint)
+        at_end.register(_finish_quietly, endpoint)
 
 
 def rank_of(address: str, size: int) -> int:
@@ -335,7 +334,7 @@ def join_at_end() -> None:
         import concurrent.futures.thread  # noqa: F401
 
         abort.install_abort_hook(world.world().rank)
-        atexit.register(_meet_at_end)
+        at_end.register(_meet_at_end)
 
 
 def _meet_at_end() -> None:

@@ -7,7 +7,6 @@ it. Others wait for replicas that leave without a word, and 1.x programs just en
 
 from __future__ import annotations
 
-import atexit
 import logging
 from collections.abc import Iterable
 from typing import Any
@@ -16,6 +15,7 @@ from hpcflow.errors import OpError
 from hpcflow.graph.graph import Parting
 from hpcflow.graph.operation import Operation
 from hpcflow.graph.traversal import ancestors
+from hpcflow.host import at_end
 
 #: The most that each of these operations may take, of a cluster that may have lost ranks.
 _SECONDS = 5.0
@@ -62,7 +62,7 @@ def _expect_the_end() -> None:
     global _expects_the_end
     if not _expects_the_end:
         _expects_the_end = True
-        atexit.register(_at_exit)
+        at_end.register(_at_exit)
 
 
 def _at_exit() -> None:
