@@ -20,6 +20,7 @@ from hpcflow import config, kernels
 from hpcflow.comm.transfers import Transfers
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.errors import (
+    CancelledError,
     DeadlineExceededError,
     InternalError,
     OpError,
@@ -107,7 +108,7 @@ class Endpoint:
                     run.done(source)
                 return
             if kind == _START:
-                self._start_soon(source, self.plans[source, number], lane, step_id)
+                self._start_soon(source, number, lane, step_id)
                 return
         self._handlers[payload[0]](source, payload)
 
@@ -196,15 +197,21 @@ class Endpoint:
     def _plan(self, source: int, number: int) -> Plan:
         plan = self.plans.get((source, number))
         if plan is None:
-            raise InternalError(None, None,
-                                f"Rank {source} has no plan {number} at rank {self.rank}")
+            raise _gone(source, number)
         return plan
 
     def _on_lane_open(self, source: int, payload: bytes) -> None:
         _, _, plan, lane, _ = wire.unpack(payload)
         body, _ = wire.parts_of(payload)
         # At once: where threads help each other, what is done soon may be done in any order.
-        self._plan(source, plan).lanes[lane].open_sends(body)
+        found = self._lane_of(source, plan, lane)
+        if found is not None:  # otherwise its session has been closed
+            found.open_sends(body)
+
+    def _lane_of(self, source: int, plan: int, lane: int) -> Lane | None:
+        """A lane of the master at rank `source`; None if its session has been closed."""
+        found = self.plans.get((source, plan))
+        return found.lanes.get(lane) if found is not None else None
 
     def make_lane(self, executable: Executable, ranks: dict[str, int],
                   address: LaneAddress, pace: Pace) -> Lane:
@@ -243,20 +250,29 @@ class Endpoint:
         """The start of a step that has a time limit."""
         deadline = time.monotonic() + wire.parts_of(payload)[0]["timeout"]
         _, _, plan, lane, step_id = wire.unpack(payload)
-        self._start_soon(source, self.plans[source, plan], lane, step_id, deadline)
+        self._start_soon(source, plan, lane, step_id, deadline)
 
-    def _start_soon(self, source: int, plan: Plan, lane: int, step_id: int,
+    def _start_soon(self, source: int, number: int, lane: int, step_id: int,
                     deadline: float | None = None) -> None:
-        if plan.pace.longest < SHORT_SECONDS:
+        plan = self.plans.get((source, number))
+        if plan is None:
+            self._refuse(source, number, lane, step_id, _gone(source, number))
+        elif plan.pace.longest < SHORT_SECONDS:
             self._start(source, plan, lane, step_id, deadline)
         else:
             self.loop.soon(partial(self._start, source, plan, lane, step_id, deadline))
 
     def _start(self, source: int, plan: Plan, lane_number: int, step_id: int,
                deadline: float | None) -> None:
-        if plan.executable.resources_version != self.task.resources.version:
-            plan.refresh()
-        lane = plan.lanes[lane_number]
+        try:
+            if plan.executable.resources_version != self.task.resources.version:
+                plan.refresh()
+            lane = plan.lanes.get(lane_number)
+            if lane is None:
+                raise _gone(*plan.key)
+        except Exception as e:  # noqa: BLE001  (the master gets it)
+            self._refuse(*plan.key, lane_number, step_id, e)
+            return
         self.masters.came(source)
         step = lane.new_step()
         step.step_id = step_id
@@ -269,6 +285,11 @@ class Endpoint:
             pace.note(step.start)
         else:
             pace.run(step.start)
+
+    def _refuse(self, source: int, plan: int, lane: int, step_id: int, error: Exception) -> None:
+        """A step that the master at rank `source` has begun does not begin here: tell it."""
+        self.transport.send_message(source, wire.pack(
+            wire.DONE, plan, lane, step_id, flags=1, blob=_error_bytes(error)))
 
     def _wake(self, step: Step) -> None:
         self.loop.soon(partial(step.pace.note, step.advance))  # type: ignore[arg-type, union-attr]
@@ -299,8 +320,7 @@ class Endpoint:
         _, blob = wire.parts_of(payload)
 
         def abort() -> None:
-            plan = self.plans.get((source, number))
-            lane = plan.lanes.get(lane_number) if plan is not None else None
+            lane = self._lane_of(source, number, lane_number)
             if lane is None:
                 return
             lane.stop = (step_id, blob)
@@ -316,8 +336,7 @@ class Endpoint:
     def _on_report(self, source: int, payload: bytes) -> None:
         """The master of a step asks what its part here waits for."""
         _, _, number, lane_number, step_id = wire.unpack(payload)
-        plan = self.plans.get((source, number))
-        lane = plan.lanes.get(lane_number) if plan is not None else None
+        lane = self._lane_of(source, number, lane_number)
         if lane is not None and lane.step is not None and lane.step.step_id == step_id:
             report_stall(lane.step, config.flags.stall_seconds)
 
@@ -462,6 +481,11 @@ class Endpoint:
             self.loop.stop_ticking(self.collectives.tick)
             self.loop.stop_ticking(self._look_after)
             self.transport.close()
+
+
+def _gone(source: int, plan: int) -> CancelledError:
+    return CancelledError(None, None, f"The session of rank {source} that made plan {plan} has "
+                          "been closed")
 
 
 def _error_bytes(error: BaseException | None) -> bytes:

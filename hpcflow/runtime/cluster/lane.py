@@ -94,6 +94,7 @@ class Lane:
         self._spare_maker = WeakMethod(self._make_spare)
         self._asked = False  # for a spare step
         self._closed = False
+        self.is_left = False  # to be closed when its step ends
         # None without loops over tasks, which most steps do not have.
         self.tagged = TaggedEdges(self, executable, ranks, devices, address, pairing) if (
             executable.spread) else None
@@ -216,6 +217,9 @@ class Lane:
     def prepare(self, used: Step, when_idle: Callable[[WeakMethod], None]) -> None:
         """Let ``when_idle`` make the next step, of one that is over if that is possible, at a time
         when nobody waits for it."""
+        if self.is_left:
+            self.close()
+            return
         if self._spare is None:
             self._used = used
         if not self._asked and self.executable.tracer is None:

@@ -12,7 +12,13 @@ from weakref import WeakMethod
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.device_spec import DeviceSpec
-from hpcflow.errors import AbortedError, DeadlineExceededError, InvalidArgumentError, OpError
+from hpcflow.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    InvalidArgumentError,
+    OpError,
+)
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Tensor
 from hpcflow.host.fp_mode import restore, restore_early, silence
@@ -27,11 +33,11 @@ from hpcflow.runtime.executor.deadline import check_end, deadline_after
 from hpcflow.runtime.executor.executor import Step, check_results
 from hpcflow.runtime.executor.offload import Pace
 from hpcflow.runtime.executor.tagged import LaneAddress
+from hpcflow.runtime.session.runs import Runs
 from hpcflow.runtime.steps.compiled import (
     DRAIN_SECONDS,
     LocalStep,
     StepOptions,
-    cancel_all,
     compiled_form,
     library_of,
     make_parts,
@@ -57,7 +63,7 @@ class ClusterEngine:
                                       lambda: endpoint.collectives)
         self._plans: dict[int, set[int]] = {}  # rank -> plans registered there
         self._steps: list[DistributedStep] = []
-        self.running: set[Any] = set()  # runs that somebody waits for
+        self.running = Runs()
 
     @property
     def version(self) -> int:
@@ -136,7 +142,7 @@ class ClusterEngine:
 
     def close(self) -> None:
         """Cancel what runs, and let the tasks forget this session's partitions; variables stay."""
-        cancel_all(self.running)
+        self.running.close()
         for rank, plans in self._plans.items():
             if not self.endpoint.closed:
                 self.endpoint.transport.send_message(rank, wire.pack(
@@ -193,17 +199,26 @@ class DistributedStep:
         lane = endpoint.make_lane(self.executable, self.ranks,
                                   LaneAddress(endpoint.rank, self.plan, number), self._pace)
         lane.wake = endpoint._wake
-        tags = lane.open_recvs()
-        body = {"plan": self.plan, "lane": number}
-        replies = [endpoint.request(rank, "lane", body) for rank in self.remote.values()]
-        endpoint.wait_for(replies, "tasks to open a lane")
-        for reply in replies:
-            tags.update(reply.body)
+        try:
+            tags = self._lane_tags(lane, number)
+        except BaseException:
+            lane.close()
+            self.engine.running.check()  # a session that was closed meanwhile is why
+            raise
         lane.open_sends(tags)
         for rank in self.remote.values():
             endpoint.transport.send_message(
                 rank, wire.pack(wire.LANE_OPEN, self.plan, number, body=tags))
         return _OpenLane(number, lane, self)
+
+    def _lane_tags(self, lane: Lane, number: int) -> dict[str, Any]:
+        """Let all tasks open a lane; what the receivers told."""
+        tags, body = lane.open_recvs(), {"plan": self.plan, "lane": number}
+        replies = [self.endpoint.request(rank, "lane", body) for rank in self.remote.values()]
+        self.endpoint.wait_for(replies, "tasks to open a lane")
+        for reply in replies:
+            tags.update(reply.body)
+        return tags
 
     # ------------------------------------------------------------ running
 
@@ -227,13 +242,19 @@ class DistributedStep:
         return step.results
 
     def open(self) -> Execution:
-        """A run on a lane of its own until it ends."""
+        """A run on a lane of its own until it ends; ``CancelledError`` if the session is closed."""
         try:
             lane = self._free.pop()
         except IndexError:
             lane = self._open_lane()
-        run, lane.spare = lane.spare, None
-        return run or Execution(self, lane)
+        spare, lane.spare = lane.spare, None
+        run = spare or Execution(self, lane)
+        try:
+            self.engine.running.add(run)
+        except CancelledError:
+            self.give_back(lane)
+            raise
+        return run
 
     def give_back(self, lane: _OpenLane) -> None:
         """Another run may use `lane`: nothing is under way on it."""
@@ -296,7 +317,7 @@ _step_ids = itertools.count(1)
 class Execution:
     """One run of a :class:`DistributedStep`: counts the parts that are not done."""
 
-    __slots__ = ("owner", "lane", "step", "step_id", "remaining", "failed", "done_ranks",
+    __slots__ = ("owner", "lane", "step", "step_id", "remaining", "failed", "done_ranks", "begun",
                  "_failed_at", "_others_stats", "_others_waits")  # fmt: skip
 
     def __init__(self, owner: DistributedStep, lane: _OpenLane) -> None:
@@ -304,6 +325,7 @@ class Execution:
         self.lane = lane
         self.step_id = 0  # until it starts
         self.remaining = 1 + len(owner.remote)
+        self.begun = False  # until then nobody else stops it
         self.failed = False
         self._failed_at = 0.0
         self.done_ranks: list[int] = []
@@ -340,6 +362,7 @@ class Execution:
         lane.lane.on_failure = self._local_failed
         lane.lane.begin(step)
         step.start(feeds)
+        self.begun = True
         if endpoint.health.lost:
             for rank in list(endpoint.health.lost):
                 self.rank_lost(rank, endpoint.lost_error(rank))
@@ -365,9 +388,7 @@ class Execution:
     def wait(self, until: Callable[[], Any], timeout: float | None) -> None:
         """Drive until ``until()`` is true; every part is stopped and drained if that fails."""
         deadline = deadline_after(timeout)
-        running = self.owner.engine.running
         endpoint = self.owner.endpoint
-        running.add(self)
         core = endpoint.transport.core
         keeps = core is not None and core.keep()
         try:
@@ -381,18 +402,22 @@ class Execution:
                 None, None, f"The step was interrupted ({type(e).__name__})"))
             raise
         finally:
-            running.discard(self)
             if keeps:
                 core.leave()
 
     def cancel(self, error: BaseException) -> None:
         """Stop every part, and wait a while for what they had started."""
-        self.fail(error, None)
+        running, run_until = self.owner.engine.running, self.owner.endpoint.loop.run_until
         with contextlib.suppress(DeadlineExceededError):
-            self.owner.endpoint.loop.run_until(self.finished, time.monotonic() + DRAIN_SECONDS)
+            until = time.monotonic() + DRAIN_SECONDS
+            if not self.begun:
+                run_until(lambda: self.begun or self not in running, until)
+            self.fail(error, None)
+            run_until(self.finished, until)
 
     def end(self) -> None:
         """Give the lane back, unless it could not be drained: then nothing may use it again."""
+        self.owner.engine.running.discard(self)
         if self.remaining == 0:
             self.owner.give_back(self.lane)
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from hpcflow.compiler.emit.executable import Executable
-from hpcflow.errors import InternalError
+from hpcflow.errors import CancelledError, InternalError
 from hpcflow.runtime.cluster.lane import Lane
 from hpcflow.runtime.executor.executor import Step
 from hpcflow.runtime.executor.offload import Pace
@@ -70,7 +70,11 @@ class Plan:
         self._soon(partial(self._run, step.advance))
 
     def close(self) -> None:
-        """Give back what the lanes own."""
+        """Give back what the lanes own; a step that is under way is stopped first."""
         for lane in self.lanes.values():
-            lane.close()
+            if lane.step is None or lane.step.finished:
+                lane.close()
+            else:
+                lane.is_left = True
+                lane.step.cancel(CancelledError(None, None, "The session of this step was closed"))
         self.lanes.clear()

@@ -42,6 +42,7 @@ class PartialRuns:
                                        "target to fetch or execute.")
         fed = _tensors_to_feed(feeds, graph)
         with self._lock:
+            session._check_usable()  # it may have been closed meanwhile
             step = self._plan(elements, fed)
             handle = f"{session._id}/partial-{next(self._numbers)}"
             self._runs[handle] = _PartialRun(step.open(), elements, fed)

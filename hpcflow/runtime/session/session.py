@@ -21,12 +21,12 @@ from hpcflow.loops import compiling
 from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter, flat_feeds
 from hpcflow.runtime.session.partial import PartialRuns
 from hpcflow.runtime.session.partings import Partings
+from hpcflow.runtime.session.runs import Runs
 from hpcflow.runtime.session.shape_specialization import ByShapes
 from hpcflow.runtime.steps import function_calls  # noqa: F401 - which tasks call
 from hpcflow.runtime.steps.compiled import (
     LocalStep,
     StepOptions,
-    cancel_all,
     compiled_form,
     library_of,
     make_parts,
@@ -186,6 +186,7 @@ class BaseSession:
         """The compiled step, found by the structure of its fetches."""
         key = (cache_key(fetches), tuple(feeds), traced)
         with self._lock:
+            self._check_usable()  # it may have been closed meanwhile
             try:
                 runner = self._steps.get(key)
             except TypeError:  # what cannot be hashed cannot be fetched: let the map say so
@@ -319,7 +320,7 @@ class LocalEngine:
         self.options = options
         self.task = Task(device_counts=options.device_counts)
         self._context = KernelContext(self.task, collectives=world_collectives)
-        self.running: set[Any] = set()  # runs that somebody waits for
+        self.running = Runs()
 
     @property
     def version(self) -> int:
@@ -369,7 +370,7 @@ class LocalEngine:
 
     def close(self) -> None:
         """Cancel what runs, and forget the task's resources."""
-        cancel_all(self.running)
+        self.running.close()
         self.task.resources.clear()
 
 

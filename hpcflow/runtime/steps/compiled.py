@@ -17,7 +17,7 @@ from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.regions.bind import instantiate
-from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
+from hpcflow.errors import DeadlineExceededError, OpError
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.host import fp_mode, threads
@@ -26,6 +26,7 @@ from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor.deadline import DirectRun, check_end, deadline_after
 from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.runtime.executor.executor import Step, check_results
+from hpcflow.runtime.session.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import step_stats
 
@@ -106,9 +107,9 @@ class LocalStep:
     """A step that runs in this process alone."""
 
     def __init__(self, executable: Executable, names: list[str], feed_count: int,
-                 timeout: float | None = None, running: set[Any] | None = None) -> None:
+                 timeout: float | None = None, running: Runs | None = None) -> None:
         self.executable = executable
-        self.running: set[Any] = set() if running is None else running
+        self.running = running or Runs()
         self.names = names
         self.feed_count = feed_count
         self.timeout = timeout
@@ -182,7 +183,7 @@ class LocalRun:
 
     __slots__ = ("step", "start", "_loop", "_running")
 
-    def __init__(self, executable: Executable, running: set[Any]) -> None:
+    def __init__(self, executable: Executable, running: Runs) -> None:
         self._running = running
         loop = self._loop = event_loop()
         self.step = Step(executable, step_id=next(_step_ids), wake=lambda s: loop.soon(s.advance))
@@ -221,13 +222,6 @@ class LocalRun:
     def stats(self) -> list[Any]:
         """The ``StepStats`` of a traced run."""
         return [step_stats(self.step)]
-
-
-def cancel_all(running: set[Any]) -> None:
-    """The session of these runs is closed: stop them, and wait a while for what they started."""
-    for run in list(running):
-        run.cancel(CancelledError(
-            None, None, "The step was cancelled by Session::Close: its session was closed"))
 
 
 def compiled_form() -> bool:

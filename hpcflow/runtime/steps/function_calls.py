@@ -18,13 +18,7 @@ from hpcflow.graph.attr_values import Func
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims
 from hpcflow.ops.flow.functions import Body, body_for
-from hpcflow.runtime.steps.compiled import (
-    LocalStep,
-    StepOptions,
-    cancel_all,
-    compiled_form,
-    make_parts,
-)
+from hpcflow.runtime.steps.compiled import LocalStep, StepOptions, compiled_form, make_parts
 from hpcflow.runtime.steps.task import KernelContext, StepContext, function_calls
 
 
@@ -157,4 +151,4 @@ class CompiledFunction:
 
     def cancel(self) -> None:
         """Stop the calls that are under way."""
-        cancel_all(self._step.running)
+        self._step.running.cancel()
