@@ -215,6 +215,9 @@ class Run:
     def missing(self) -> list[int]:
         """The members that this run waits for."""
         waiting = self.waiting()
+        disputing = self.group.disputes.missing(self.number) if waiting else []
+        if disputing:
+            return disputing
         if self.agreement.routes is None:
             return self.group.missing_agreement(self.schedule.hash) if waiting else []
         return sorted({k for r in waiting for k in r.missing()})
@@ -235,8 +238,9 @@ class Run:
                 return
         self.fail(reason, tell=False)
 
-    def fail(self, error: BaseException, tell: bool) -> None:
-        """End all operations with `error`; with `tell` the other members learn it."""
+    def fail(self, error: BaseException, tell: bool, drains: bool = True) -> None:
+        """End all operations with `error`; with `tell` the other members learn it. Without `drains`
+        nothing has been sent, and nothing will be."""
         with self.group.lock:
             if self.error is not None or self.is_complete():
                 return
@@ -246,7 +250,10 @@ class Run:
             for run in self.entered.values():
                 run.done = None
                 run.fail()
-            self.drain()
+            if drains:
+                self.drain()
+            else:
+                self.group.disputes.withdraw(self)
         if tell:
             self.group.tell_failure(self.number, error)
         for done in told:

@@ -36,6 +36,7 @@ from hpcflow.errors import (
     from_wire,
 )
 from hpcflow.runtime.cluster.health import with_waits
+from hpcflow.runtime.collective.collective_disputes import Disputes
 from hpcflow.runtime.collective.collective_parts import Layout
 from hpcflow.runtime.collective.collective_run import OperationRun, Run, Schedule
 from hpcflow.runtime.wire import wire
@@ -95,10 +96,11 @@ class Agreement:
 
     def __init__(self, schedule: Schedule, first_tag: int) -> None:
         self.first_tag = first_tag
+        self.proposed: int | None = None  # the step for which it was, until all have agreed
         self.offsets = schedule.offsets
         self.routes: list[Route] | None = None  # per operation, once all have agreed
         self.rooms: list[Any] = []  # per operation the arrays that local members share, or None
-        self._schedule = schedule
+        self.schedule = schedule
         # Per operation the runs that use its tags, in order; the first is under way.
         self.queues: list[deque[OperationRun]] = [deque() for _ in schedule.operations]
         # The room of this member, and the memory of all local ones, if it could be had.
@@ -114,8 +116,8 @@ class Agreement:
 
     def make_room(self, me: int) -> tuple[list[Any] | None, int]:
         """Memory for the operations that can use it: its address, and how many it is enough for."""
-        edges = self._schedule.room_edges[me]
-        self.room = make_room(edges[-1])
+        edges = self.schedule.room_edges[me]
+        self.room = self.room or make_room(edges[-1])
         if self.room is None:
             return None, 0
         return self.room.address, bisect.bisect_right(edges, self.room.nbytes) - 1
@@ -130,11 +132,11 @@ class Agreement:
     def share(self, count: int) -> None:
         """Give the first `count` operations their parts of the rooms."""
         self.rooms = [None] * len(self.queues)
-        for i, operation in enumerate(self._schedule.operations[:count]):
+        for i, operation in enumerate(self.schedule.operations[:count]):
             if operation.work.room_sizes:
                 self.rooms[i] = operation.work.share([
                     memory[edges[i] : edges[i + 1]]
-                    for memory, edges in zip(self.entered or (), self._schedule.room_edges)])
+                    for memory, edges in zip(self.entered or (), self.schedule.room_edges)])
         if self.room is not None:
             self.room.shut(used=any(r is not None for r in self.rooms))
         self.room = self.entered = None
@@ -166,6 +168,7 @@ class Group:
         self._active: Run | None = None
         self._started = 0
         self._broken: BaseException | None = None
+        self.disputes = Disputes(self)
 
     # ------------------------------------------------------------ steps
 
@@ -182,9 +185,9 @@ class Group:
                     "after the other, because all ranks must run them in the same order")
             run = Run(self, schedule, self._started, step)
             self._started += 1
+            self.disputes.check(run.number)
             self._runs.append(run)
-            run.agreement = (self._agreements.get(schedule.hash)
-                             or self._propose(schedule, run.number))
+            run.agreement = self._agreement_for(schedule, run.number)
             reason = self.reasons.pop(run.number, None)
             if reason is None:
                 self._active = run
@@ -201,6 +204,8 @@ class Group:
 
     def enqueue(self, run: OperationRun) -> None:
         """Start an operation, or let it wait until its tags are free. For use under the lock."""
+        if self.disputes.holds(run):
+            return
         agreement = run.run.agreement
         index = run.operation.index
         agreement.queues[index].append(run)
@@ -222,16 +227,36 @@ class Group:
 
     # ------------------------------------------------------------ agreeing
 
-    def _propose(self, schedule: Schedule, number: int) -> Agreement:
-        first_tag = self.owner.take_tags(schedule.offsets[-1])
-        agreement = self._agreements[schedule.hash] = Agreement(schedule, first_tag)
+    def agreement(self, hash: str) -> Agreement:
+        """That about a schedule which all members have proposed."""
+        return self._agreements[hash]
+
+    def _agreement_for(self, schedule: Schedule, number: int) -> Agreement:
+        """What the members have agreed about a schedule, or are going to."""
+        agreement = self._agreements.get(schedule.hash)
+        if agreement is None:
+            first_tag = self.owner.take_tags(schedule.offsets[-1])
+            agreement = self._agreements[schedule.hash] = Agreement(schedule, first_tag)
+        if agreement.routes is None and agreement.proposed is None:
+            self._propose(agreement, schedule, number)
+        return agreement
+
+    def withdraw_proposals(self, number: int) -> None:
+        """What was proposed for step `number` has come to nothing. For use under the lock."""
+        for agreement in self._agreements.values():
+            if agreement.proposed == number:
+                agreement.proposed = None
+        for hash, proposals in list(self._proposals.items()):
+            self._proposals[hash] = {k: p for k, p in proposals.items() if p["number"] != number}
+
+    def _propose(self, agreement: Agreement, schedule: Schedule, number: int) -> None:
+        agreement.proposed = number
         room, sharing = None, 0
         if self.owner.transport.shares_memory and self.layout.local:
             room, sharing = agreement.make_room(list(self.layout.local).index(self.me))
-        self._send(0, "propose", hash=schedule.hash, number=number, texts=schedule.texts,
-                   names=[o.name for o in schedule.operations], tag=first_tag, room=room,
-                   sharing=sharing)
-        return agreement
+        self.send(0, "propose", hash=schedule.hash, number=number, texts=schedule.texts,
+                   names=[o.name for o in schedule.operations], tag=agreement.first_tag,
+                   room=room, sharing=sharing)
 
     def missing_agreement(self, hash: str) -> list[int]:
         """Who has not proposed a schedule yet: known to the leader, the others ask the leader."""
@@ -242,6 +267,8 @@ class Group:
         return [k for k in range(len(self.ranks)) if k not in come]
 
     def _on_propose(self, member: int, body: Any) -> None:
+        if self.disputes.is_judged(body["number"]):
+            return
         proposals = self._proposals.setdefault(body["hash"], {})
         proposals[member] = body
         for others in self._proposals.values():
@@ -262,12 +289,12 @@ class Group:
             self._agree(hash)
             return
         for k in range(len(self.ranks)):
-            self._send(k, "enter", hash=hash, rooms=rooms)
+            self.send(k, "enter", hash=hash, rooms=rooms)
 
     def _on_enter(self, body: Any) -> None:
         local = {k: body["rooms"][k] for k in self.layout.local}
         entered = self._agreements[body["hash"]].enter(local, self.me)
-        self._send(0, "entered", hash=body["hash"], entered=entered)
+        self.send(0, "entered", hash=body["hash"], entered=entered)
 
     def _on_entered(self, member: int, body: Any) -> None:
         joining = self._joinings[body["hash"]]
@@ -279,13 +306,12 @@ class Group:
     def _agree(self, hash: str) -> None:
         joining = self._joinings.pop(hash)
         for k in range(len(self.ranks)):
-            self._send(k, "agreed", hash=hash, tags=joining.tags, sharing=joining.sharing)
+            self.send(k, "agreed", hash=hash, tags=joining.tags, sharing=joining.sharing)
 
     def _refuse(self, one: int, theirs: Any, other: int, body: Any) -> None:
         error = difference(
             self.ranks[one], _labels(theirs), self.ranks[other], _labels(body))
-        self._proposals.clear()
-        self._break_all(body["number"], error)
+        self.disputes.report(body["number"], error)
 
     def _on_agreed(self, body: Any) -> None:
         with self.lock:
@@ -315,12 +341,12 @@ class Group:
                      f"{self.ranks[self.me]} failed: {text}")
         for k in range(len(self.ranks)):
             if k != self.me:
-                self._send(k, "failed", blob=known.to_wire(), number=number)
+                self.send(k, "failed", blob=known.to_wire(), number=number)
 
     def _break_all(self, number: int, error: OpError) -> None:
-        """The ranks do not do the same: nobody can go on."""
+        """Nobody can go on."""
         for k in range(len(self.ranks)):
-            self._send(k, "broken", blob=error.to_wire(), number=number)
+            self.send(k, "broken", blob=error.to_wire(), number=number)
 
     def _on_failed(self, body: Any, error: BaseException) -> None:
         self._fail_step(body["number"], error)
@@ -340,14 +366,19 @@ class Group:
 
     def _fail_step(self, number: int, error: BaseException) -> None:
         with self.lock:
-            run = self._run(number)
+            run = self.run(number)
             if run is None:
                 if number >= self._started:
                     self.reasons[number] = error
                 return
         run.fail(error, tell=False)
 
-    def _run(self, number: int) -> Run | None:
+    def has_begun(self, number: int) -> bool:
+        """True if this rank has begun step `number`."""
+        return number < self._started
+
+    def run(self, number: int) -> Run | None:
+        """Step `number` of this rank, if it has begun and is remembered."""
         return next((r for r in self._runs if r.number == number), None)
 
     # ------------------------------------------------------------ waiting for long
@@ -365,11 +396,11 @@ class Group:
             if self.owner.transport.is_gone(self.ranks[k]):
                 self._finished(run, k)
             else:
-                self._send(k, "where", number=run.number, hash=run.schedule.hash, waiting=waiting)
+                self.send(k, "where", number=run.number, hash=run.schedule.hash, waiting=waiting)
 
     def _on_where(self, member: int, body: Any) -> None:
         with self.lock:
-            run = self._run(body["number"])
+            run = self.run(body["number"])
             answer: dict[str, Any] = {
                 "started": self._started, "finished": self.owner.endpoint.is_finished,
                 "number": body["number"]}
@@ -377,20 +408,20 @@ class Group:
                 if run.schedule.hash != body["hash"]:
                     answer["labels"] = [o.text for o in run.schedule.operations]
                 answer["passed"] = [i for i in body["waiting"] if run.over and i not in run.entered]
-        self._send(member, "here", **answer)
+        self.send(member, "here", **answer)
 
     def _on_here(self, member: int, body: Any) -> None:
         with self.lock:
-            run = self._run(body["number"])
+            run = self.run(body["number"])
             if run is None or run.error is not None or run.is_complete():
                 return
         theirs, me = self.ranks[member], self.ranks[self.me]
         if "labels" in body:
             labels = [o.text for o in run.schedule.operations]
-            self._break_all(run.number, difference(me, labels, theirs, body["labels"]))
+            self.disputes.report(run.number, difference(me, labels, theirs, body["labels"]))
         elif body.get("passed"):
             operation = run.schedule.operations[body["passed"][0]]
-            self._break_all(run.number, FailedPreconditionError(
+            self.disputes.report(run.number, FailedPreconditionError(
                 None, None, f"Rank {me} waits in the collective operation {operation.text}, but "
                 f"the step of rank {theirs} has ended without it"))
         elif body["started"] <= run.number and body["finished"] and not run.schedule.shared:
@@ -406,7 +437,8 @@ class Group:
 
     # ------------------------------------------------------------ messages
 
-    def _send(self, member: int, what: str, blob: bytes = b"", **fields: Any) -> None:
+    def send(self, member: int, what: str, blob: bytes = b"", **fields: Any) -> None:
+        """Send another member, or this one, a control message."""
         body = {"group": self.ranks, "what": what, **fields}
         self.owner.transport.send_message(
             self.ranks[member], wire.pack(wire.COLLECTIVE, body=body, blob=blob))
@@ -422,6 +454,12 @@ class Group:
             self._on_entered(member, body)
         elif what == "agreed":
             self._on_agreed(body)
+        elif what == "dispute":
+            self.disputes.on_dispute(body["number"], from_wire(blob))
+        elif what == "judged":
+            self.disputes.on_judged(body["number"], from_wire(blob))
+        elif what == "sent":
+            self.disputes.on_sent(member, body["number"], body["hash"])
         elif what == "failed":
             self._on_failed(body, from_wire(blob))
         elif what == "broken":
