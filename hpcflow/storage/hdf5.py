@@ -8,14 +8,16 @@ carry checksums.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from hpcflow.errors import InternalError
 from hpcflow.storage import encoding
+from hpcflow.storage.file_image import FileImage
 from hpcflow.storage.layout import Entry
 from hpcflow.storage.records import checksum
 from hpcflow.storage.slices import Region
@@ -38,7 +40,7 @@ def parallel_hdf5_available() -> bool:
     return bool(h5py.get_config().mpi)
 
 
-def open_file(path: str, mode: str, **options: Any) -> Any:
+def open_file(path: str | FileImage, mode: str, **options: Any) -> Any:
     """An h5py File, without file locks where HDF5 can do so.
 
     Files under construction are private and finished ones are never changed, and some
@@ -68,11 +70,39 @@ def parallel_file(path: str, comm: Any) -> Iterator[Any]:
             file.close()
 
 
-def create_datasets(path: str, entries: Iterable[Entry]) -> list[Entry]:
-    """Make a new file with a dataset per entry; returns the entries with their file offsets."""
-    with open_file(path, "x", **_ALIGNMENT) as file:
-        group = file.create_group(VARIABLES)
-        return [entry if entry.is_string else _create_dataset(group, entry) for entry in entries]
+def lay_out(entries: Iterable[Entry]) -> tuple[FileImage, list[Entry]]:
+    """A new file with a dataset per entry, as an image, and the entries with their offsets."""
+    image = FileImage()
+    with _open_image(image) as file:
+        return image, _create_datasets(file, entries)
+
+
+def complete(
+    entries: Sequence[Entry],
+    index: bytes,
+    attributes: Mapping[str, Any],
+    strings: Mapping[str, tuple[np.ndarray, np.ndarray]],
+) -> FileImage:
+    """A whole file, as an image without the data of numbers.
+
+    It is what `lay_out` made of the same entries, with the string variables (link -> offsets,
+    bytes), the attributes and the index. Raises InternalError if the offsets come out differently.
+    """
+    image = FileImage()
+    with _open_image(image) as file:
+        if _create_datasets(file, entries) != list(entries):
+            raise InternalError(None, None, "HDF5 laid out the same checkpoint in another way")
+        _finish(file, index, attributes, strings)
+    return image
+
+
+def _open_image(image: FileImage) -> Any:
+    return open_file(image, "w", **_ALIGNMENT)
+
+
+def _create_datasets(file: Any, entries: Iterable[Entry]) -> list[Entry]:
+    group = file.create_group(VARIABLES)
+    return [entry if entry.is_string else _create_dataset(group, entry) for entry in entries]
 
 
 def _create_dataset(group: Any, entry: Entry) -> Entry:
@@ -124,24 +154,22 @@ def _selection(dataset: Any, region: Region) -> Any:
     return space
 
 
-def finish(
-    path: str,
+def _finish(
+    file: Any,
     index: bytes,
     attributes: Mapping[str, Any],
     strings: Mapping[str, tuple[np.ndarray, np.ndarray]],
 ) -> None:
-    """Complete a file: the string variables (link -> offsets, bytes), attributes, the index."""
-    with open_file(path, "r+") as file:
-        for link, (offsets, data) in strings.items():
-            group = file[VARIABLES].create_group(link)
-            group.attrs["dtype"] = np.bytes_("string")
-            group.create_dataset("offsets", data=offsets)
-            group.create_dataset("bytes", data=data)
-        for name, value in attributes.items():
-            file.attrs[name] = value
-        dataset = file.create_dataset(_INDEX, data=np.frombuffer(index, np.uint8))
-        dataset.attrs["crc32"] = np.uint32(checksum(index))
-        file.attrs["format"] = np.bytes_(_FORMAT)
+    for link, (offsets, data) in strings.items():
+        group = file[VARIABLES].create_group(link)
+        group.attrs["dtype"] = np.bytes_("string")
+        group.create_dataset("offsets", data=offsets)
+        group.create_dataset("bytes", data=data)
+    for name, value in attributes.items():
+        file.attrs[name] = value
+    dataset = file.create_dataset(_INDEX, data=np.frombuffer(index, np.uint8))
+    dataset.attrs["crc32"] = np.uint32(checksum(index))
+    file.attrs["format"] = np.bytes_(_FORMAT)
 
 
 def read_index(file: Any) -> tuple[int, bytes]:

@@ -11,6 +11,7 @@ from hpcflow.storage.system_errors import system_errors
 
 SUFFIX = ".h5"
 _TEMPORARY_MARK = ".tmp-"
+_LONGEST_NAME = 255  # bytes of a name in a directory, on all common file systems
 
 
 def checkpoint_path(prefix: str) -> str:
@@ -29,9 +30,18 @@ def bundle_data_path(prefix: str, shard: int, shards: int) -> str:
 
 
 def temporary_path(path: str) -> str:
-    """A new unique name in the directory of `path`, hidden, recognizable as unfinished."""
+    """A new unique name in the directory of `path`, hidden, recognizable as unfinished.
+
+    Of a name that is nearly as long as names may be it has only the beginning.
+    """
     directory, name = os.path.split(os.path.abspath(path))
-    return os.path.join(directory, f".{name}{_TEMPORARY_MARK}{secrets.token_hex(6)}")
+    ending = f"{_TEMPORARY_MARK}{secrets.token_hex(6)}"
+    space = _LONGEST_NAME - 1 - len(ending)
+    if space < len(os.fsencode(name)) <= _LONGEST_NAME:
+        root, suffix = os.path.splitext(name)
+        begin = os.fsencode(root)[: space - len(os.fsencode(suffix))]
+        name = begin.decode(errors="ignore") + suffix
+    return os.path.join(directory, f".{name}{ending}")
 
 
 def remove_leftovers(prefix: str, unchanged_for: float = 0.0) -> list[str]:
@@ -42,7 +52,7 @@ def remove_leftovers(prefix: str, unchanged_for: float = 0.0) -> list[str]:
     prefix, or with a time in which every save ends.
     """
     directory, name = os.path.split(os.path.abspath(prefix))
-    pattern = f".{glob.escape(name)}*{SUFFIX}{_TEMPORARY_MARK}*"
+    pattern = f".{glob.escape(name)}*{_TEMPORARY_MARK}*"
     removed = []
     newest = time.time() - unchanged_for
     for path in glob.glob(os.path.join(glob.escape(directory), pattern)):

@@ -15,6 +15,7 @@ from hpcflow import dtypes
 from hpcflow.errors import InternalError, InvalidArgumentError
 from hpcflow.shapes import format_shape
 from hpcflow.storage import encoding, hdf5, paths
+from hpcflow.storage.file_image import FileImage
 from hpcflow.storage.layout import Entry, Layout, as_layout, link_name
 from hpcflow.storage.records import PieceRecord, checksum, decode_records
 from hpcflow.storage.system_errors import system_errors
@@ -34,12 +35,12 @@ def create(path: str, entries: Iterable[tuple[str, Any, Sequence[int]]]) -> Layo
     """
     path = os.path.abspath(path)
     temporary = paths.temporary_path(path)
-    planned = _plan_entries(entries)
+    image, placed = hdf5.lay_out(_plan_entries(entries))
     try:
-        with system_errors(f"creating checkpoint '{path}'"):
-            placed = hdf5.create_datasets(temporary, planned)
+        with system_errors(f"creating checkpoint '{path}' of {image.size} bytes"):
+            _put(image, temporary, os.O_CREAT | os.O_EXCL)
     except BaseException:
-        _remove_if_there(temporary)
+        remove_if_there(temporary)
         raise
     return Layout(path, temporary, tuple(placed))
 
@@ -65,9 +66,9 @@ def commit(layout: Layout | bytes, records: Iterable[bytes]) -> str:
     index = json.dumps(
         {"variables": [_describe(entry, pieces[entry.name], strings) for entry in layout.entries]}
     ).encode()
-    with system_errors(f"completing checkpoint '{layout.path}'"):
-        hdf5.finish(layout.temporary, index, _attributes(), strings)
-        _sync(layout.temporary)
+    image = hdf5.complete(layout.entries, index, _attributes(), strings)
+    with system_errors(f"completing checkpoint '{layout.path}' of {image.size} bytes"):
+        _put(image, layout.temporary, durable=True)
         os.replace(layout.temporary, layout.path)
         paths.sync_directory(layout.path)
     return layout.path
@@ -77,7 +78,7 @@ def abandon(layout: Layout | bytes) -> None:
     """Remove the temporary file, if it is still there. An earlier checkpoint stays."""
     layout = as_layout(layout)
     with system_errors(f"abandoning checkpoint '{layout.path}'"):
-        _remove_if_there(layout.temporary)
+        remove_if_there(layout.temporary)
 
 
 def _plan_entries(entries: Iterable[tuple[str, Any, Sequence[int]]]) -> list[Entry]:
@@ -179,14 +180,18 @@ def _attributes() -> dict[str, Any]:
     }
 
 
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+def _put(image: FileImage, path: str, flags: int = 0, durable: bool = False) -> None:
+    """Write an image into a file."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC | flags, 0o666)
     try:
-        os.fsync(descriptor)
+        image.put_into(descriptor)
+        if durable:
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
-def _remove_if_there(path: str) -> None:
+def remove_if_there(path: str) -> None:
+    """Remove a file. Raises OSError, but not where there is none."""
     with suppress(FileNotFoundError):
         os.unlink(path)

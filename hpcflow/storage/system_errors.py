@@ -10,20 +10,19 @@ from typing import Any
 
 from hpcflow import errors
 
-_CLASSES: dict[int, type[errors.OpError]] = {
-    errno.ENOENT: errors.NotFoundError,
-    errno.ENOTDIR: errors.NotFoundError,
-    errno.EACCES: errors.PermissionDeniedError,
-    errno.EPERM: errors.PermissionDeniedError,
-    errno.EROFS: errors.PermissionDeniedError,
-    errno.ENOSPC: errors.ResourceExhaustedError,
-    errno.EDQUOT: errors.ResourceExhaustedError,
-    errno.EFBIG: errors.ResourceExhaustedError,
-    errno.EMFILE: errors.ResourceExhaustedError,
-    errno.ENFILE: errors.ResourceExhaustedError,
-    errno.EISDIR: errors.FailedPreconditionError,
-    errno.EIO: errors.DataLossError,
+_BY_CLASS: dict[type[errors.OpError], tuple[int, ...]] = {
+    errors.NotFoundError: (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV),
+    errors.PermissionDeniedError: (errno.EACCES, errno.EPERM, errno.EROFS),
+    errors.ResourceExhaustedError: (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EMFILE,
+                                    errno.ENFILE, errno.ENOMEM, errno.EMLINK),
+    errors.FailedPreconditionError: (errno.EISDIR, errno.ENOTEMPTY, errno.EBUSY, errno.ETXTBSY),
+    errors.InvalidArgumentError: (errno.EINVAL, errno.ENAMETOOLONG, errno.ELOOP),
+    errors.AlreadyExistsError: (errno.EEXIST,),
+    errors.UnimplementedError: (errno.ENOSYS, errno.EOPNOTSUPP),
+    errors.UnavailableError: (errno.EAGAIN, errno.EINTR, errno.ETIMEDOUT),
+    errors.DataLossError: (errno.EIO,),
 }
+_CLASSES = {code: cls for cls, codes in _BY_CLASS.items() for code in codes}
 
 
 @contextmanager

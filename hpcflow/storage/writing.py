@@ -17,6 +17,7 @@ from hpcflow.errors import (
 )
 from hpcflow.storage import encoding, hdf5
 from hpcflow.storage.layout import Entry, Layout, as_layout
+from hpcflow.storage.raw_files import pwrite_all
 from hpcflow.storage.records import PieceRecord, checksum, encode_records, rows_per_block
 from hpcflow.storage.slices import Region, as_region
 from hpcflow.storage.system_errors import system_errors
@@ -63,7 +64,8 @@ def write(layout: Layout | bytes, pieces: Iterable[PieceArgument]) -> bytes:
     """
     layout = as_layout(layout)
     prepared = [_prepare(layout, *piece) for piece in pieces]
-    with system_errors(f"writing checkpoint '{layout.path}'"):
+    size = sum(piece.values.nbytes for piece in prepared)
+    with system_errors(f"writing {size} bytes of checkpoint '{layout.path}'"):
         descriptor = os.open(layout.temporary, os.O_WRONLY)
         try:
             store = _pwrite_store(descriptor)
@@ -152,16 +154,9 @@ def _pwrite_store(descriptor: int) -> _Store:
         view = data.data
         positions = starts * entry.dtype.size + (entry.offset or 0)
         for number, position in enumerate(positions.tolist()):
-            _pwrite_all(descriptor, view[number * size : (number + 1) * size], position)
+            pwrite_all(descriptor, view[number * size : (number + 1) * size], position)
 
     return store
-
-
-def _pwrite_all(descriptor: int, view: memoryview, position: int) -> None:
-    """Write all bytes; one call transfers at most 2 GiB and may transfer less than asked."""
-    done = os.pwrite(descriptor, view, position)
-    while done < len(view):
-        done += os.pwrite(descriptor, view[done:], position + done)
 
 
 def _hdf5_store(file: Any) -> _Store:

@@ -49,7 +49,7 @@ def die(*_):
 
 path, stage = sys.argv[1:]
 if stage == "create":
-    hdf5._create_dataset = die
+    os.ftruncate = die
 layout = storage.create(path, [("w", "float32", (2,)), ("s", str, ())])
 record = storage.write(layout, [("w", None, np.ones(2, np.float32)), ("s", None, b"new")])
 if stage == "finish":

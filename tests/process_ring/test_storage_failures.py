@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,13 +42,15 @@ def failing(code):
 @pytest.mark.parametrize(
     ("stage", "holder", "function"),
     [
-        ("create", hdf5, "open_file"),
-        ("create", hdf5, "_create_dataset"),
+        ("create", os, "open"),
+        ("create", os, "pwrite"),
+        ("create", os, "ftruncate"),
         ("write", os, "open"),
         ("write", os, "pwrite"),
         ("write", os, "fsync"),
-        ("commit", hdf5, "open_file"),
-        ("commit", hdf5, "finish"),
+        ("commit", os, "open"),
+        ("commit", os, "pwrite"),
+        ("commit", os, "ftruncate"),
         ("commit", os, "fsync"),
         ("commit", os, "replace"),
     ],
@@ -185,3 +191,55 @@ def test_flag_chooses_how_to_write(monkeypatch):
     monkeypatch.setattr(hdf5, "parallel_hdf5_available", lambda: False)
     with pytest.raises(errors.FailedPreconditionError, match="HPCFLOW_CHECKPOINT_IO=mpio"):
         writing.use_collective_writes()
+
+
+TESTS = Path(__file__).parents[1]
+
+
+def test_every_call_of_a_save_fails_in_turn(tmp_path):
+    library, checkpoints = tmp_path / "failing_calls.so", tmp_path / "checkpoints"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", library, TESTS / "failing_calls.c",
+                    "-ldl"], check=True)
+    checkpoints.mkdir()
+    done = subprocess.run(
+        [sys.executable, TESTS / "failing_saves.py", checkpoints], capture_output=True, text=True,
+        env={**os.environ, "LD_PRELOAD": str(library)}, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout.split()[0]) >= 50
+
+
+def save_large(path):
+    layout = storage.create(path, [("large", "float32", (1 << 20,))])
+    try:
+        record = storage.write(layout, [("large", None, np.ones(1 << 20, np.float32))])
+        storage.commit(layout, [record])
+    finally:
+        storage.abandon(layout)
+
+
+def test_a_file_system_without_space(old):
+    small = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, small[1]))
+    try:
+        with pytest.raises(errors.ResourceExhaustedError, match=f"'{old}' of [0-9]+ bytes: File too"):
+            save_large(old)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, small)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root mounts file systems")
+def test_a_full_file_system(tmp_path):
+    full = tmp_path / "full"
+    full.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", full],
+                             check=False, capture_output=True)
+    if mounted.returncode:
+        pytest.skip(f"mount: {mounted.stderr.decode().strip()}")
+    try:
+        path = str(full / "m.h5")
+        with pytest.raises(errors.ResourceExhaustedError,
+                           match=f"writing 4194304 bytes of checkpoint '{path}': No space left"):
+            save_large(path)
+        assert os.listdir(full) == []
+    finally:
+        subprocess.run(["umount", full], check=True)

@@ -1,0 +1,60 @@
+"""Plain reads and writes of files: whole transfers, syncing, and only of regular files."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_TRANSFER = 1 << 30  # bytes of one call: Linux transfers at most 2 GiB, and less if it likes
+
+
+@contextmanager
+def opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
+    """The descriptor of an existing regular file, closed at the end.
+
+    Raises OSError; also for a FIFO, a device or a directory, which are never waited for.
+    """
+    descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise NotARegularFile("it is no regular file")
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+class NotARegularFile(OSError):
+    """A path leads to something that is no file of bytes."""
+
+
+def require_regular(path: str) -> None:
+    """Raise OSError unless `path` leads to a regular file: missing, a FIFO, a directory."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise NotARegularFile("it is no regular file")
+
+
+def read_file(path: str) -> bytes:
+    """The content of a regular file. Raises OSError."""
+    with opened(path) as descriptor, open(descriptor, "rb", closefd=False) as file:
+        return file.read()
+
+
+def pwrite_all(descriptor: int, data: Any, position: int) -> None:
+    """Write all bytes of a buffer at a position of a file."""
+    view = memoryview(data)
+    done = 0
+    while done < len(view):
+        done += os.pwrite(descriptor, view[done : done + _TRANSFER], position + done)
+
+
+def pread_into(descriptor: int, out: memoryview, position: int) -> None:
+    """Fill a buffer from a position of a file. Raises EOFError where the file is too short."""
+    done = 0
+    while done < len(out):
+        count = os.preadv(descriptor, [out[done : done + _TRANSFER]], position + done)
+        if not count:
+            raise EOFError("the file is too short")
+        done += count
