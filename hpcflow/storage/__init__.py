@@ -23,6 +23,7 @@ from hpcflow.storage.opening import (
     open_checkpoint,
 )
 from hpcflow.storage.paths import checkpoint_path, remove_leftovers, temporary_path
+from hpcflow.storage.raw_files import read_file
 from hpcflow.storage.reading import Reader
 from hpcflow.storage.saving import abandon, commit, create
 from hpcflow.storage.slices import Region, format_slice_spec, parse_slice_spec

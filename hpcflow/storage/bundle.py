@@ -24,6 +24,7 @@ from hpcflow.storage.checkpoint_file import CheckpointFile, Damage
 from hpcflow.storage.crc32c import masked_crc32c
 from hpcflow.storage.encoding import from_stored, stored_dtype, stored_shape
 from hpcflow.storage.paths import bundle_data_path, bundle_index_path
+from hpcflow.storage.raw_files import read_file, require_regular
 from hpcflow.storage.saved_slices import SavedSlice, assemble, known_dtype, parse_entry, saved_slice
 from hpcflow.storage.slices import Region, whole
 from hpcflow.storage.sorted_table import read_table
@@ -65,8 +66,7 @@ class BundleReader(CheckpointFile):
         self.path = prefix
         self._files: dict[int, np.ndarray] = {}
         with self._damage_reported():
-            with open(bundle_index_path(prefix), "rb") as file:
-                self._entries = read_table(file.read())
+            self._entries = read_table(read_file(bundle_index_path(prefix)))
             self._shards = self._read_header(self._entries.pop(b""))
 
     def close(self) -> None:
@@ -95,6 +95,8 @@ class BundleReader(CheckpointFile):
         dtype = known_dtype(entry.dtype, name, self.path)
         shape = tuple([int(dim.size) for dim in entry.shape.dim])
         slices = tuple([saved_slice(name, shape, item) for item in entry.slices])
+        if min(shape, default=0) < 0:
+            raise Damage(f"a dimension of '{name}' is negative")
         return _Variable(name, dtype, shape, _place(entry), slices)
 
     def _read(self, variable: _Variable, region: Region) -> np.ndarray:
@@ -129,9 +131,10 @@ class BundleReader(CheckpointFile):
         file = self._files.get(place.shard)
         if file is None:
             path = bundle_data_path(self.path, place.shard, self._shards)
+            require_regular(path)
             file = self._files[place.shard] = np.memmap(path, np.uint8, "r")
-        if place.offset + place.size > file.size:
-            raise Damage("a data file is too short")
+        if min(place.offset, place.size) < 0 or place.offset + place.size > file.size:
+            raise Damage("values lie beyond their data file")
         return file[place.offset:place.offset + place.size]
 
 
@@ -144,6 +147,8 @@ def _place(entry: Any) -> _Place:
 
 def _decode_strings(data: bytes, checksum: int, shape: tuple[int, ...]) -> np.ndarray:
     """Strings are stored as their lengths, a checksum of these, and then the bytes."""
+    if prod(shape) > len(data):  # every string has a length
+        raise Damage("it has fewer strings than its shape")
     lengths, at = [], 0
     for _ in range(prod(shape)):
         length, at = read_varint(data, at)

@@ -13,7 +13,13 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
-from hpcflow.errors import DataLossError, InvalidArgumentError, NotFoundError, describe_value
+from hpcflow.errors import (
+    DataLossError,
+    InvalidArgumentError,
+    NotFoundError,
+    ResourceExhaustedError,
+    describe_value,
+)
 from hpcflow.storage.slices import Region, as_region
 from hpcflow.storage.system_errors import op_error_of
 
@@ -132,7 +138,9 @@ class CheckpointFile(ABC):
         what = f"checkpoint '{self.path}'{where}"
         try:
             yield
-        except (OSError, LookupError, ValueError, TypeError, RuntimeError) as error:
+        except MemoryError as error:
+            raise ResourceExhaustedError(None, None, f"{what} does not fit into memory") from error
+        except (EOFError, OSError, LookupError, ValueError, TypeError, RuntimeError) as error:
             if isinstance(error, OSError) and error.errno is not None:
                 raise op_error_of(error, what) from error
             raise DataLossError(None, None, f"{what} is damaged: {error}") from error

@@ -16,21 +16,18 @@ from typing import Any
 import numpy as np
 
 from hpcflow.errors import InternalError
-from hpcflow.storage import encoding
+from hpcflow.storage import encoding, plain_hdf5
+from hpcflow.storage.checkpoint_file import Damage
 from hpcflow.storage.file_image import FileImage
 from hpcflow.storage.layout import Entry
 from hpcflow.storage.records import checksum
 from hpcflow.storage.slices import Region
 
 VARIABLES = "variables"
-_INDEX = "index"
+INDEX = "index"
 _FORMAT = b"hpcflow checkpoint"
 # Large datasets start at multiples of this, so that their writers share no page or stripe.
 _ALIGNMENT = {"alignment_threshold": 1 << 16, "alignment_interval": 1 << 12}
-
-
-class NotACheckpoint(ValueError):
-    """The file is HDF5 but holds no complete checkpoint."""
 
 
 def parallel_hdf5_available() -> bool:
@@ -135,15 +132,6 @@ def write_region(group: Any, entry: Entry, region: Region, data: np.ndarray) -> 
         dataset.write(memory, _selection(dataset, region), values)
 
 
-def read_region(dataset: Any, region: Region, out: np.ndarray) -> None:
-    """Read a region of an h5py dataset into a contiguous array of its stored form."""
-    from h5py import h5s
-
-    if out.size:
-        memory = h5s.create_simple((out.size,))
-        dataset.id.read(memory, _selection(dataset.id, region), out.reshape(-1))
-
-
 def _selection(dataset: Any, region: Region) -> Any:
     """The file dataspace that selects a region; the parts of complex numbers are one more axis."""
     space = dataset.get_space()
@@ -167,20 +155,13 @@ def _finish(
         group.create_dataset("bytes", data=data)
     for name, value in attributes.items():
         file.attrs[name] = value
-    dataset = file.create_dataset(_INDEX, data=np.frombuffer(index, np.uint8))
+    dataset = file.create_dataset(INDEX, data=np.frombuffer(index, np.uint8))
     dataset.attrs["crc32"] = np.uint32(checksum(index))
     file.attrs["format"] = np.bytes_(_FORMAT)
 
 
-def read_index(file: Any) -> tuple[int, bytes]:
-    """The format version and the verified index of an open file.
-
-    Raises NotACheckpoint where there is none, or it is damaged.
-    """
-    if file.attrs.get("format") != _FORMAT or _INDEX not in file:
-        raise NotACheckpoint("it holds no complete hpcflow checkpoint")
-    dataset = file[_INDEX]
-    index = dataset[()].tobytes()
-    if checksum(index) != int(dataset.attrs["crc32"]):
-        raise NotACheckpoint("the checksum of its index is wrong")
-    return int(file.attrs["format_version"]), index
+def format_version(file: Any) -> int:
+    """The version of the checkpoint that an open file is. Raises Damage where it is none."""
+    if "format" not in file.attrs or plain_hdf5.attribute(file, "format") != _FORMAT:
+        raise Damage("it holds no complete hpcflow checkpoint")
+    return int(plain_hdf5.attribute(file, "format_version"))

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.storage import plain_hdf5
 from hpcflow.storage.hdf5 import open_file
 
 Named = Sequence[tuple[str, np.ndarray]]
@@ -67,34 +68,42 @@ def _names(group: Any, key: str) -> list[str]:
 
 
 def _values(group: Any) -> list[tuple[str, np.ndarray]]:
-    return [(name, np.asarray(group[name])) for name in _names(group, "weight_names")]
+    return [(name, np.asarray(plain_hdf5.dataset(group, name)))
+            for name in _names(group, "weight_names")]
 
 
 def read(path: str, group: str | None = None) -> list[tuple[str, list[tuple[str, np.ndarray]]]]:
-    """Return the variables by layers; those of a model's file too, without naming the group."""
-    with open_file(path, "r") as file:
-        top = file["model_weights"] if group is None and "layer_names" not in file.attrs and (
-            "model_weights" in file) else file[group] if group else file
-        return [(name, _values(top[name])) for name in _names(top, "layer_names")]
+    """Return the variables by layers; those of a model's file too, without naming the group.
+
+    Raises ValueError where values are not in the file itself.
+    """
+    with plain_hdf5.open_plain(path) as file:
+        if group is None and "layer_names" not in file.attrs and "model_weights" in file:
+            group = "model_weights"
+        top = plain_hdf5.member(file, group) if group else file
+        names = _names(top, "layer_names")
+        return [(name, _values(plain_hdf5.member(top, name))) for name in names]
 
 
 def texts(path: str) -> dict[str, str]:
     """Return the attributes of a file that are texts."""
-    with open_file(path, "r") as file:
-        found = {k: v for k, v in file.attrs.items() if isinstance(v, (bytes, str, np.bytes_))}
+    with plain_hdf5.open_plain(path) as file:
+        found = {k: v for k, v in file.attrs.items() if isinstance(v, (bytes, str))}
         return {k: v.decode() if isinstance(v, bytes) else v for k, v in found.items()}
 
 
 def optimizer_values(path: str) -> list[np.ndarray] | None:
     """Return the values of the optimizer, or None where the file has none."""
-    with open_file(path, "r") as file:
-        return [v for _, v in _values(file[_OPTIMIZER])] if _OPTIMIZER in file else None
+    with plain_hdf5.open_plain(path) as file:
+        if _OPTIMIZER not in file:
+            return None
+        return [v for _, v in _values(plain_hdf5.member(file, _OPTIMIZER))]
 
 
 def is_layer_file(path: str) -> bool:
     """Whether there is an HDF5 file of layers at `path`."""
     try:
-        with open_file(path, "r") as file:
+        with plain_hdf5.open_plain(path) as file:
             return "layer_names" in file.attrs or "model_weights" in file
     except OSError:
         return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Iterator
@@ -19,8 +20,7 @@ def opened(path: str, flags: int = os.O_RDONLY) -> Iterator[int]:
     """
     descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise NotARegularFile("it is no regular file")
+        _check(os.fstat(descriptor).st_mode)
         yield descriptor
     finally:
         os.close(descriptor)
@@ -32,7 +32,13 @@ class NotARegularFile(OSError):
 
 def require_regular(path: str) -> None:
     """Raise OSError unless `path` leads to a regular file: missing, a FIFO, a directory."""
-    if not stat.S_ISREG(os.stat(path).st_mode):
+    _check(os.stat(path).st_mode)
+
+
+def _check(mode: int) -> None:
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not stat.S_ISREG(mode):
         raise NotARegularFile("it is no regular file")
 
 

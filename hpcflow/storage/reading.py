@@ -1,31 +1,25 @@
-"""Reading checkpoints: any slice of any variable, verified."""
+"""Reading checkpoints of hpcflow: any slice of any variable, verified."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.dtypes import DType
 from hpcflow.errors import UnimplementedError
-from hpcflow.storage import encoding, hdf5
+from hpcflow.storage import encoding, hdf5, plain_hdf5
 from hpcflow.storage.checkpoint_file import CheckpointFile, Damage
-from hpcflow.storage.records import PieceRecord, checksum
+from hpcflow.storage.index import IndexedVariable, parse_index
+from hpcflow.storage.raw_files import pread_into
+from hpcflow.storage.records import checksum
 from hpcflow.storage.saving import FORMAT_VERSION
-from hpcflow.storage.slices import Region
+from hpcflow.storage.slices import Region, intersection
 
-
-@dataclass(frozen=True)
-class _Variable:
-    dtype: DType
-    shape: tuple[int, ...]
-    link: str
-    pieces: tuple[PieceRecord, ...]
-    string_checksum: int | None
+_SHORT_RUN = 1 << 14  # bytes; shorter runs are not worth a call each
+_SPAN = 4 << 20  # bytes that are read together for short runs
 
 
 class Reader(CheckpointFile):
@@ -33,21 +27,22 @@ class Reader(CheckpointFile):
 
     Every element that `read` returns has been verified: data carry a CRC-32 per block of rows
     of a written piece (about 8 MiB), and all blocks that a slice touches are read and
-    checked. String variables are verified as wholes, the index when the file is opened.
+    checked. String variables are verified as wholes, the index when the file is opened. Data are
+    read only where they lie inside of this file, in one piece and as they are.
 
     Raises NotFoundError if there is no file, DataLossError if it is truncated or damaged or
     no complete checkpoint, UnimplementedError if a later version of hpcflow wrote it.
     """
 
+    _variables: dict[str, IndexedVariable]
+
     def __init__(self, path: str) -> None:
         self.path = path
         self._file: Any = None
+        self._descriptor = -1
         try:
             with self._damage_reported():
-                self._file = hdf5.open_file(path, "r")
-                version, index = hdf5.read_index(self._file)
-                if version <= FORMAT_VERSION:
-                    self._variables = _parse_index(index)
+                version = self._open()
         except BaseException:
             self.close()
             raise
@@ -60,69 +55,104 @@ class Reader(CheckpointFile):
                 f"{FORMAT_VERSION}",
             )
 
+    def _open(self) -> int:
+        """Open the file and read the index if it is of a known version, which is returned."""
+        self._file = plain_hdf5.open_plain(self.path)
+        self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        self._size = os.fstat(self._descriptor).st_size
+        version = hdf5.format_version(self._file)
+        if version <= FORMAT_VERSION:
+            self._variables = parse_index(self._read_index())
+        return version
+
     def close(self) -> None:
         """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
 
-    def _read(self, variable: _Variable, region: Region) -> np.ndarray:
+    def _read_index(self) -> bytes:
+        found = plain_hdf5.dataset(self._file, hdf5.INDEX)
+        index = self._bytes(found, found.nbytes).tobytes()
+        if checksum(index) != int(plain_hdf5.attribute(found, "crc32")):
+            raise Damage("the checksum of its index is wrong")
+        return index
+
+    def _bytes(self, found: Any, size: int) -> np.ndarray:
+        """All of a data set, which has so many bytes."""
+        if found.nbytes != size:
+            raise Damage("a data set has another size than the index says")
+        position = plain_hdf5.place(found, self._size)
+        out = np.empty(size, np.uint8)
+        pread_into(self._descriptor, out.data, position)
+        return out
+
+    def _read(self, variable: IndexedVariable, region: Region) -> np.ndarray:
         if variable.dtype is dtypes.string:
             return self._read_strings(variable)[region.selector()].copy()
         return self._read_numbers(variable, region)
 
-    def _read_numbers(self, variable: _Variable, region: Region) -> np.ndarray:
-        dataset = self._dataset(variable)
-        data = _read_stored(dataset, variable.dtype, region)
+    def _read_numbers(self, variable: IndexedVariable, region: Region) -> np.ndarray:
+        position = self._position(variable)
+        size = variable.dtype.size
+        out = np.empty(region.extent, f"u{size}" if size <= 8 else "c16")  # bits: any type will do
         for piece in variable.pieces:
             for block, expected in piece.blocks():
-                if not block.overlaps(region):
-                    continue
-                if region.contains(block):
-                    part = data[block.selector_within(region)]
-                else:
-                    part = _read_stored(dataset, variable.dtype, block)
-                if checksum(encoding.to_bytes(part)) != expected:
-                    raise Damage("a checksum is wrong")
-        return encoding.from_stored(data, variable.dtype, region.extent)
+                if block.overlaps(region):
+                    self._read_block(block, expected, position, region, out)
+        kind = encoding.stored_dtype(variable.dtype)
+        return encoding.from_stored(out.reshape(-1).view(kind), variable.dtype, region.extent)
 
-    def _dataset(self, variable: _Variable) -> Any:
-        dataset = self._file[hdf5.VARIABLES][variable.link]
-        shape = encoding.stored_shape(variable.dtype, variable.shape)
-        if dataset.shape != shape or dataset.dtype != encoding.stored_dtype(variable.dtype):
-            raise Damage("its dataset has another type or shape than the index says")
-        return dataset
-
-    def _read_strings(self, variable: _Variable) -> np.ndarray:
-        group = self._file[hdf5.VARIABLES][variable.link]
-        offsets, data = group["offsets"][()], group["bytes"][()]
-        if checksum(data, checksum(offsets)) != variable.string_checksum:
+    def _read_block(self, block: Region, expected: int, position: int, region: Region,
+                    out: np.ndarray) -> None:
+        """Read and verify a block, and put what `region` has of it into `out`."""
+        whole = region.contains(block)
+        target = out[block.selector_within(region)] if whole else None
+        direct = target is not None and target.flags.c_contiguous
+        data = target if target is not None and direct else np.empty(block.extent, out.dtype)
+        _read_region(self._descriptor, position, block, data.reshape(-1))
+        if checksum(data.reshape(-1).view(np.uint8)) != expected:
             raise Damage("a checksum is wrong")
-        return encoding.decode_strings(offsets, data, variable.shape)
+        if not direct:
+            shared = intersection(block, region)
+            out[shared.selector_within(region)] = data[shared.selector_within(block)]
+
+    def _position(self, variable: IndexedVariable) -> int:
+        """The first byte of a variable of numbers."""
+        found = plain_hdf5.dataset(self._file, f"{hdf5.VARIABLES}/{variable.link}")
+        shape = encoding.stored_shape(variable.dtype, variable.shape)
+        if found.shape != shape or found.dtype != encoding.stored_dtype(variable.dtype):
+            raise Damage("its dataset has another type or shape than the index says")
+        return plain_hdf5.place(found, self._size)
+
+    def _read_strings(self, variable: IndexedVariable) -> np.ndarray:
+        group = plain_hdf5.member(self._file, f"{hdf5.VARIABLES}/{variable.link}")
+        ends = self._bytes(plain_hdf5.dataset(group, "offsets"), 8 * (prod(variable.shape) + 1))
+        stored = plain_hdf5.dataset(group, "bytes")
+        data = self._bytes(stored, stored.nbytes)
+        if checksum(data, checksum(ends)) != variable.string_checksum:
+            raise Damage("a checksum is wrong")
+        return encoding.decode_strings(ends.view("<u8"), data, variable.shape)
 
 
-def _read_stored(dataset: Any, dtype: DType, region: Region) -> np.ndarray:
-    out = np.empty(encoding.stored_shape(dtype, region.extent), encoding.stored_dtype(dtype))
-    hdf5.read_region(dataset, region, out)
-    return out
-
-
-def _parse_index(index: bytes) -> dict[str, _Variable]:
-    return {item["name"]: _parse_variable(item) for item in json.loads(index)["variables"]}
-
-
-def _parse_variable(item: dict[str, Any]) -> _Variable:
-    shape = tuple(item["shape"])
-    pieces: Sequence[dict[str, Any]] = item.get("pieces", ())
-    return _Variable(
-        dtypes.as_dtype(item["dtype"]),
-        shape,
-        item["link"],
-        tuple([_parse_piece(item["name"], shape, piece) for piece in pieces]),
-        item.get("checksum"),
-    )
-
-
-def _parse_piece(name: str, shape: tuple[int, ...], item: dict[str, Any]) -> PieceRecord:
-    region = Region(shape, tuple(item["start"]), tuple(item["extent"]))
-    return PieceRecord(name, region, item["rows"], tuple(item["checksums"]))
+def _read_region(descriptor: int, position: int, region: Region, out: np.ndarray) -> None:
+    """Read a region of a row-major array that begins at `position` into flat elements."""
+    run, starts = region.runs()
+    size = out.dtype.itemsize
+    if run * size >= _SHORT_RUN or len(starts) == 1:
+        view = out.view(np.uint8).data
+        for number, start in enumerate((starts * size).tolist()):
+            part = view[number * run * size : (number + 1) * run * size]
+            pread_into(descriptor, part, position + start)
+        return
+    done = 0
+    while done < len(starts):  # as many runs as lie close together, and what is between them
+        count = int(np.searchsorted(starts, starts[done] + _SPAN // size)) - done
+        near = starts[done : done + count] - starts[done]
+        span = np.empty(int(near[-1]) + run, out.dtype)
+        pread_into(descriptor, span.view(np.uint8).data, position + int(starts[done]) * size)
+        out[done * run : (done + count) * run] = span[near[:, None] + np.arange(run)].reshape(-1)
+        done += count

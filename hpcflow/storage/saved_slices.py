@@ -16,7 +16,7 @@ from hpcflow.base.formats import protos
 from hpcflow.dtypes import DType
 from hpcflow.errors import UnimplementedError
 from hpcflow.storage.checkpoint_file import Damage
-from hpcflow.storage.slices import Region, make_region
+from hpcflow.storage.slices import Region, intersection, make_region
 
 
 class SavedSlice(NamedTuple):
@@ -48,6 +48,8 @@ def known_dtype(number: int, name: str, path: str) -> DType:
 
 def saved_slice(name: str, shape: Sequence[int], proto: Any) -> SavedSlice:
     """The slice of variable `name` that a TensorSliceProto says."""
+    if any([dim < 0 for dim in shape]):
+        raise Damage("a dimension is negative")
     # In a key, -1 is the length of a dimension that is whole without saying so.
     parts = [(e.start, e.length if e.WhichOneof("has_length") else -1) for e in proto.extent]
     lengths = [dim if length < 0 else length
@@ -59,23 +61,15 @@ def saved_slice(name: str, shape: Sequence[int], proto: Any) -> SavedSlice:
 def assemble(dtype: DType, slices: Sequence[SavedSlice], region: Region,
              read_slice: Callable[[SavedSlice, Region], np.ndarray]) -> np.ndarray:
     """A region of a variable from its slices; `read_slice` reads a part of one of them."""
-    out = np.empty(region.extent, dtype.np)
-    covered = 0
-    for part in slices:
-        if part.region.overlaps(region):
-            shared = _intersection(part.region, region)
-            out[shared.selector_within(region)] = read_slice(part, shared)
-            covered += shared.size
-    if covered != region.size:
+    shared = [(part, intersection(part.region, region))
+              for part in slices if part.region.overlaps(region)]
+    if sum([wanted.size for _, wanted in shared]) != region.size:
         raise Damage("its slices do not make up the whole")
+    values = [(wanted, read_slice(part, wanted)) for part, wanted in shared]
+    out = np.empty(region.extent, dtype.np)
+    for wanted, value in values:
+        out[wanted.selector_within(region)] = value
     return out
-
-
-def _intersection(one: Region, other: Region) -> Region:
-    start = [max(s, t) for s, t in zip(one.start, other.start)]
-    ends = [min(s + e, t + f)
-            for s, e, t, f in zip(one.start, one.extent, other.start, other.extent)]
-    return Region(one.full, tuple(start), tuple([e - s for s, e in zip(start, ends)]))
 
 
 # ---------------------------------------------------------------- keys

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
+import logging
 import os
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,16 @@ from hpcflow import dtypes
 from hpcflow.errors import InternalError, InvalidArgumentError
 from hpcflow.shapes import format_shape
 from hpcflow.storage import encoding, hdf5, paths
+from hpcflow.storage.checkpoint_file import Damage
 from hpcflow.storage.file_image import FileImage
+from hpcflow.storage.index import check_coverage, encode_index
 from hpcflow.storage.layout import Entry, Layout, as_layout, link_name
 from hpcflow.storage.records import PieceRecord, checksum, decode_records
 from hpcflow.storage.system_errors import system_errors
 from hpcflow.version import __version__
 
 FORMAT_VERSION = 1
+_log = logging.getLogger("hpcflow")
 
 
 def create(path: str, entries: Iterable[tuple[str, Any, Sequence[int]]]) -> Layout:
@@ -40,7 +42,7 @@ def create(path: str, entries: Iterable[tuple[str, Any, Sequence[int]]]) -> Layo
         with system_errors(f"creating checkpoint '{path}' of {image.size} bytes"):
             _put(image, temporary, os.O_CREAT | os.O_EXCL)
     except BaseException:
-        remove_if_there(temporary)
+        _remove(temporary)
         raise
     return Layout(path, temporary, tuple(placed))
 
@@ -63,9 +65,9 @@ def commit(layout: Layout | bytes, records: Iterable[bytes]) -> str:
         for entry in layout.entries
         if entry.is_string
     }
-    index = json.dumps(
-        {"variables": [_describe(entry, pieces[entry.name], strings) for entry in layout.entries]}
-    ).encode()
+    index = encode_index([
+        (entry, pieces[entry.name], _strings_checksum(*strings[entry.link])
+         if entry.is_string else None) for entry in layout.entries])
     image = hdf5.complete(layout.entries, index, _attributes(), strings)
     with system_errors(f"completing checkpoint '{layout.path}' of {image.size} bytes"):
         _put(image, layout.temporary, durable=True)
@@ -75,10 +77,11 @@ def commit(layout: Layout | bytes, records: Iterable[bytes]) -> str:
 
 
 def abandon(layout: Layout | bytes) -> None:
-    """Remove the temporary file, if it is still there. An earlier checkpoint stays."""
-    layout = as_layout(layout)
-    with system_errors(f"abandoning checkpoint '{layout.path}'"):
-        remove_if_there(layout.temporary)
+    """Remove the temporary file, if it is still there. An earlier checkpoint stays.
+
+    What keeps it there is only logged: this follows on an error that says more.
+    """
+    _remove(as_layout(layout).temporary)
 
 
 def _plan_entries(entries: Iterable[tuple[str, Any, Sequence[int]]]) -> list[Entry]:
@@ -109,27 +112,12 @@ def _pieces_by_variable(layout: Layout, records: Iterable[bytes]) -> dict[str, l
 
 
 def _check_coverage(entry: Entry, pieces: Sequence[PieceRecord]) -> None:
-    """Disjoint pieces with as many elements as the variable cover it exactly once."""
-    total = np.prod(entry.shape, dtype=np.int64)
-    written = sum(piece.region.size for piece in pieces)
-    if not pieces or written != total or _any_overlap(pieces):
+    try:
+        check_coverage(entry.shape, pieces)
+    except Damage as error:
         raise InternalError(
-            None,
-            None,
-            f"saving '{entry.name}' of shape {format_shape(entry.shape)}: expected every element "
-            f"once, got {len(pieces)} pieces with {written} of {total} elements",
-        )
-
-
-def _any_overlap(pieces: Sequence[PieceRecord]) -> bool:
-    ordered = sorted([piece.region for piece in pieces if piece.region.size], key=lambda r: r.start)
-    for number, region in enumerate(ordered):
-        for later in ordered[number + 1 :]:
-            if region.start and later.start[0] >= region.start[0] + region.extent[0]:
-                break  # so are all that follow
-            if region.overlaps(later):
-                return True
-    return False
+            None, None,
+            f"saving '{entry.name}' of shape {format_shape(entry.shape)}: {error}") from None
 
 
 def _join_strings(entry: Entry, pieces: Sequence[PieceRecord]) -> tuple[np.ndarray, np.ndarray]:
@@ -144,32 +132,8 @@ def _join_strings(entry: Entry, pieces: Sequence[PieceRecord]) -> tuple[np.ndarr
     return encoding.encode_strings(values)
 
 
-def _describe(
-    entry: Entry,
-    pieces: Sequence[PieceRecord],
-    strings: dict[str, tuple[np.ndarray, np.ndarray]],
-) -> dict[str, Any]:
-    """The index entry of a variable."""
-    described: dict[str, Any] = {
-        "name": entry.name,
-        "dtype": entry.dtype.name,
-        "shape": entry.shape,
-        "link": entry.link,
-    }
-    if entry.is_string:
-        offsets, data = strings[entry.link]
-        described["checksum"] = checksum(data, checksum(offsets))
-    else:
-        described["pieces"] = [
-            {
-                "start": piece.region.start,
-                "extent": piece.region.extent,
-                "rows": piece.rows,
-                "checksums": piece.checksums,
-            }
-            for piece in pieces
-        ]
-    return described
+def _strings_checksum(offsets: np.ndarray, data: np.ndarray) -> int:
+    return checksum(data, checksum(offsets))
 
 
 def _attributes() -> dict[str, Any]:
@@ -191,7 +155,10 @@ def _put(image: FileImage, path: str, flags: int = 0, durable: bool = False) -> 
         os.close(descriptor)
 
 
-def remove_if_there(path: str) -> None:
-    """Remove a file. Raises OSError, but not where there is none."""
-    with suppress(FileNotFoundError):
+def _remove(path: str) -> None:
+    try:
         os.unlink(path)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        _log.warning("could not remove the unfinished checkpoint '%s': %s", path, error)

@@ -94,6 +94,14 @@ def whole(shape: Sequence[int]) -> Region:
     return Region(full, (0,) * len(full), full)
 
 
+def intersection(one: Region, other: Region) -> Region:
+    """The part that two regions of the same array, which overlap, have in common."""
+    start = [max(s, t) for s, t in zip(one.start, other.start)]
+    ends = [min(s + e, t + f)
+            for s, e, t, f in zip(one.start, one.extent, other.start, other.extent)]
+    return Region(one.full, tuple(start), tuple([e - s for s, e in zip(start, ends)]))
+
+
 def make_region(full: Sequence[int], start: Sequence[int], extent: Sequence[int]) -> Region:
     """A checked region. Raises InvalidArgumentError if it does not lie inside the full shape."""
     region = Region(

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from hpcflow.storage import snappy
 from hpcflow.storage.checkpoint_file import Damage
 from hpcflow.storage.crc32c import masked_crc32c
+from hpcflow.storage.raw_files import opened
 from hpcflow.storage.varints import read_varint
 
 MAGIC = 0xDB4775248B80FB57
@@ -25,9 +26,9 @@ _TRAILER = 5  # a byte for the compression, four for the checksum
 def ends_as_table(path: str) -> bool:
     """Whether there is a file that ends as a table does."""
     try:
-        with open(path, "rb") as file:
-            file.seek(-_FOOTER.size, os.SEEK_END)
-            return _is_footer(file.read())
+        with opened(path) as descriptor:
+            os.lseek(descriptor, -_FOOTER.size, os.SEEK_END)
+            return _is_footer(os.read(descriptor, _FOOTER.size))
     except OSError:
         return False
 

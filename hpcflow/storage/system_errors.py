@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hpcflow import errors
+from hpcflow.storage.raw_files import NotARegularFile
 
 _BY_CLASS: dict[type[errors.OpError], tuple[int, ...]] = {
     errors.NotFoundError: (errno.ENOENT, errno.ENOTDIR, errno.ENXIO, errno.ENODEV),
@@ -36,6 +37,8 @@ def system_errors(what: str) -> Iterator[None]:
 
 def op_error_of(error: OSError, what: str) -> errors.OpError:
     """The OpError for an OSError; UnknownError where no other class fits."""
+    if isinstance(error, NotARegularFile):
+        return errors.FailedPreconditionError(None, None, f"{what}: {error}")
     if error.errno is None:
         return errors.UnknownError(None, None, f"{what}: {error}")
     cls: Any = _CLASSES.get(error.errno, errors.UnknownError)

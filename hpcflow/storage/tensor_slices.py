@@ -17,6 +17,7 @@ import numpy as np
 from hpcflow.base.formats import array_protos
 from hpcflow.dtypes import DType
 from hpcflow.storage.checkpoint_file import CheckpointFile, Damage
+from hpcflow.storage.raw_files import read_file
 from hpcflow.storage.saved_slices import (
     SavedSlice,
     assemble,
@@ -46,8 +47,8 @@ class SlicesReader(CheckpointFile):
         self._entries: dict[bytes, bytes] = {}
         self._variables: dict[str, _Variable] = {}
         for path in matching_tables(pattern):
-            with self._damage_reported(), open(path, "rb") as file:
-                entries = read_table(file.read())
+            with self._damage_reported():
+                entries = read_table(read_file(path))
                 self._add(parse_entry("SavedTensorSlices", entries.pop(b"")).meta.tensor)
                 self._entries.update(entries)
 

@@ -9,6 +9,8 @@ from typing import Any
 
 from hpcflow import storage
 from hpcflow.base.formats.protos import message_class
+from hpcflow.errors import NotFoundError
+from hpcflow.storage.system_errors import system_errors
 from hpcflow.storage.whole_files import write_atomically
 
 DEFAULT_FILENAME = "checkpoint"
@@ -61,20 +63,21 @@ def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None
     """Return the ``CheckpointState`` of a directory with usable paths, or None.
 
     None (with a warning) also if the file cannot be understood. Raises ``ValueError`` if it names
-    no checkpoint.
+    no checkpoint, ``FailedPreconditionError`` if it is no regular file, and other OpErrors of the
+    file system.
     """
     filename = _state_filename(checkpoint_dir, latest_filename)
     try:
-        with open(filename, encoding="utf-8") as file:
-            text = file.read()
-    except (FileNotFoundError, NotADirectoryError):
+        with system_errors(f"reading file '{filename}'"):
+            text = storage.read_file(filename)
+    except NotFoundError:
         return None
     from google.protobuf import text_format
 
     state = message_class("CheckpointState")()
     try:
         text_format.Merge(text, state)
-    except text_format.ParseError as error:
+    except (text_format.ParseError, UnicodeDecodeError) as error:
         _log.warning("%s: %s", filename, error)
         return None
     if not state.model_checkpoint_path:
