@@ -16,6 +16,7 @@ runtimes wrote. h5py is imported when a function needs it.
 from hpcflow.storage.checkpoint_file import CheckpointFile
 from hpcflow.storage.hdf5 import parallel_hdf5_available
 from hpcflow.storage.layout import Entry, Layout
+from hpcflow.storage.locking import DirectoryLock
 from hpcflow.storage.opening import (
     checkpoint_exists,
     delete,

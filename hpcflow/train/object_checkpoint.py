@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
+from hpcflow import storage
 from hpcflow.base.hooks import Hook
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import init_scope, name_scope
@@ -69,8 +70,10 @@ class Checkpoint:
         The latest path is that of ``train.latest_checkpoint`` for the directory.
         """
         session = _session(session)
-        path = self._save_numbered(file_prefix, session)
-        update_checkpoint_state(os.path.dirname(path), path, [path])
+        directory = os.path.dirname(file_prefix)
+        with _locked(directory):
+            path = self._save_numbered(file_prefix, session)
+            update_checkpoint_state(directory, path, [path])
         return path
 
     def _save_numbered(self, prefix: str, session: Any, number: int | None = None) -> str:
@@ -85,9 +88,8 @@ class Checkpoint:
     def write(self, file_prefix: str, session: Any = None) -> str:
         """Save under exactly this path, and return it."""
         session = _session(session)
-        directory = os.path.dirname(file_prefix)
-        if directory:
-            os.makedirs(directory, exist_ok=True)
+        if os.path.dirname(file_prefix):
+            os.makedirs(os.path.dirname(file_prefix), exist_ok=True)
         saver = self._saver(named_variables(self), session)
         saver.save(session, file_prefix, write_meta_graph=False, write_state=False)
         return file_prefix
@@ -219,33 +221,47 @@ class CheckpointManager:
     def save(self, session: Any = None, checkpoint_number: int | None = None) -> str:
         """Save, and delete what is not to be kept. Returns the path."""
         session = _session(session)
-        if checkpoint_number is None:
-            path = self._checkpoint._save_numbered(self._prefix, session)
-        else:
-            number = checkpoint_number
-            if not isinstance(number, int):
-                number = int(session.run(number))
-            path = self._checkpoint.write(f"{self._prefix}-{number}", session)
-        self._kept.pop(path, None)
-        self._kept[path] = time.time()
-        self._sweep()
-        update_checkpoint_state(self._directory, path, list(self._kept),
-                                save_relative_paths=True)
+        with _locked(self._directory):
+            path = self._write(session, checkpoint_number)
+            self._kept.pop(path, None)
+            self._kept[path] = time.time()
+            old = self._no_longer_kept()
+            update_checkpoint_state(self._directory, path, list(self._kept),
+                                    save_relative_paths=True)
+            for unnamed in old:
+                remove_checkpoint(unnamed)
         return path
 
-    def _sweep(self) -> None:
+    def _write(self, session: Any, number: Any) -> str:
+        if number is None:
+            return self._checkpoint._save_numbered(self._prefix, session)
+        if not isinstance(number, int):
+            number = int(session.run(number))
+        return self._checkpoint.write(f"{self._prefix}-{number}", session)
+
+    def _no_longer_kept(self) -> list[str]:
+        """Forget the oldest paths beyond those to keep; those of them to delete."""
+        old = []
         while self._max is not None and len(self._kept) > self._max:
             path, made = next(iter(self._kept.items()))
             del self._kept[path]
             if self._hours and made - self._last_preserved >= self._hours * 3600:
                 self._last_preserved = made
             else:
-                remove_checkpoint(path)
+                old.append(path)
+        return old
 
     def restore_or_initialize(self, session: Any = None) -> str | None:
         """Restore the latest checkpoint; without one initialize. Returns its path, or None."""
         self._checkpoint.restore(self.latest_checkpoint).initialize_or_restore(session)
         return self.latest_checkpoint
+
+
+def _locked(directory: str) -> storage.DirectoryLock:
+    """The lock of a directory, which is made if there is none."""
+    if directory:
+        os.makedirs(directory, exist_ok=True)
+    return storage.DirectoryLock(directory)
 
 
 # ---------------------------------------------------------------- names

@@ -7,6 +7,7 @@ import os
 import re
 import time
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -126,7 +127,9 @@ class Saver:
              strip_default_attrs: bool = False, save_debug_info: bool = False) -> str | None:
         """Save the variables and return the path of the checkpoint, to be given to :meth:`restore`.
 
-        An empty saver writes only the MetaGraph, and returns None.
+        An empty saver writes only the MetaGraph, and returns None. Savers of one directory, in
+        whatever threads and processes, take turns, so that the latest checkpoint is the one whose
+        save was begun last.
 
         Args:
             sess: a session that runs the graph; the variables must be initialized.
@@ -145,20 +148,22 @@ class Saver:
         """
         self._check_usable(sess)
         latest_filename = _checked_filename(latest_filename, save_path, global_step)
-        path = self._numbered(save_path, global_step, sess)
-        saved = None
-        if not self._is_empty:
-            self._sweep(save_path)
-            path = saved = self._run_save(sess, path)
-        if saved is not None and write_state:
-            self._record(saved)
-            update_checkpoint_state(os.path.dirname(save_path), saved, self.last_checkpoints,
-                                    latest_filename, self._save_relative_paths)
-            self._delete_old(meta_graph_suffix)
-        if write_meta_graph:
-            with sess.graph.as_default():
-                self.export_meta_graph(_meta_graph_filename(path, meta_graph_suffix),
-                                       strip_default_attrs=strip_default_attrs)
+        directory = os.path.dirname(save_path)
+        with storage.DirectoryLock(directory) if write_state else nullcontext():
+            path = self._numbered(save_path, global_step, sess)
+            saved = None
+            if not self._is_empty:
+                self._sweep(save_path)
+                path = saved = self._run_save(sess, path)
+            if saved is not None and write_state:
+                self._record(saved)
+                update_checkpoint_state(directory, saved, self.last_checkpoints, latest_filename,
+                                        self._save_relative_paths)
+                self._delete_old(meta_graph_suffix)
+            if write_meta_graph:
+                with sess.graph.as_default():
+                    self.export_meta_graph(_meta_graph_filename(path, meta_graph_suffix),
+                                           strip_default_attrs=strip_default_attrs)
         return saved
 
     def _check_usable(self, sess: Any) -> None:
