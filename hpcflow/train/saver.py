@@ -6,9 +6,9 @@ import logging
 import os
 import re
 import time
-from collections.abc import Iterable
-from contextlib import nullcontext
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,17 +19,34 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.metagraph import meta_graph
 from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
+from hpcflow.train.background_task import BackgroundTask
 from hpcflow.train.checkpoint_state import (
     DEFAULT_FILENAME,
     get_checkpoint_mtimes,
     update_checkpoint_state,
 )
-from hpcflow.train.saving_graph import build_saver_def
+from hpcflow.train.saving_graph import BackgroundOps, background_ops, build_saver_def
 
 _log = logging.getLogger("hpcflow")
 _STALE_SECONDS = 3600.0  # unfinished files that nobody has written to for so long are abandoned
 
 V1, V2 = 1, 2
+
+
+class _Target(NamedTuple):
+    """Where one save goes, and what is written beside it."""
+
+    save_path: str
+    latest_filename: str
+    meta_graph_suffix: str
+    write_meta_graph: bool
+    write_state: bool
+    strip_default_attrs: bool
+
+    @property
+    def directory(self) -> str:
+        """The directory of the checkpoint."""
+        return os.path.dirname(self.save_path)
 
 
 class Saver:
@@ -58,6 +75,10 @@ class Saver:
         save_relative_paths: write relative paths into the file "checkpoint".
         filename: path that the operations use where none is fed; :meth:`save` and :meth:`restore`
             feed theirs.
+        async_save: let :meth:`save` return as soon as the values are held, and write them in the
+            background. Such a save is complete when the next one begins, after :meth:`join`, or
+            when the session or the program ends; a failure is raised there. While it is written,
+            variables that change take their memory twice.
 
     Raises ``ValueError`` if there is nothing to save, or for contradicting arguments; ``TypeError``
     and ``ValueError`` as :func:`hpcflow.train.saveable.saveable_objects`.
@@ -69,7 +90,7 @@ class Saver:
                  saver_def: Any = None, builder: Any = None, defer_build: bool = False,
                  allow_empty: bool = False, write_version: int = V2,
                  pad_step_number: bool = False, save_relative_paths: bool = False,
-                 filename: str | None = None) -> None:
+                 filename: str | None = None, async_save: bool = False) -> None:
         if defer_build and var_list is not None:
             raise ValueError("If `var_list` is provided then build cannot be deferred. Either set "
                              "defer_build=False or var_list=None.")
@@ -80,6 +101,8 @@ class Saver:
             "reshape": reshape, "sharded": sharded, "max_to_keep": max_to_keep or 0,
             "keep_checkpoint_every_n_hours": keep_checkpoint_every_n_hours,
             "restore_sequentially": restore_sequentially, "filename": filename or "model"}
+        self._async_save = async_save
+        self._background: BackgroundTask | None = None
         self._name = name
         self._allow_empty = allow_empty
         self._write_version = write_version
@@ -147,24 +170,80 @@ class Saver:
         earlier checkpoint of that path is still complete, and nothing else is left.
         """
         self._check_usable(sess)
-        latest_filename = _checked_filename(latest_filename, save_path, global_step)
-        directory = os.path.dirname(save_path)
-        with storage.DirectoryLock(directory) if write_state else nullcontext():
+        self.join()
+        target = _Target(save_path, _checked_filename(latest_filename, save_path, global_step),
+                         meta_graph_suffix, write_meta_graph, write_state, strip_default_attrs)
+        lock = storage.DirectoryLock(target.directory) if write_state else nullcontext()
+        with ExitStack() as stack:
+            stack.enter_context(lock)
             path = self._numbered(save_path, global_step, sess)
-            saved = None
             if not self._is_empty:
                 self._sweep(save_path)
-                path = saved = self._run_save(sess, path)
-            if saved is not None and write_state:
-                self._record(saved)
-                update_checkpoint_state(directory, saved, self.last_checkpoints, latest_filename,
-                                        self._save_relative_paths)
-                self._delete_old(meta_graph_suffix)
-            if write_meta_graph:
-                with sess.graph.as_default():
-                    self.export_meta_graph(_meta_graph_filename(path, meta_graph_suffix),
-                                           strip_default_attrs=strip_default_attrs)
+            background = self._background_ops(sess) if self._async_save else None
+            if background is None:
+                return self._complete(sess, path, target)
+            self._begin(sess, path, target, background, stack.pop_all())
+        return path
+
+    def _background_ops(self, sess: Any) -> BackgroundOps | None:
+        """What saves in the background; None where only saving at once is possible."""
+        if self._is_empty or not hasattr(sess, "_unfinished"):
+            return None
+        return background_ops(sess.graph, self.saver_def)
+
+    def _complete(self, sess: Any, path: str, target: _Target,
+                  save: Callable[[], None] | None = None) -> str | None:
+        """Write the files of a checkpoint, in the order in which they may be found."""
+        saved = None
+        if not self._is_empty:
+            saved = path
+            self._run_save(path, save or (lambda: sess.run(
+                self.saver_def.save_tensor_name, {self.saver_def.filename_tensor_name: path})))
+        if saved is not None and target.write_state:
+            self._record(saved)
+            update_checkpoint_state(target.directory, saved, self.last_checkpoints,
+                                    target.latest_filename, self._save_relative_paths)
+            self._delete_old(target.meta_graph_suffix)
+        if target.write_meta_graph:
+            with sess.graph.as_default():
+                self.export_meta_graph(_meta_graph_filename(path, target.meta_graph_suffix),
+                                       strip_default_attrs=target.strip_default_attrs)
         return saved
+
+    def _begin(self, sess: Any, path: str, target: _Target, ops: BackgroundOps,
+               held: ExitStack) -> None:
+        """Take a snapshot now and complete its checkpoint in a thread, which closes `held`."""
+        with ExitStack() as unless_begun:
+            unless_begun.push(held)
+            feeds = {self.saver_def.filename_tensor_name: path}
+            _, *shapes = sess.run([ops.hold, *ops.shapes], feeds)
+            feeds.update(zip(ops.shapes, shapes, strict=True))
+            unless_begun.pop_all()
+
+        def complete() -> None:
+            with held:
+                try:
+                    self._complete(sess, path, target, lambda: sess.run(ops.save, feeds))
+                except BaseException:
+                    with suppress(OpError, RuntimeError):  # of the failure that is reported
+                        sess.run(ops.release, feeds)
+                    raise
+
+        self._background = BackgroundTask(complete, f"saving {path}")
+        sess._unfinished[:] = [*[f for f in sess._unfinished if f != self.join], self.join]
+
+    def join(self) -> None:
+        """Wait until what is being saved in the background is complete.
+
+        Raises what that save failed with; once.
+        """
+        if self._background is not None:
+            self._background.join()
+
+    def check(self) -> None:
+        """Raise what a save in the background failed with, if it has; without waiting."""
+        if self._background is not None and self._background.is_over:
+            self._background.join()
 
     def _check_usable(self, sess: Any) -> None:
         if not self._is_built:
@@ -180,16 +259,14 @@ class Saver:
         number = int(np.asarray(global_step).item())
         return f"{save_path}-{number:08d}" if self._pad_step_number else f"{save_path}-{number}"
 
-    def _run_save(self, sess: Any, path: str) -> str:
-        definition = self.saver_def
+    def _run_save(self, path: str, save: Callable[[], Any]) -> None:
         try:
-            saved = sess.run(definition.save_tensor_name, {definition.filename_tensor_name: path})
+            save()
         except OpError:
             parent = os.path.dirname(path)
             if parent and not os.path.isdir(parent):
                 raise ValueError(f"Parent directory of {path} doesn't exist, can't save.") from None
             raise
-        return saved.decode()
 
     def _sweep(self, save_path: str) -> None:
         """Once per path, remove what crashed runs have left unfinished."""
@@ -261,6 +338,7 @@ class Saver:
         ``NotFoundError`` for a checkpoint or a variable that does not exist, ``DataLossError`` for
         a damaged file and ``InvalidArgumentError`` for another dtype or shape.
         """
+        self.join()
         if self._is_empty:
             return
         if save_path is None:
@@ -306,6 +384,31 @@ class Saver:
             collection_list=collection_list, as_text=as_text, export_scope=export_scope,
             clear_devices=clear_devices, clear_extraneous_savers=clear_extraneous_savers,
             strip_default_attrs=strip_default_attrs, graph=get_default_graph())
+
+
+@contextmanager
+def in_background(saver: Any) -> Iterator[None]:
+    """Let what a Saver saves in the body be written in the background; others save as they do."""
+    if not isinstance(saver, Saver):
+        yield
+        return
+    before, saver._async_save = saver._async_save, True
+    try:
+        yield
+    finally:
+        saver._async_save = before
+
+
+def join(saver: Any) -> None:
+    """:meth:`Saver.join`; what is no Saver has nothing to wait for."""
+    if isinstance(saver, Saver):
+        saver.join()
+
+
+def check(saver: Any) -> None:
+    """:meth:`Saver.check`; what is no Saver has failed already."""
+    if isinstance(saver, Saver):
+        saver.check()
 
 
 def import_meta_graph(meta_graph_or_file: Any, clear_devices: bool = False,

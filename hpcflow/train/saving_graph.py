@@ -8,17 +8,19 @@ damaged checkpoint leaves every variable as it was.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from hpcflow import dtypes
 from hpcflow.device_spec import canonical_name, merge_names
 from hpcflow.graph.convert import constant
-from hpcflow.graph.graph import control_dependencies, device, name_scope
+from hpcflow.graph.graph import Graph, control_dependencies, device, name_scope
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.train.saveable import SaveableObject, SaveSpec, saveable_objects
 
 _HOST = "/device:CPU:0"  # files are read and written from the memory of the host
+
+_HOLD, _SAVE_HELD, _RELEASE = "hold_all", "save_held", "release_all"  # names in the scope
 
 Groups = dict[str, list[SaveableObject]]
 
@@ -66,16 +68,52 @@ def _specs(saveables: list[SaveableObject]) -> list[SaveSpec]:
 def _add_save(filename: Tensor, saveables: list[SaveableObject]) -> Tensor:
     """The tensor that is `filename` once the checkpoint is complete."""
     layout = _add_layout(filename, _specs(saveables))
-    records = []
+    records, held, holds, releases = [], [], [], []
     for host, group in _by_host(saveables).items():
         specs = _specs(group)
+        tensors = [s.tensor for s in specs]
+        labels = {"names": [s.name for s in specs], "slices": [s.slice_spec for s in specs]}
         with device(None), device(host):
             records.append(raw_ops._CheckpointWrite(
-                layout=layout, tensors=[s.tensor for s in specs], names=[s.name for s in specs],
-                slices=[s.slice_spec for s in specs], name="write"))
+                layout=layout, tensors=tensors, name="write", **labels))
+            holds.append(raw_ops._CheckpointHold(prefix=filename, tensors=tensors, name="hold"))
+            held.append(raw_ops._CheckpointWriteHeld(layout=layout, name="write_held", **labels))
+            releases.append(raw_ops._CheckpointRelease(prefix=filename, name="release"))
+    with control_dependencies(holds):
+        raw_ops.NoOp(name=_HOLD)
+    with control_dependencies(releases):
+        raw_ops.NoOp(name=_RELEASE)
+    _add_commit(filename, layout, held, _SAVE_HELD)
+    return _add_commit(filename, layout, records, "control_dependency")
+
+
+def _add_commit(filename: Tensor, layout: Tensor, records: list[Tensor], name: str) -> Tensor:
     commit = raw_ops._CheckpointCommit(layout=layout, records=records, name="commit")
     with control_dependencies([commit]):
-        return raw_ops.Identity(filename, name="control_dependency")
+        return raw_ops.Identity(filename, name=name)
+
+
+class BackgroundOps(NamedTuple):
+    """What saves in the background: `hold` takes a snapshot, `save` writes it, `release` drops it.
+
+    `shapes` are tensors to be fetched with `hold` and fed to `save`.
+    """
+
+    hold: Operation
+    save: Tensor
+    release: Operation
+    shapes: list[Tensor]
+
+
+def background_ops(graph: Graph, saver_def: Any) -> BackgroundOps | None:
+    """What belongs to the operations of a ``SaverDef``; None if another runtime made these."""
+    scope = saver_def.save_tensor_name.rpartition("/")[0]
+    try:
+        hold, save, release, create = [graph.get_operation_by_name(f"{scope}/{name}")
+                                       for name in (_HOLD, _SAVE_HELD, _RELEASE, "create")]
+    except KeyError:
+        return None
+    return BackgroundOps(hold, save.outputs[0], release, list(create.inputs)[1:])
 
 
 def _add_layout(filename: Tensor, specs: list[SaveSpec]) -> Tensor:

@@ -18,6 +18,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.metagraph.meta_graph import export_meta_graph
 from hpcflow.summary.writer import FileWriterCache
 from hpcflow.train.hooks import global_step_for
+from hpcflow.train.saver import check, in_background, join
 from hpcflow.train.step_timer import SecondOrStepTimer
 from hpcflow.train.training_util import write_graph
 
@@ -42,6 +43,10 @@ class CheckpointSaverListener:
 
 class CheckpointSaverHook(SessionRunHook):
     """Saves what the session begins with, then every so many steps or seconds, and at the end.
+
+    Checkpoints are written in the background while training goes on. One is complete before the
+    next is begun, before listeners are told so, and at the end; a failure is raised by the step
+    that follows it.
 
     Args:
         checkpoint_dir: where checkpoints, the graph and events go.
@@ -86,7 +91,8 @@ class CheckpointSaverHook(SessionRunHook):
         self._timer.update_last_triggered_step(step)
 
     def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
-        """Fetch the global step."""
+        """Fetch the global step. Raises what the last save failed with."""
+        check(self._get_saver())
         return SessionRunArgs(self._global_step)
 
     def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
@@ -105,6 +111,7 @@ class CheckpointSaverHook(SessionRunHook):
         if step != self._timer.last_triggered_step():
             self._timer.update_last_triggered_step(step)
             self._save(session, step)
+        join(self._get_saver())
         for listener in self._listeners:
             listener.end(session, step)
 
@@ -123,7 +130,11 @@ class CheckpointSaverHook(SessionRunHook):
         _log.info("Saving checkpoints for %d into %s.", step, self._path)
         for listener in self._listeners:
             listener.before_save(session, step)
-        self._get_saver().save(session, self._path, global_step=step)
+        saver = self._get_saver()
+        with in_background(saver):
+            saver.save(session, self._path, global_step=step)
+        if self._listeners:
+            join(saver)
         self._writer.add_session_log(
             SessionLog(status=SessionLog.CHECKPOINT, checkpoint_path=self._path), step)
         return any([listener.after_save(session, step) is True for listener in self._listeners])

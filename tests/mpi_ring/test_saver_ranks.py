@@ -147,3 +147,16 @@ def test_a_damaged_checkpoint_changes_no_rank(directory):
         found = session.run(variables)
         assert found["global_step"] == 0
         assert not any(np.any(found[n]) for n in found if n != "text")
+
+
+def test_ranks_write_what_they_held(directory):
+    path = os.path.join(directory, "held")
+    with cluster(2) as (task, session):
+        if session is not None:
+            variables = build(task, 2)
+            fill(session, variables)
+            saver = hf.train.Saver(async_save=True)
+            saver.save(session, path)
+            session.run([v.initializer for v in variables.values()])
+            saver.restore(session, path)
+            check(session, variables)

@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
 _THREADS = 4
-_pool: ThreadPoolExecutor | None = None
+_work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+_started: list[threading.Thread] = []
 _lock = threading.Lock()
 
 
-def _threads() -> ThreadPoolExecutor:
-    global _pool
+def submit(work: Callable[[], None]) -> None:
+    """Call `work`, which reports its own failures, in a background thread.
+
+    The threads are no executor's: they still work while the interpreter, which ends, waits for the
+    other threads.
+    """
     with _lock:
-        if _pool is None:
-            _pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="hpcflow-files")
-        return _pool
+        if len(_started) < _THREADS:
+            _started.append(threading.Thread(target=_serve, daemon=True, name="hpcflow-files"))
+            _started[-1].start()
+    _work.put(work)
+
+
+def _serve() -> None:
+    while True:
+        try:
+            _work.get()()
+        except Exception:  # of what should have reported it itself
+            logging.getLogger("hpcflow").exception("Work in the background failed")
 
 
 def in_background(work: Callable[..., Any], with_step: bool = False) -> Callable[..., None]:
@@ -29,7 +44,7 @@ def in_background(work: Callable[..., Any], with_step: bool = False) -> Callable
 
     def start(step: Any, done: Callable[[Any], None], *inputs: Any) -> None:
         arguments = (step, *inputs) if with_step else inputs
-        _threads().submit(_run, work, arguments, done)
+        submit(partial(_run, work, arguments, done))
 
     return start
 
@@ -62,11 +77,6 @@ class _Worker:
 
 
 _idle: list[_Worker] = []
-
-
-def submit(work: Callable[[], None]) -> None:
-    """Call `work`, which reports its own failures, in a background thread."""
-    _threads().submit(work)
 
 
 def _run(work: Callable[..., Any], arguments: tuple, done: Callable[[Any], None]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import storage
-from hpcflow.errors import InvalidArgumentError
+from hpcflow.errors import FailedPreconditionError, InvalidArgumentError
 from hpcflow.kernels.common.background import in_background
 from hpcflow.kernels.common.text import as_bytes, as_text
 from hpcflow.kernels.registry import ASYNC, KernelNode, collective, kernel
@@ -68,6 +69,56 @@ def _write(node: KernelNode) -> Callable:
             _WRITE, step, lambda comm: storage.write_collective(plan, pieces, comm))
 
     return in_background(write, with_step=True)
+
+
+# ---------------------------------------------------------------- saving in the background
+
+_HELD = "held checkpoint"
+
+
+def _held_name(node: KernelNode, path: str) -> str:
+    """The values that one saver holds on this task for the checkpoint `path`."""
+    return f"{node.name.rpartition('/')[0]}\n{path}"
+
+
+def _full_path(prefix: Any) -> str:
+    return os.path.abspath(storage.checkpoint_path(as_text(prefix)))
+
+
+@kernel("_CheckpointHold", device="CPU", mode=ASYNC)
+def _hold(node: KernelNode) -> Callable:
+    def hold(step: Any, done: Callable[[Any], None], prefix: Any, *values: Any) -> None:
+        name = _held_name(node, _full_path(prefix))
+        node.resources.lookup_or_create("", _HELD, name, dict)["values"] = list(values)
+        done(None)
+
+    return hold
+
+
+@kernel("_CheckpointWriteHeld", device="CPU", mode=ASYNC)
+def _write_held(node: KernelNode) -> Callable:
+    names = [name.decode() for name in node.attr("names")]
+    slices = [text.decode() or None for text in node.attr("slices")]
+
+    def write(layout: Any) -> bytes:
+        plan = storage.Layout.from_bytes(as_bytes(layout))
+        name = _held_name(node, plan.path)
+        held = node.resources.lookup("", _HELD, name)
+        if held is None:
+            raise FailedPreconditionError(
+                None, None, f"saving '{plan.path}': the values to be written are not held")
+        node.resources.delete("", _HELD, name)
+        return storage.write(plan, zip(names, slices, held["values"], strict=True))
+
+    return in_background(write)
+
+
+@kernel("_CheckpointRelease", device="CPU")
+def _release(node: KernelNode) -> Callable:
+    def release(prefix: Any) -> None:
+        node.resources.delete("", _HELD, _held_name(node, _full_path(prefix)))
+
+    return release
 
 
 def _can_meet(node: KernelNode) -> bool:

@@ -94,6 +94,12 @@ register_op(
     "_CheckpointWrite", "layout: string; tensors: T", "record: string",
     "names: list(string); slices: list(string); T: list(type) >= 1",
     shape=_write_shape, stateful=True)
+# Saving in the background: a step holds the values, a later one writes them or lets them go.
+register_op("_CheckpointHold", "prefix: string; tensors: T", "", "T: list(type) >= 1",
+            stateful=True)
+register_op("_CheckpointWriteHeld", "layout: string", "record: string",
+            "names: list(string); slices: list(string)", shape=_scalar_inputs, stateful=True)
+register_op("_CheckpointRelease", "prefix: string", "", stateful=True)
 register_op(
     "_CheckpointCommit", "layout: string; records: N * string", "path: string", "N: int >= 1",
     shape=_scalar_inputs, stateful=True)
@@ -208,7 +214,8 @@ register_op("MatchingFiles", "pattern: string", "filenames: string", shape=_matc
 
 not_differentiable(
     "_VariableSnapshot", "_HandleSnapshot", "_CheckpointCreate", "_CheckpointWrite",
-    "_CheckpointCommit", "_CheckpointRead", "Save", "SaveSlices", "SaveV2", "Restore",
+    "_CheckpointHold", "_CheckpointWriteHeld", "_CheckpointRelease", "_CheckpointCommit",
+    "_CheckpointRead", "Save", "SaveSlices", "SaveV2", "Restore",
     "RestoreSlice", "RestoreV2", "MergeV2Checkpoints",
     "ShardedFilename", "ShardedFilespec", "ReadFile", "WriteFile", "MatchingFiles")
 

@@ -8,6 +8,7 @@ import time
 import warnings
 import weakref
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, ClassVar
 
@@ -96,6 +97,7 @@ class BaseSession:
         self._options = self._engine.options
         self._partial_runs = PartialRuns(self)
         self._partings = Partings(self)
+        self._unfinished: list[Callable[[], None]] = []  # what waits for work in the background
         _sessions.add(self)
 
     def _make_engine(self) -> Any:
@@ -246,7 +248,17 @@ class BaseSession:
     # ------------------------------------------------------------ life
 
     def close(self) -> None:
-        """Release what the session holds; running it afterwards is a ``RuntimeError``."""
+        """Release what the session holds; running it afterwards is a ``RuntimeError``.
+
+        What is being saved in the background is completed first; if that fails, its error is raised
+        when the session is closed.
+        """
+        with ExitStack() as afterwards:
+            afterwards.callback(self._close)
+            for finish in self._unfinished:
+                finish()
+
+    def _close(self) -> None:
         if not (self._closed or self._aborted):
             self._partings.run()
         with self._lock:
