@@ -14,11 +14,13 @@ runtimes wrote. h5py is imported when a function needs it.
 """
 
 from hpcflow.storage.checkpoint_file import CheckpointFile
+from hpcflow.storage.converting import write_bundle, write_hdf5
 from hpcflow.storage.hdf5 import parallel_hdf5_available
 from hpcflow.storage.layout import Entry, Layout
 from hpcflow.storage.locking import DirectoryLock
 from hpcflow.storage.opening import (
     checkpoint_exists,
+    checkpoints_in,
     delete,
     modification_time,
     open_checkpoint,

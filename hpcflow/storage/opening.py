@@ -5,9 +5,15 @@ from __future__ import annotations
 import glob
 import os
 
+from hpcflow.errors import (
+    DataLossError,
+    FailedPreconditionError,
+    NotFoundError,
+    UnimplementedError,
+)
 from hpcflow.storage.bundle import BundleReader
 from hpcflow.storage.checkpoint_file import CheckpointFile
-from hpcflow.storage.paths import bundle_index_path, checkpoint_path
+from hpcflow.storage.paths import INDEX_SUFFIX, SUFFIX, bundle_index_path, checkpoint_path
 from hpcflow.storage.reading import Reader
 from hpcflow.storage.system_errors import system_errors
 from hpcflow.storage.tensor_slices import SlicesReader, matching_tables
@@ -28,6 +34,28 @@ def open_checkpoint(prefix: str) -> CheckpointFile:
 def checkpoint_exists(prefix: str) -> bool:
     """Whether there is a checkpoint of this prefix, whoever wrote it."""
     return os.path.isfile(_main_file(prefix))
+
+
+def checkpoints_in(directory: str) -> list[str]:
+    """The prefixes of the complete checkpoints of a directory, oldest first; of any form but the
+    first. Raises NotFoundError if there is no such directory.
+    """
+    with system_errors(f"directory '{directory}'"):
+        names = [name for name in os.listdir(directory) if not name.startswith(".")]
+    found = {os.path.join(directory, name.removesuffix(suffix))
+             for name in names for suffix in (SUFFIX, INDEX_SUFFIX) if name.endswith(suffix)}
+    return sorted(filter(_is_checkpoint, found), key=lambda p: (modification_time(p), len(p), p))
+
+
+def _is_checkpoint(prefix: str) -> bool:
+    """True for what opens as a checkpoint, and for a damaged one; not for other files."""
+    try:
+        open_checkpoint(prefix).close()
+    except (NotFoundError, UnimplementedError, FailedPreconditionError):
+        return False
+    except DataLossError:
+        return os.path.exists(prefix + ".meta")
+    return True
 
 
 def modification_time(prefix: str) -> float:

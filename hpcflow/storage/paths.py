@@ -10,6 +10,7 @@ import time
 from hpcflow.storage.system_errors import system_errors
 
 SUFFIX = ".h5"
+INDEX_SUFFIX = ".index"
 _TEMPORARY_MARK = ".tmp-"
 _LONGEST_NAME = 255  # bytes of a name in a directory, on all common file systems
 
@@ -21,7 +22,7 @@ def checkpoint_path(prefix: str) -> str:
 
 def bundle_index_path(prefix: str) -> str:
     """The index of a tensor bundle, the form in which other 1.x runtimes write checkpoints."""
-    return prefix + ".index"
+    return prefix + INDEX_SUFFIX
 
 
 def bundle_data_path(prefix: str, shard: int, shards: int) -> str:

@@ -19,6 +19,7 @@ from hpcflow.storage.varints import read_varint
 MAGIC = 0xDB4775248B80FB57
 _PLAIN, _SNAPPY = 0, 1  # compressions of a block
 _FOOTER = struct.Struct("<40xQ")
+FOOTER_BYTES = _FOOTER.size
 _UINT32 = struct.Struct("<I")
 _TRAILER = 5  # a byte for the compression, four for the checksum
 

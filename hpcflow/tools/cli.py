@@ -20,6 +20,7 @@ PROGRAM = "python -m hpcflow"
 COMMANDS = {
     "doctor": (".doctor", "what hpcflow finds on this machine, and what is wrong"),
     "run": (".run", "start a program on several ranks"),
+    "checkpoint": (".checkpoint", "list, verify, compare, convert, prune checkpoints"),
     "simulate": (".simulate", "predict step times on a cluster that is described"),
     "bench": (".bench.command", "run a benchmark and print its table"),
 }

@@ -1,0 +1,256 @@
+"""``python -m hpcflow checkpoint``: list, verify, compare, convert and remove checkpoints.
+
+A checkpoint is named by its path as ``Saver.save`` returns it, or by its file. The exit status is
+0 if all is well, 1 if checkpoints are damaged (verify) or differ (diff), and 2 for an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes, storage
+from hpcflow.errors import DataLossError, OpError
+from hpcflow.storage import CheckpointFile
+from hpcflow.tools.cli import PROGRAM, CommandError
+from hpcflow.train.checkpoint_files import remove_checkpoint
+from hpcflow.train.checkpoint_state import get_checkpoint_state, update_checkpoint_state
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one of the commands; returns the exit status."""
+    options = _parser().parse_args(list(sys.argv[1:] if argv is None else argv))
+    try:
+        status, rows = options.run(options)
+    except (OpError, OSError, ValueError) as error:
+        raise CommandError(getattr(error, "message", str(error)).splitlines()[0]) from error
+    if options.json:
+        print(json.dumps(rows, indent=1))
+    else:
+        for row in rows:
+            print(options.line(row))
+    return int(status)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog=f"{PROGRAM} checkpoint", description=__doc__,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+
+    def add(name: str, run: Callable, line: Callable, what: str) -> argparse.ArgumentParser:
+        command = commands.add_parser(name, help=what, description=what)
+        command.add_argument("--json", action="store_true", help="print a JSON list")
+        command.set_defaults(run=run, line=line)
+        return command
+
+    one = add("ls", _ls, _ls_line, "list the variables of a checkpoint, or a directory's ones")
+    one.add_argument("path", help="a checkpoint, or a directory of checkpoints")
+    one = add("verify", _verify, _verify_line, "read all values and compare their checksums")
+    one.add_argument("paths", nargs="+", metavar="path", help="checkpoints, or directories of them")
+    one = add("diff", _diff, _diff_line, "compare two checkpoints")
+    one.add_argument("first")
+    one.add_argument("second")
+    one.add_argument("--tolerance", type=float, default=0.0, metavar="X",
+                     help="differences of numbers up to X are none")
+    one = add("convert", _convert, _convert_line,
+              "write a checkpoint in the other form: HDF5 or the bundles of other 1.x runtimes")
+    one.add_argument("source")
+    one.add_argument("destination")
+    one.add_argument("--to", choices=("hdf5", "bundle"), help="by default what the source is not")
+    one.add_argument("--force", action="store_true", help="replace a checkpoint")
+    one = add("prune", _prune, _prune_line, "remove all checkpoints of a directory but the newest")
+    one.add_argument("directory")
+    one.add_argument("--keep", type=_positive, default=5, metavar="N", help="default: 5")
+    one.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError("expected at least 1")
+    return number
+
+
+_Result = tuple[int, list[dict[str, Any]]]
+
+
+def _prefix(path: str) -> str:
+    """The checkpoint of a path, which may be that of one of its files."""
+    for suffix in (".h5", ".index"):
+        if path.endswith(suffix) and os.path.isfile(path):
+            return path.removesuffix(suffix)
+    return path
+
+
+def _prefixes(path: str) -> list[str]:
+    return storage.checkpoints_in(path) if os.path.isdir(path) else [_prefix(path)]
+
+
+def _form(prefix: str) -> str:
+    if os.path.isfile(storage.checkpoint_path(prefix)):
+        return "hdf5"
+    return "bundle" if os.path.isfile(prefix + ".index") else "first"
+
+
+# ---------------------------------------------------------------- ls
+
+
+def _ls(options: argparse.Namespace) -> _Result:
+    if os.path.isdir(options.path):
+        state = get_checkpoint_state(options.path)
+        latest = os.path.abspath(state.model_checkpoint_path) if state else None
+        return 0, [{"path": prefix, "form": _form(prefix),
+                    "modified": storage.modification_time(prefix),
+                    "latest": os.path.abspath(prefix) == latest}
+                   for prefix in storage.checkpoints_in(options.path)]
+    with storage.open_checkpoint(_prefix(options.path)) as reader:
+        return 0, [_described(reader, name) for name in reader.names()]
+
+
+def _described(reader: CheckpointFile, name: str) -> dict[str, Any]:
+    dtype, shape = reader.dtype(name), reader.shape(name)
+    size = None if dtype is dtypes.string else prod(shape) * dtype.size
+    return {"name": name, "dtype": dtype.name, "shape": list(shape), "bytes": size}
+
+
+def _ls_line(row: dict[str, Any]) -> str:
+    if "path" in row:
+        return f"{row['path']}  {row['form']}{'  latest' if row['latest'] else ''}"
+    size = "" if row["bytes"] is None else f"  {row['bytes']} bytes"
+    return f"{row['name']}  {row['dtype']} {row['shape']}{size}"
+
+
+# ---------------------------------------------------------------- verify
+
+
+def _verify(options: argparse.Namespace) -> _Result:
+    rows = [_verified(prefix) for path in options.paths for prefix in _prefixes(path)]
+    if not rows:
+        raise CommandError(f"no checkpoint in {', '.join(options.paths)}")
+    return int(not all(row["whole"] for row in rows)), rows
+
+
+def _verified(prefix: str) -> dict[str, Any]:
+    row: dict[str, Any] = {"path": prefix, "whole": True, "variables": 0, "error": None}
+    try:
+        with storage.open_checkpoint(prefix) as reader:
+            for name in reader.names():
+                reader.read(name)
+                row["variables"] += 1
+    except DataLossError as error:
+        row.update(whole=False, error=error.message.splitlines()[0])
+    return row
+
+
+def _verify_line(row: dict[str, Any]) -> str:
+    if row["whole"]:
+        return f"{row['path']}: whole, {row['variables']} variables"
+    return f"{row['path']}: damaged: {row['error']}"
+
+
+# ---------------------------------------------------------------- diff
+
+
+def _diff(options: argparse.Namespace) -> _Result:
+    with (storage.open_checkpoint(_prefix(options.first)) as first,
+          storage.open_checkpoint(_prefix(options.second)) as second):
+        names = sorted({*first.names(), *second.names()})
+        rows = [row for name in names
+                if (row := _difference(first, second, name, options.tolerance)) is not None]
+    return int(bool(rows)), rows
+
+
+def _difference(first: CheckpointFile, second: CheckpointFile, name: str,
+                tolerance: float) -> dict[str, Any] | None:
+    """How a variable differs; None if it does not."""
+    if not (first.has(name) and second.has(name)):
+        holder = first if first.has(name) else second
+        return {"name": name, "difference": f"only in {holder.path}"}
+    kinds = [_described(reader, name) for reader in (first, second)]
+    if kinds[0] != kinds[1]:
+        texts = [f"{kind['dtype']} {kind['shape']}" for kind in kinds]
+        return {"name": name, "difference": f"{texts[0]}, then {texts[1]}"}
+    before, after = first.read(name), second.read(name)
+    count, largest = _compared(before, after, tolerance)
+    if not count:
+        return None
+    row = {"name": name, "elements": count, "largest": largest,
+           "difference": f"{count} of {before.size} elements"}
+    if largest is not None:
+        row["difference"] += f", by up to {largest:g}"
+    return row
+
+
+def _compared(before: np.ndarray, after: np.ndarray, tolerance: float) -> tuple[int, float | None]:
+    """How many elements differ, and by how much at most; NaN is equal to itself."""
+    if before.dtype == object or before.dtype == bool:
+        return int(np.count_nonzero(before != after)), None
+    wide = np.complex128 if before.dtype.kind == "c" else np.float64
+    unequal = (before != after) & ~((before != before) & (after != after))
+    with np.errstate(invalid="ignore", over="ignore"):
+        distance = np.abs(before.astype(wide) - after.astype(wide))
+    differing = unequal & ~(distance <= tolerance) if tolerance else unequal
+    finite = distance[differing & np.isfinite(distance)]
+    return int(np.count_nonzero(differing)), float(finite.max()) if finite.size else None
+
+
+def _diff_line(row: dict[str, Any]) -> str:
+    return f"{row['name']}: {row['difference']}"
+
+
+# ---------------------------------------------------------------- convert
+
+
+def _convert(options: argparse.Namespace) -> _Result:
+    source, destination = _prefix(options.source), options.destination
+    for suffix in (".h5", ".index"):
+        destination = destination.removesuffix(suffix)
+    form = options.to or ("bundle" if _form(source) == "hdf5" else "hdf5")
+    write = {"hdf5": storage.write_hdf5, "bundle": storage.write_bundle}[form]
+    if storage.checkpoint_exists(destination) and not options.force and (
+            os.path.abspath(source) != os.path.abspath(destination)
+            or form == _form(source)):
+        raise CommandError(f"there is a checkpoint '{destination}' already; --force replaces it")
+    with storage.open_checkpoint(source) as reader:
+        path = write(destination, reader)
+        return 0, [{"path": path, "form": form, "variables": len(reader.names())}]
+
+
+def _convert_line(row: dict[str, Any]) -> str:
+    return f"{row['path']}: {row['variables']} variables"
+
+
+# ---------------------------------------------------------------- prune
+
+
+def _prune(options: argparse.Namespace) -> _Result:
+    with storage.DirectoryLock(options.directory):
+        found = storage.checkpoints_in(options.directory)
+        state = get_checkpoint_state(options.directory)
+        latest = os.path.abspath(state.model_checkpoint_path) if state else None
+        old = [p for p in found[:-options.keep] if os.path.abspath(p) != latest]
+        if state is not None and not options.dry_run:
+            _forget(options.directory, state, old)
+        if not options.dry_run:
+            for prefix in old:
+                remove_checkpoint(prefix)
+    return 0, [{"path": prefix, "removed": not options.dry_run} for prefix in old]
+
+
+def _forget(directory: str, state: Any, removed: list[str]) -> None:
+    """Let the state of a directory no longer name what is about to be removed."""
+    gone = set(map(os.path.abspath, removed))
+    kept = [p for p in state.all_model_checkpoint_paths if os.path.abspath(p) not in gone]
+    update_checkpoint_state(directory, state.model_checkpoint_path, kept, save_relative_paths=True)
+
+
+def _prune_line(row: dict[str, Any]) -> str:
+    return f"{row['path']}: {'removed' if row['removed'] else 'would be removed'}"
