@@ -22,7 +22,7 @@ from hpcflow.dtypes import DType
 from hpcflow.errors import UnimplementedError
 from hpcflow.storage.checkpoint_file import CheckpointFile, Damage
 from hpcflow.storage.crc32c import masked_crc32c
-from hpcflow.storage.encoding import from_stored, stored_dtype, stored_shape
+from hpcflow.storage.encoding import from_stored, stored_dtype
 from hpcflow.storage.paths import bundle_data_path, bundle_index_path
 from hpcflow.storage.raw_files import read_file, require_regular
 from hpcflow.storage.saved_slices import SavedSlice, assemble, known_dtype, parse_entry, saved_slice
@@ -116,9 +116,8 @@ class BundleReader(CheckpointFile):
         if variable.dtype is dtypes.string:
             values = _decode_strings(data.tobytes(), place.checksum, stored.extent)
         else:
-            shape = stored_shape(variable.dtype, stored.extent)
             kind = stored_dtype(variable.dtype)
-            if prod(shape) * kind.itemsize != place.size:
+            if prod(stored.extent) * kind.itemsize != place.size:
                 raise Damage("its size is not that of its shape and type")
             if masked_crc32c(data) != place.checksum:
                 raise Damage("a checksum is wrong")

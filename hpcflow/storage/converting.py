@@ -78,6 +78,7 @@ def _sync(file: BinaryIO) -> None:
 def _add_values(file: BinaryIO, name: str, source: CheckpointFile) -> bytes:
     """Append a variable to the file of values; returns its entry."""
     array, dtype = source.read(name), source.dtype(name)
+    data: bytes | memoryview
     if dtype is dtypes.string:
         data, checksum = _encode_strings(array)
     else:

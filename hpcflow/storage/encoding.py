@@ -1,14 +1,16 @@
-"""How values are stored: little-endian elements, and strings as offsets and bytes.
+"""How values are stored: little-endian elements, in types that other HDF5 tools understand.
 
 | element type | stored as |
 |---|---|
 | integers, floats, bool | the same HDF5 type (bool as the two-valued enumeration h5py uses) |
-| complex | pairs of floats in one more, last dimension of size 2 |
-| bfloat16 | its bits as uint16 |
+| complex | the compound of two floats, `r` and `i`, that h5py uses |
+| bfloat16 | a float type of 16 bits, 8 of them for the exponent |
 | quantized | integers of the same width |
-| string | one dataset of all bytes, one of the n+1 offsets into it |
+| string | strings of fixed width, or a group: all `bytes`, and the n+1 `offsets` into them |
 
-Where the dataset alone does not tell, its attribute `dtype` names the element type.
+Strings are a group where fixed width would waste much space or lose zero bytes at an end. The first
+version of the format had complex numbers as pairs in one more dimension, bfloat16 as uint16, and
+all strings as groups.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from hpcflow import dtypes
 from hpcflow.dtypes import DType
 
 _COMPLEX_PARTS = {"complex64": "<f4", "complex128": "<f8"}
+_WASTE, _LITTLE = 4, 1 << 16  # times the bytes of strings, and bytes, that fixed width may take
 
 
 def is_storable(dtype: DType) -> bool:
@@ -31,17 +34,15 @@ def is_storable(dtype: DType) -> bool:
 
 
 def stored_dtype(dtype: DType) -> np.dtype[Any]:
-    """The numpy type of the dataset of a (non-string) element type."""
-    if dtype is dtypes.bfloat16:
-        return np.dtype("<u2")
-    if dtype.name in _COMPLEX_PARTS:
-        return np.dtype(_COMPLEX_PARTS[dtype.name])
-    return dtype.np.newbyteorder("<")
+    """The numpy type of the elements of a (non-string) variable, as they lie in the file."""
+    return np.dtype("<u2") if dtype is dtypes.bfloat16 else dtype.np.newbyteorder("<")
 
 
-def stored_shape(dtype: DType, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the dataset of a (non-string) variable."""
-    return (*shape, 2) if dtype.is_complex else shape
+def first_form(dtype: DType, shape: tuple[int, ...]) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The type and shape of the dataset of a variable in the first version of the format."""
+    if dtype.is_complex:
+        return np.dtype(_COMPLEX_PARTS[dtype.name]), (*shape, 2)
+    return stored_dtype(dtype), shape
 
 
 def to_bytes(array: np.ndarray) -> np.ndarray:
@@ -87,6 +88,17 @@ def decode_strings(offsets: np.ndarray, data: np.ndarray, shape: tuple[int, ...]
     result = np.empty(len(bounds) - 1, object)
     result[:] = [blob[first:end] for first, end in pairwise(bounds)]
     return result.reshape(shape)
+
+
+def fixed_width(offsets: np.ndarray, data: np.ndarray, shape: tuple[int, ...]
+                ) -> np.ndarray | None:
+    """Encoded strings as an array of fixed width; None where the form does not suit them."""
+    lengths, count = np.diff(offsets.astype(np.int64)), len(offsets) - 1
+    width = max(int(lengths.max(initial=1)), 1)
+    ends = offsets[1:][lengths > 0].astype(np.int64)
+    if width * count > _WASTE * len(data) + _LITTLE or not data[ends - 1].all():
+        return None  # zeros at the end would be lost
+    return decode_strings(offsets, data, shape).astype(f"S{width}")
 
 
 def _as_bytes(item: Any) -> bytes:

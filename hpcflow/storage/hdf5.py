@@ -1,9 +1,9 @@
 """The HDF5 side of checkpoints: the only module that imports h5py, inside functions.
 
-A checkpoint file holds the group `variables`, with a contiguous dataset (of strings: a group)
-per logical variable, and the dataset `index`, a JSON text with everything a reader needs. The
-root's attributes say what the file is. The file format is that of HDF5 1.10, whose metadata
-carry checksums.
+A checkpoint file holds the group `variables`, with a contiguous dataset (of some strings: a group)
+per logical variable, the table `pieces` of what was written with its checksums, and the dataset
+`index`, a JSON text with everything a reader needs. The root's attributes say what the file is. The
+file format is that of HDF5 1.10, whose metadata carry checksums.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow import dtypes
+from hpcflow.dtypes import DType
 from hpcflow.errors import InternalError
 from hpcflow.storage import encoding, plain_hdf5
 from hpcflow.storage.checkpoint_file import Damage
@@ -25,6 +27,9 @@ from hpcflow.storage.slices import Region
 
 VARIABLES = "variables"
 INDEX = "index"
+PIECES = "pieces"
+_ATTRIBUTE_BYTES = 1 << 15  # of a name; longer ones are in the index only
+Strings = Mapping[str, tuple[np.ndarray, np.ndarray]]
 _FORMAT = b"hpcflow checkpoint"
 # Large datasets start at multiples of this, so that their writers share no page or stripe.
 _ALIGNMENT = {"alignment_threshold": 1 << 16, "alignment_interval": 1 << 12}
@@ -77,19 +82,25 @@ def lay_out(entries: Iterable[Entry]) -> tuple[FileImage, list[Entry]]:
 def complete(
     entries: Sequence[Entry],
     index: bytes,
+    table: np.ndarray,
     attributes: Mapping[str, Any],
-    strings: Mapping[str, tuple[np.ndarray, np.ndarray]],
+    strings: Strings,
+    slices: Mapping[str, np.ndarray],
 ) -> FileImage:
     """A whole file, as an image without the data of numbers.
 
     It is what `lay_out` made of the same entries, with the string variables (link -> offsets,
-    bytes), the attributes and the index. Raises InternalError if the offsets come out differently.
+    bytes), the attributes, the `slices` of variables that were written in several, the table of
+    pieces and the index. Raises InternalError if the offsets come out differently.
     """
     image = FileImage()
     with _open_image(image) as file:
         if _create_datasets(file, entries) != list(entries):
             raise InternalError(None, None, "HDF5 laid out the same checkpoint in another way")
-        _finish(file, index, attributes, strings)
+        for link, texts in slices.items():
+            if texts.nbytes <= _ATTRIBUTE_BYTES:
+                file[VARIABLES][link].attrs["slices"] = texts
+        _finish(file, entries, index, table, attributes, strings)
     return image
 
 
@@ -104,21 +115,43 @@ def _create_datasets(file: Any, entries: Iterable[Entry]) -> list[Entry]:
 
 def _create_dataset(group: Any, entry: Entry) -> Entry:
     """One contiguous dataset whose space is allocated now and never filled."""
-    from h5py import h5d, h5p, h5s, h5t
+    from h5py import h5d, h5p, h5s
 
-    stored = encoding.stored_dtype(entry.dtype)
-    shape = encoding.stored_shape(entry.dtype, entry.shape)
     plan = h5p.create(h5p.DATASET_CREATE)
     plan.set_layout(h5d.CONTIGUOUS)
     plan.set_alloc_time(h5d.ALLOC_TIME_EARLY)
     plan.set_fill_time(h5d.FILL_TIME_NEVER)
     plan.set_obj_track_times(False)
-    space = h5s.create_simple(shape) if shape else h5s.create(h5s.SCALAR)
-    kind = h5t.py_create(stored, logical=True)
-    dataset = h5d.create(group.id, entry.link.encode(), kind, space, plan)
-    if stored != entry.dtype.np or entry.dtype.is_quantized:
-        group[entry.link].attrs["dtype"] = np.bytes_(entry.dtype.name)
+    space = h5s.create_simple(entry.shape) if entry.shape else h5s.create(h5s.SCALAR)
+    dataset = h5d.create(group.id, entry.link.encode(), file_type(entry.dtype), space, plan)
+    _describe(group[entry.link], entry)
     return replace(entry, offset=dataset.get_offset())
+
+
+def _describe(holder: Any, entry: Entry) -> None:
+    holder.attrs["name"] = np.bytes_(entry.name.encode()[:_ATTRIBUTE_BYTES])
+    holder.attrs["dtype"] = np.bytes_(entry.dtype.name)
+
+
+def file_type(dtype: DType) -> Any:
+    """The HDF5 type of the elements of a (non-string) variable."""
+    from h5py import h5t
+
+    if dtype is not dtypes.bfloat16:
+        return type_of(encoding.stored_dtype(dtype))
+    kind = h5t.IEEE_F32LE.copy()
+    kind.set_fields(15, 7, 8, 0, 7)  # sign; exponent and mantissa: first bit and length
+    kind.set_ebias(127)
+    kind.set_precision(16)
+    kind.set_size(2)
+    return kind
+
+
+def type_of(kind: np.dtype[Any]) -> Any:
+    """The HDF5 type of a NumPy type, as h5py would choose it."""
+    from h5py import h5t
+
+    return h5t.py_create(kind, logical=True)
 
 
 def write_region(group: Any, entry: Entry, region: Region, data: np.ndarray) -> None:
@@ -129,35 +162,39 @@ def write_region(group: Any, entry: Entry, region: Region, data: np.ndarray) -> 
     if values.size:
         memory = h5s.create_simple(values.shape)
         dataset = group[entry.link].id
-        dataset.write(memory, _selection(dataset, region), values)
+        dataset.write(memory, _selection(dataset, region), values, dataset.get_type())
 
 
 def _selection(dataset: Any, region: Region) -> Any:
-    """The file dataspace that selects a region; the parts of complex numbers are one more axis."""
+    """The file dataspace that selects a region."""
     space = dataset.get_space()
-    parts = space.shape[len(region.full) :]
     if space.shape:
-        start = (*region.start, *(0 for _ in parts))
-        space.select_hyperslab(start, (*region.extent, *parts))
+        space.select_hyperslab(region.start, region.extent)
     return space
 
 
-def _finish(
-    file: Any,
-    index: bytes,
-    attributes: Mapping[str, Any],
-    strings: Mapping[str, tuple[np.ndarray, np.ndarray]],
-) -> None:
-    for link, (offsets, data) in strings.items():
-        group = file[VARIABLES].create_group(link)
-        group.attrs["dtype"] = np.bytes_("string")
-        group.create_dataset("offsets", data=offsets)
-        group.create_dataset("bytes", data=data)
+def _finish(file: Any, entries: Iterable[Entry], index: bytes, table: np.ndarray,
+            attributes: Mapping[str, Any], strings: Strings) -> None:
+    for entry in entries:
+        if entry.is_string:
+            _add_strings(file[VARIABLES], entry, *strings[entry.link])
     for name, value in attributes.items():
         file.attrs[name] = value
-    dataset = file.create_dataset(INDEX, data=np.frombuffer(index, np.uint8))
+    file.create_dataset(PIECES, data=table)
+    dataset = file.create_dataset(INDEX, data=np.frombuffer(index, f"S{len(index)}")[0])
     dataset.attrs["crc32"] = np.uint32(checksum(index))
     file.attrs["format"] = np.bytes_(_FORMAT)
+
+
+def _add_strings(group: Any, entry: Entry, offsets: np.ndarray, data: np.ndarray) -> None:
+    fixed = encoding.fixed_width(offsets, data, entry.shape)
+    if fixed is not None:
+        _describe(group.create_dataset(entry.link, data=fixed), entry)
+        return
+    parts = group.create_group(entry.link)
+    _describe(parts, entry)
+    parts.create_dataset("offsets", data=offsets)
+    parts.create_dataset("bytes", data=data)
 
 
 def format_version(file: Any) -> int:

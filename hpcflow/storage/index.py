@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.storage import encoding
 from hpcflow.storage.checkpoint_file import Damage
 from hpcflow.storage.layout import Entry, link_name
 from hpcflow.storage.records import PieceRecord
-from hpcflow.storage.slices import Region
+from hpcflow.storage.slices import Region, format_slice_spec
 
 _MOST_DIMENSIONS = 64  # of an array
 _LARGEST = 1 << 62
@@ -48,6 +50,22 @@ def _describe(entry: Entry, pieces: Sequence[PieceRecord], strings: int | None) 
     return {**item, "pieces": [
         {"start": piece.region.start, "extent": piece.region.extent, "rows": piece.rows,
          "checksums": piece.checksums} for piece in pieces]}
+
+
+def piece_table(described: Iterable[tuple[Entry, Sequence[PieceRecord], int | None]]
+                ) -> np.ndarray:
+    """The blocks of all pieces, for people: variable, slice as in `shape_and_slice`, CRC-32."""
+    rows: list[tuple[bytes, bytes, int]] = []
+    for entry, pieces, strings in described:
+        name = entry.name.encode()
+        if strings is not None:
+            rows.append((name, b"", strings))
+        rows += [(name, format_slice_spec(*block).strip().encode(), value)
+                 for piece in pieces if strings is None for block, value in piece.blocks()]
+    names = max([1, *[len(name) for name, _, _ in rows]])
+    slices = max([1, *[len(spec) for _, spec, _ in rows]])
+    return np.array(rows, [("variable", f"S{names}"), ("slice", f"S{slices}"),
+                           ("crc32", "<u4")])
 
 
 def parse_index(index: bytes) -> dict[str, IndexedVariable]:

@@ -54,9 +54,14 @@ def dataset(group: Any, path: str) -> Any:
     plan = found.id.get_create_plist()
     if plan.get_layout() == h5d.VIRTUAL or plan.get_external_count():
         raise Damage("the values of a data set lie in another file")
-    if found.nbytes > found.id.get_storage_size() * _COMPRESSION:
+    if stored_bytes(found) > found.id.get_storage_size() * _COMPRESSION:
         raise Damage("a data set claims more values than it holds")
     return found
+
+
+def stored_bytes(found: Any) -> int:
+    """The bytes that the elements of a data set take in the file."""
+    return int(found.id.get_type().get_size()) * int(found.size or 0)
 
 
 def place(found: Any, file_size: int) -> int:
@@ -66,7 +71,7 @@ def place(found: Any, file_size: int) -> int:
     """
     from h5py import h5d
 
-    plan, size = found.id.get_create_plist(), found.nbytes
+    plan, size = found.id.get_create_plist(), stored_bytes(found)
     if plan.get_layout() != h5d.CONTIGUOUS or plan.get_nfilters():
         raise Damage("a data set is not stored as it is")
     if not size:

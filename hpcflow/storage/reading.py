@@ -60,7 +60,7 @@ class Reader(CheckpointFile):
         self._file = plain_hdf5.open_plain(self.path)
         self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
         self._size = os.fstat(self._descriptor).st_size
-        version = hdf5.format_version(self._file)
+        self._version = version = hdf5.format_version(self._file)
         if version <= FORMAT_VERSION:
             self._variables = parse_index(self._read_index())
         return version
@@ -76,14 +76,14 @@ class Reader(CheckpointFile):
 
     def _read_index(self) -> bytes:
         found = plain_hdf5.dataset(self._file, hdf5.INDEX)
-        index = self._bytes(found, found.nbytes).tobytes()
+        index = self._bytes(found, plain_hdf5.stored_bytes(found)).tobytes()
         if checksum(index) != int(plain_hdf5.attribute(found, "crc32")):
             raise Damage("the checksum of its index is wrong")
         return index
 
     def _bytes(self, found: Any, size: int) -> np.ndarray:
         """All of a data set, which has so many bytes."""
-        if found.nbytes != size:
+        if plain_hdf5.stored_bytes(found) != size:
             raise Damage("a data set has another size than the index says")
         position = plain_hdf5.place(found, self._size)
         out = np.empty(size, np.uint8)
@@ -123,20 +123,40 @@ class Reader(CheckpointFile):
     def _position(self, variable: IndexedVariable) -> int:
         """The first byte of a variable of numbers."""
         found = plain_hdf5.dataset(self._file, f"{hdf5.VARIABLES}/{variable.link}")
-        shape = encoding.stored_shape(variable.dtype, variable.shape)
-        if found.shape != shape or found.dtype != encoding.stored_dtype(variable.dtype):
+        kind, shape = self._expected(variable)
+        if found.shape != shape or not found.id.get_type().equal(kind):
             raise Damage("its dataset has another type or shape than the index says")
         return plain_hdf5.place(found, self._size)
 
-    def _read_strings(self, variable: IndexedVariable) -> np.ndarray:
-        group = plain_hdf5.member(self._file, f"{hdf5.VARIABLES}/{variable.link}")
-        ends = self._bytes(plain_hdf5.dataset(group, "offsets"), 8 * (prod(variable.shape) + 1))
-        stored = plain_hdf5.dataset(group, "bytes")
-        data = self._bytes(stored, stored.nbytes)
-        if checksum(data, checksum(ends)) != variable.string_checksum:
-            raise Damage("a checksum is wrong")
-        return encoding.decode_strings(ends.view("<u8"), data, variable.shape)
+    def _expected(self, variable: IndexedVariable) -> tuple[Any, tuple[int, ...]]:
+        """The HDF5 type and the shape of the dataset of a variable of numbers."""
+        if self._version > 1:
+            return hdf5.file_type(variable.dtype), variable.shape
+        kind, shape = encoding.first_form(variable.dtype, variable.shape)
+        return hdf5.type_of(kind), shape
 
+    def _read_strings(self, variable: IndexedVariable) -> np.ndarray:
+        found = plain_hdf5.member(self._file, f"{hdf5.VARIABLES}/{variable.link}")
+        if hasattr(found, "keys"):
+            offsets, data = self._string_parts(found, variable)
+        else:
+            offsets, data = encoding.encode_strings(self._fixed_strings(variable))
+        if checksum(data, checksum(offsets)) != variable.string_checksum:
+            raise Damage("a checksum is wrong")
+        return encoding.decode_strings(offsets.view("<u8"), data, variable.shape)
+
+    def _string_parts(self, group: Any, variable: IndexedVariable) -> tuple[np.ndarray, np.ndarray]:
+        ends = plain_hdf5.dataset(group, "offsets")
+        stored = plain_hdf5.dataset(group, "bytes")
+        return (self._bytes(ends, 8 * (prod(variable.shape) + 1)),
+                self._bytes(stored, plain_hdf5.stored_bytes(stored)))
+
+    def _fixed_strings(self, variable: IndexedVariable) -> np.ndarray:
+        found = plain_hdf5.dataset(self._file, f"{hdf5.VARIABLES}/{variable.link}")
+        if found.dtype.kind != "S" or found.shape != variable.shape:
+            raise Damage("its dataset has another type or shape than the index says")
+        content = self._bytes(found, plain_hdf5.stored_bytes(found))
+        return content.view(found.dtype).astype(object)
 
 def _read_region(descriptor: int, position: int, region: Region, out: np.ndarray) -> None:
     """Read a region of a row-major array that begins at `position` into flat elements."""

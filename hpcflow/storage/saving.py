@@ -13,16 +13,17 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.errors import InternalError, InvalidArgumentError
 from hpcflow.shapes import format_shape
-from hpcflow.storage import encoding, hdf5, paths
+from hpcflow.storage import encoding, hdf5, paths, raw_files
 from hpcflow.storage.checkpoint_file import Damage
 from hpcflow.storage.file_image import FileImage
-from hpcflow.storage.index import check_coverage, encode_index
+from hpcflow.storage.index import check_coverage, encode_index, piece_table
 from hpcflow.storage.layout import Entry, Layout, as_layout, link_name
 from hpcflow.storage.records import PieceRecord, checksum, decode_records
+from hpcflow.storage.slices import format_slice_spec
 from hpcflow.storage.system_errors import system_errors
 from hpcflow.version import __version__
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 _log = logging.getLogger("hpcflow")
 
 
@@ -65,10 +66,14 @@ def commit(layout: Layout | bytes, records: Iterable[bytes]) -> str:
         for entry in layout.entries
         if entry.is_string
     }
-    index = encode_index([
-        (entry, pieces[entry.name], _strings_checksum(*strings[entry.link])
-         if entry.is_string else None) for entry in layout.entries])
-    image = hdf5.complete(layout.entries, index, _attributes(), strings)
+    described = [(entry, pieces[entry.name], _strings_checksum(*strings[entry.link])
+                  if entry.is_string else None) for entry in layout.entries]
+    slices = {entry.link: _slices(pieces[entry.name]) for entry in layout.entries
+              if not entry.is_string and len(pieces[entry.name]) > 1}
+    with system_errors(f"completing checkpoint '{layout.path}'"):
+        attributes = {**_attributes(), **_global_step(layout)}
+    image = hdf5.complete(layout.entries, encode_index(described), piece_table(described),
+                          attributes, strings, slices)
     with system_errors(f"completing checkpoint '{layout.path}' of {image.size} bytes"):
         _put(image, layout.temporary, durable=True)
         os.replace(layout.temporary, layout.path)
@@ -136,12 +141,27 @@ def _strings_checksum(offsets: np.ndarray, data: np.ndarray) -> int:
     return checksum(data, checksum(offsets))
 
 
+def _slices(pieces: Sequence[PieceRecord]) -> np.ndarray:
+    return np.array([format_slice_spec(*piece.region).encode() for piece in pieces])
+
+
 def _attributes() -> dict[str, Any]:
     return {
         "format_version": np.int32(FORMAT_VERSION),
         "hpcflow_version": np.bytes_(__version__),
         "created": np.bytes_(time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())),
     }
+
+
+def _global_step(layout: Layout) -> dict[str, Any]:
+    """The attribute that says the global step, where there is one; its owner has written it."""
+    entry = layout.by_name.get("global_step")
+    if entry is None or entry.shape or not entry.dtype.is_integer or entry.offset is None:
+        return {}
+    value = np.zeros(1, encoding.stored_dtype(entry.dtype))
+    with raw_files.opened(layout.temporary) as descriptor:
+        raw_files.pread_into(descriptor, value.view(np.uint8).data, entry.offset)
+    return {"global_step": value[0]}
 
 
 def _put(image: FileImage, path: str, flags: int = 0, durable: bool = False) -> None:

@@ -182,11 +182,10 @@ def _difference(first: CheckpointFile, second: CheckpointFile, name: str,
     count, largest = _compared(before, after, tolerance)
     if not count:
         return None
-    row = {"name": name, "elements": count, "largest": largest,
-           "difference": f"{count} of {before.size} elements"}
+    text = f"{count} of {before.size} elements"
     if largest is not None:
-        row["difference"] += f", by up to {largest:g}"
-    return row
+        text += f", by up to {largest:g}"
+    return {"name": name, "elements": count, "largest": largest, "difference": text}
 
 
 def _compared(before: np.ndarray, after: np.ndarray, tolerance: float) -> tuple[int, float | None]:

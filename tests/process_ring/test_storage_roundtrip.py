@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import zlib
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -14,6 +17,7 @@ from hypothesis import strategies as st
 from hpcflow import dtypes, storage
 from hpcflow.errors import InvalidArgumentError, NotFoundError, UnimplementedError
 
+FILES = Path(__file__).parents[1] / "data" / "checkpoints"
 STORABLE = sorted([d.name for d in dtypes.VALUE_DTYPES if d.is_numpy_compatible])
 SHAPES = [(), (0,), (1,), (5,), (0, 3), (3, 0), (4, 5), (2, 3, 4), (1, 1, 1, 2)]
 
@@ -166,20 +170,51 @@ def test_layout_travels_as_bytes(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_files_are_plain_hdf5(tmp_path):
+def test_other_tools_understand_files(tmp_path):
+    ragged = np.array([b"a" * 100_000, *[b"b"] * 10, b"zero\0"], object)
     variables = {
         "layer/w": ("float32", np.ones((2, 3), np.float32)),
         "c": ("complex64", np.array([1 + 2j], np.complex64)),
-        "h": ("bfloat16", np.ones(2, dtypes.bfloat16.np)),
+        "h": ("bfloat16", np.array([1.5, -2], dtypes.bfloat16.np)),
         "s": ("string", np.array([b"ab", b"c"], object)),
+        "ragged": ("string", ragged),
+        "global_step": ("int64", np.array(7)),
     }
     with h5py.File(save(str(tmp_path / "m.h5"), variables)) as file:
         group = file["variables"]
         assert group["layer|w"][()].tolist() == [[1, 1, 1], [1, 1, 1]]
-        assert group["c"][()].tolist() == [[1, 2]] and group["c"].attrs["dtype"] == b"complex64"
-        assert group["h"].dtype == np.uint16 and group["h"].attrs["dtype"] == b"bfloat16"
-        assert group["s/bytes"][()].tobytes() == b"abc" and list(group["s/offsets"]) == [0, 2, 3]
-        assert {"format", "format_version", "hpcflow_version", "created"} == set(file.attrs)
+        assert group["c"][()].tolist() == [1 + 2j] and group["h"][()].tolist() == [1.5, -2]
+        assert group["s"][()].tolist() == [b"ab", b"c"]
+        assert group["ragged/bytes"].size == 100_015 and group["ragged/offsets"][1] == 100_000
+        for name, (dtype, _) in variables.items():
+            attributes = group[name.replace("/", "|")].attrs
+            assert attributes["name"] == name.encode() and attributes["dtype"] == dtype.encode()
+        assert {"format", "format_version", "hpcflow_version", "created", "global_step"} == set(
+            file.attrs)
+        assert file.attrs["global_step"] == 7
+        assert file["pieces"][()].tolist()[0] == (
+            b"layer/w", b"2 3 -:-", zlib.crc32(np.ones((2, 3), np.float32)))
+        assert json.loads(file["index"][()])["variables"][0]["name"] == "layer/w"
+
+
+def test_slices_are_named(tmp_path):
+    layout = storage.create(str(tmp_path / "m.h5"), [("w", "float32", (4, 2))])
+    specs = ["4 2 0,1:-", "4 2 1,3:-"]
+    ones = np.ones((4, 2), np.float32)
+    record = storage.write(layout, [("w", specs[0], ones[:1]), ("w", specs[1], ones[1:])])
+    with h5py.File(storage.commit(layout, [record])) as file:
+        assert file["variables/w"].attrs["slices"].astype(str).tolist() == specs
+
+
+def test_the_first_version_of_the_format_is_read():
+    with storage.Reader(str(FILES / "version1.h5")) as reader:
+        found = {name: reader.read(name) for name in reader.names()}
+    assert found["z"].tolist() == [[1 + 2j, 0]] and found["z"].dtype == np.complex128
+    assert found["half"].dtype == dtypes.bfloat16.np and found["half"].tolist() == [1.5, 2]
+    assert found["words"].tolist() == [b"x", b"", b"hello" * 3]
+    assert found["text"].tolist() == b"\0q\0" and found["mask"].tolist() == [True, False]
+    assert found["net/w"].tolist() == np.arange(12.0).reshape(3, 4).tolist()
+    assert found["empty"].shape == (0, 3) and found["global_step"] == -3
 
 
 def test_a_later_format_is_refused(tmp_path):
