@@ -84,7 +84,8 @@ def test_prune_keeps_what_is_needed_in_order():
     with hf.control_dependencies([hf.no_op(name="first")]):
         d = hf.identity(c, name="d")
     step = pruned([d, c.op])
-    assert names(step, True) == ["a", "b", "c", "first", "d", "_fetch/d:0", "_fetch/c"]
+    assert names(step, True) == ["a", "b", "c", "first", "d", "_keep/c", "_fetch/d:0",
+                                 "_fetch/c"]
     assert [n.attrs["index"] for n in step.fetches] == [0, 1]
     assert [n.type for n in step.fetches] == ["_Fetch", "_FetchOp"]
     assert [c.name for c in by_name(step)["d"].controls] == ["first"]

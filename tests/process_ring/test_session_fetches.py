@@ -173,3 +173,24 @@ def test_objects_of_attr_classes_are_structures_of_their_fields(abc):
             np.testing.assert_array_equal(got[1], [2.0, 3.0])
         with pytest.raises(TypeError, match="Fetch argument 3"):
             session.run(Pair(a, 3))
+
+
+def test_fetched_operation_runs_though_nobody_reads_its_values(session, form, checked):
+    x = hf.placeholder(hf.float32)
+    reshaped = hf.reshape(x, [3])
+    calls = []
+    called = hf.py_func(lambda v: calls.append(1) or v, [x], hf.float32, stateful=False)
+    for fetch in (reshaped.op, [reshaped.op, hf.exp(x)], hf.identity(reshaped).op):
+        with pytest.raises(hf.errors.InvalidArgumentError, match=r"2 values.*(?s:.)*Reshape"):
+            session.run(fetch, {x: [1, 2]})
+    assert session.run([called.op, hf.exp(x).op, hf.unique(x)[0].op], {x: [1, 2]}) == [None] * 3
+    assert calls == [1]
+    untaken = hf.raw_ops.Switch(data=x, pred=True).output_false
+    assert session.run(hf.reshape(untaken, [3]).op, {x: [1, 2]}) is None
+
+
+def test_operation_fetched_in_a_partial_run_runs(session):
+    x, y = hf.placeholder(hf.float32), hf.placeholder(hf.float32)
+    handle = session.partial_run_setup([hf.reshape(x, [3], name="three").op, y + 1], [x, y])
+    with pytest.raises(hf.errors.InvalidArgumentError, match="2 values"):
+        session.partial_run(handle, session.graph.get_operation_by_name("three"), {x: [1, 2]})

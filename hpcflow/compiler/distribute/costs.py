@@ -88,7 +88,7 @@ class MeasuredCosts:
 
 # ---------------------------------------------------------------- by type
 
-_FREE = frozenset({"Const", "NoOp", "_Feed", "_Fetch", "_FetchOp", "_Recv", "_SendControl",
+_FREE = frozenset({"Const", "NoOp", "_Feed", "_Fetch", "_FetchOp", "_Keep", "_Recv", "_SendControl",
                    "_RecvControl", "Variable", "VariableV2", "VarHandleOp", "Merge", "LoopCond",
                    "ControlTrigger", "Placeholder", "Shape", "ShapeN", "Size", "Rank"})
 _MOVES = frozenset({"Transpose", "Concat", "ConcatV2", "Split", "SplitV", "Slice", "StridedSlice",

@@ -14,6 +14,7 @@ from hpcflow.compiler.ir.step_graph import (
     CONTROL_FLOW_TYPES,
     FEED,
     FETCH,
+    KEEP,
     Node,
     StepGraph,
     device_type,
@@ -28,10 +29,10 @@ from hpcflow.kernels.registry import describe_kernels, find_kernel, kernel_key
 
 # Ops that the executor itself runs, on any device.
 _EXECUTOR_TYPES = CONTROL_FLOW_TYPES | {
-    FEED, FETCH, "_FetchOp", "NoOp", "ControlTrigger", "Const", "_SendControl", "_RecvControl",
-    "_Send", "_Recv", "LoopCond",
+    FEED, FETCH, KEEP, "_FetchOp", "NoOp", "ControlTrigger", "Const", "_SendControl",
+    "_RecvControl", "_Send", "_Recv", "LoopCond",
 }  # fmt: skip
-_INTERNAL = frozenset({FEED, FETCH, "_FetchOp"})
+_INTERNAL = frozenset({FEED, FETCH, KEEP, "_FetchOp"})
 _STEP_LIVED = ("Stack", "TensorArray")  # what lives as long as a step
 _TASK_FIELDS = ("job", "replica", "task")
 _FIELDS = (*_TASK_FIELDS, "device_type", "device_index")
@@ -184,6 +185,9 @@ class Placer:
                 device = self._device_of(group.device, group.nodes, group.owner, remembered)
                 for member in group.nodes:
                     member.device = device
+        for node in graph.nodes:
+            if node.type == KEEP:
+                node.device = node.inputs[0][0].device
         for fetch in graph.fetches:
             # A fetched operation is done when its own task is: nothing has to be sent for it.
             if fetch.type == "_FetchOp" and len({c.device for c in fetch.controls}) == 1:

@@ -26,6 +26,7 @@ CONTROL_FLOW_TYPES = MERGE_TYPES | SWITCH_TYPES | FRAME_TYPES
 BARRIER_TYPES = CONTROL_FLOW_TYPES | {"LoopCond", "ControlTrigger"}
 
 FEED, FETCH = "_Feed", "_Fetch"
+KEEP = "_Keep"
 SEND, RECV = "_Send", "_Recv"
 LOOP_GATE = "_LoopGate"
 

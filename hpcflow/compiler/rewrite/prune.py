@@ -8,11 +8,13 @@ from hpcflow.compiler.ir.step_graph import (
     BACK_EDGE_TYPES,
     FEED,
     FETCH,
+    KEEP,
     Node,
     StepGraph,
     new_node,
     topological,
 )
+from hpcflow.compiler.rewrite.dead_code import is_pure
 from hpcflow.dtypes import bool as hpcflow_bool
 from hpcflow.graph.operation import Operation, Tensor
 
@@ -22,7 +24,8 @@ def prune(fetches: list[Tensor | Operation], feeds: list[Tensor], client_device:
     """Copy what `fetches` depend on; a fed tensor's producer is replaced by a feed node.
 
     Tensors fetched become fetch nodes on `client_device`, in the order given; operations fetched
-    become fetch nodes that only wait; in an `incremental` step they give False when they are done.
+    become fetch nodes that only wait, for a reader of the values where there are any, because a
+    fetched operation always runs; in an `incremental` step they give False when they are done.
     """
     feed_nodes = [_feed(t, i, client_device) for i, t in enumerate(feeds)]
     fed = {(t.op, t.value_index): n for t, n in zip(feeds, feed_nodes, strict=True)}
@@ -31,12 +34,15 @@ def prune(fetches: list[Tensor | Operation], feeds: list[Tensor], client_device:
     for op, node in nodes.items():
         node.inputs = [_source(t, fed, nodes) for t in op._inputs]
         node.controls = _controls(op, fed, nodes, incremental)
-    markers = {f: _marker(f, nodes, client_device) for f in fetches
-               if incremental and isinstance(f, Operation)}
+    fetched = [f for f in dict.fromkeys(fetches) if isinstance(f, Operation)]
+    keeps = {f: _keep(nodes[f]) for f in fetched if is_pure(nodes[f])}
+    ends = nodes | keeps
+    markers = {f: _marker(f, ends, client_device) for f in fetched if incremental}
     fetch_nodes = [_fetch_marker(markers[f], i) if f in markers
-                   else _fetch(f, i, fed, nodes, client_device) for i, f in enumerate(fetches)]
-    graph = StepGraph([*feed_nodes, *nodes.values(), *markers.values(), *fetch_nodes], feed_nodes,
-                      fetch_nodes, incremental)
+                   else _fetch(f, i, fed, ends if isinstance(f, Operation) else nodes,
+                                client_device) for i, f in enumerate(fetches)]
+    graph = StepGraph([*feed_nodes, *nodes.values(), *keeps.values(), *markers.values(),
+                       *fetch_nodes], feed_nodes, fetch_nodes, incremental)
     if any(op.type in BACK_EDGE_TYPES for op in ops):
         graph.nodes = topological(graph.nodes)
     return graph
@@ -102,6 +108,14 @@ def _fetch(fetch: Tensor | Operation, index: int, fed: dict, nodes: dict, device
     node.dtypes = [fetch.dtype.base_dtype]  # what the client gets
     node.op = fetch.op
     return node
+
+
+def _keep(node: Node) -> Node:
+    """A reader of all values of `node`, where it is."""
+    keep = new_node(KEEP, f"_keep/{node.name}", {"T": [t.base_dtype for t in node.dtypes]},
+                    [(node, i) for i in range(len(node.dtypes))], [], node.device, [], node.order)
+    keep.op = node.op
+    return keep
 
 
 def _marker(op: Operation, nodes: dict, device: str) -> Node:

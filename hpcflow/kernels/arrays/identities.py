@@ -16,6 +16,10 @@ def _nothing() -> None:
     return None
 
 
+def _drop(*values: Any) -> None:
+    return None
+
+
 @kernel("Identity", "StopGradient", "PreventGradient", "PlaceholderWithDefault", "Copy",
         "DebugIdentity")
 def identity(node: KernelNode) -> Callable:
@@ -39,6 +43,12 @@ def copy_host(node: KernelNode) -> Callable:
 def nothing(node: KernelNode) -> Callable:
     """No work."""
     return _nothing
+
+
+@kernel("_Keep")
+def keep(node: KernelNode) -> Callable:
+    """No work: the values have been computed when this is called."""
+    return _drop
 
 
 @kernel("CheckNumerics")

@@ -23,6 +23,8 @@ _EDGE = ("tensor_name: string; send_device: string; send_device_incarnation: int
 register_op("_Feed", outputs="output: dtype", attrs="dtype: type; index: int", shape=unknown)
 register_op("_Fetch", inputs="input: T", attrs="T: type; index: int")
 register_op("_FetchOp", attrs="index: int", stateful=True)
+# Reads the values of a fetched operation on its device, so that they are computed.
+register_op("_Keep", inputs="input: T", attrs="T: list(type)", stateful=True)
 register_op("_Send", inputs="tensor: T", attrs=f"T: type; {_EDGE}", stateful=True)
 register_op("_Recv", outputs="tensor: tensor_type", attrs=f"tensor_type: type; {_EDGE}",
             stateful=True, shape=unknown)
@@ -101,5 +103,5 @@ def _switch_value(op: Operation) -> Any:
     return constant_value(op.inputs[0])
 
 
-not_differentiable("_Feed", "_Fetch", "_FetchOp", "_Send", "_Recv", "_SendControl",
+not_differentiable("_Feed", "_Fetch", "_FetchOp", "_Keep", "_Send", "_Recv", "_SendControl",
                    "_RecvControl", "_LoopGate", "LoopCond", "RefSelect", "Abort")
