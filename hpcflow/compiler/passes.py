@@ -33,6 +33,7 @@ from hpcflow.compiler.rewrite.python_calls import separate_calls
 from hpcflow.compiler.rewrite.read_after_write import read_later
 from hpcflow.compiler.rewrite.reads import split_reads
 from hpcflow.compiler.rewrite.recompute import recompute
+from hpcflow.compiler.rewrite.references import read_references
 from hpcflow.compiler.rewrite.refine_shapes import refine_shapes
 from hpcflow.compiler.rewrite.simplify import simplify
 from hpcflow.graph.operation import Dims, Operation, Tensor
@@ -53,6 +54,10 @@ class PassContext(NamedTuple):
 
 def _functions(graph: StepGraph, context: PassContext) -> None:
     inline_functions(graph)
+
+
+def _references(graph: StepGraph, context: PassContext) -> None:
+    read_references(graph)
 
 
 def _log(graph: StepGraph, context: PassContext) -> None:
@@ -142,6 +147,7 @@ def _regions(graph: StepGraph, context: PassContext) -> None:
 # Name, pass, and whether it only makes the step faster. In this order; nothing else runs.
 PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("functions", _functions, False),
+    ("references", _references, False),
     ("log", _log, False),
     ("later reads", _later_reads, False),
     ("shapes", _shapes, True),

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow import raw_ops as raw
 from hpcflow.framework import function
 
 pytestmark = pytest.mark.usefixtures("form")
@@ -296,3 +297,40 @@ def test_a_condition_of_any_rank(value, taken):
     with hf.Graph().as_default(), hf.Session() as session:
         pred, x, result = hf.import_graph_def(definition, return_elements=["pred:0", "x:0", "r:0"])
         assert session.run(result, {pred: value, x: 5.0}) == (10 if taken else 4)
+
+
+@pytest.fixture
+def reference(session):
+    """The reference of a variable that is 1, initialized, and a predicate to feed."""
+    variable = hf.Variable(1.0, use_resource=False, name="v")
+    session.run(hf.global_variables_initializer())
+    return variable._ref(), hf.placeholder(hf.bool, [])
+
+
+def test_switch_and_merge_of_values_read_references(session, reference):
+    ref, pred = reference
+    with hf.control_dependencies([raw.RefSwitch(data=ref, pred=pred).output_true.op]):
+        false, true = raw.RefSwitch(data=ref, pred=pred)
+    merged, index = raw.Merge(inputs=[false, raw.Assign(ref=true, value=hf.constant(5.0))])
+    taken = raw.Switch(data=ref, pred=pred).output_false
+    assert session.run([merged, merged * 2, index, taken], {pred: False}) == [1, 2, 0, 1]
+    assert session.run([merged, merged * 2, index], {pred: True}) == [5, 10, 1]
+
+
+def test_enter_and_exit_of_values_read_references(session, reference):
+    ref, _ = reference
+    values = raw.Exit(data=raw.Enter(data=ref, frame_name="a"))
+    mixed = raw.Exit(data=raw.RefEnter(data=ref, frame_name="b"))
+    kept = raw.RefExit(data=raw.RefEnter(data=ref, frame_name="c"))
+    assert session.run([values, values + 1, mixed, mixed + 1, kept, kept + 1]) == [1, 2, 1, 2, 1, 2]
+
+
+def test_loop_variable_of_references_is_read(session, reference):
+    ref, _ = reference
+    enter = raw.RefEnter(data=ref, frame_name="d")
+    merged, _ = raw.Merge(inputs=[enter, enter])
+    out, again = raw.Switch(data=merged, pred=raw.LoopCond(input=merged < 9.0))
+    counted = raw.AssignAdd(
+        ref=raw.RefEnter(data=ref, frame_name="d", is_constant=True), value=again)
+    merged.op._update_input(1, raw.RefNextIteration(data=counted))
+    assert session.run(raw.Exit(data=out)) == 16
