@@ -13,6 +13,7 @@ import numpy as np
 from hpcflow.autodiff.aggregation import AggregationMethod, aggregate
 from hpcflow.autodiff.loops import Loops
 from hpcflow.autodiff.zeros import dims_of_gradient, is_trainable, variable_type, zeros_like
+from hpcflow.graph import nest
 from hpcflow.graph.convert import constant_array, convert_to_tensor
 from hpcflow.graph.graph import get_default_graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
@@ -69,8 +70,8 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
         ValueError: the arguments do not fit each other.
         TypeError: a complex y without its gradient.
     """
-    ys, xs = _as_list(ys), _as_list(xs)
-    grad_ys = [None] * len(ys) if grad_ys is None else _as_list(grad_ys)
+    ys, xs = nest.as_list(ys), nest.as_list(xs)
+    grad_ys = [None] * len(ys) if grad_ys is None else nest.as_list(grad_ys)
     if len(grad_ys) != len(ys):
         raise ValueError(f"Passed {len(grad_ys)} grad_ys for {len(ys)} ys")
     method = AggregationMethod.check(aggregation_method)
@@ -79,7 +80,7 @@ def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients",
     with name_scope(name, "gradients", [*ys, *xs, *given]) as scope, _noted(scope):
         targets = [_as_target(y) for y in ys]
         sources = [_as_source(x) for x in xs]
-        cut = [] if stop_gradients is None else _as_list(stop_gradients)
+        cut = [] if stop_gradients is None else nest.as_list(stop_gradients)
         options = WalkOptions(method, colocate_gradients_with_ops, gate_gradients)
         walk = Walk(targets, sources, {_as_source(t).op for t in cut}, options)
         walk.seed(targets, grad_ys)
@@ -116,11 +117,11 @@ def hessians(ys: Any, xs: Any, name: str = "hessians", colocate_gradients_with_o
 
     Raises ``ValueError`` for an x whose shape is not known; else as :func:`gradients`.
     """
-    xs = _as_list(xs)
+    xs = nest.as_list(xs)
     options: dict[str, Any] = {
         "colocate_gradients_with_ops": colocate_gradients_with_ops,
         "gate_gradients": gate_gradients, "aggregation_method": aggregation_method}
-    with name_scope(name, "hessians", [*_as_list(ys), *xs]):
+    with name_scope(name, "hessians", [*nest.as_list(ys), *xs]):
         firsts = gradients(ys, xs, **options)
         return [None if g is None else _hessian(g, x, options)
                 for g, x in zip(firsts, xs, strict=True)]
@@ -139,10 +140,6 @@ def _hessian(gradient: Any, x: Any, options: dict[str, Any]) -> Tensor:
 
 
 # ---------------------------------------------------------------- arguments
-
-
-def _as_list(values: Any) -> list:
-    return list(values) if isinstance(values, (list, tuple)) else [values]
 
 
 def _as_target(y: Any) -> Any:

@@ -6,7 +6,7 @@ sorted keys. A *composite* is a leaf that stands for several tensors, such as In
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set, ValuesView
 from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
@@ -14,7 +14,18 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 
 def is_nested(value: Any) -> bool:
     """True for the containers that structures are made of."""
-    return isinstance(value, (list, tuple, dict))
+    return isinstance(value, (list, tuple, dict, ValuesView))
+
+
+def as_list(values: Any) -> list:
+    """The entries of a list, tuple, set, generator or view of a dict, or of what else is a sequence
+    but no string; of a dict the values; anything else as a list of one."""
+    if isinstance(values, dict):
+        return children(values)
+    if isinstance(values, (str, bytes)) or not isinstance(
+            values, (Sequence, Set, ValuesView, Iterator)):
+        return [values]
+    return list(values)
 
 
 def flatten(structure: Any) -> list:
@@ -82,7 +93,7 @@ def _pack(structure: Any, leaves: Any) -> Any:
         return type(structure)((k, values[k]) for k in structure)
     if hasattr(structure, "_fields"):
         return type(structure)(*items)
-    return type(structure)(items)
+    return items if isinstance(structure, ValuesView) else type(structure)(items)
 
 
 def _difference(first: Any, second: Any) -> tuple[type[Exception], str] | None:

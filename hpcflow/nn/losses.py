@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from typing import Any
 
@@ -63,9 +64,9 @@ def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
                                       name: str | None = None) -> Tensor:
     """Return -Σ labels · log softmax(logits) along `dim`: one loss per remaining element.
 
-    `labels` are probability distributions of the shape and type of `logits`, or one for all rows;
-    no gradient flows to them. Arguments must be named; ``ValueError`` if they are not, or the
-    shapes differ.
+    `labels` are probability distributions of the shape of `logits`, or one for all rows, and are
+    cast to their type; no gradient flows to them. Arguments must be named; ``ValueError`` if they
+    are not, or the shapes differ.
     """
     _check_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
     with name_scope(name, "SoftmaxCrossEntropyWithLogits", [logits, labels]) as scope:
@@ -74,19 +75,25 @@ def softmax_cross_entropy_with_logits(_sentinel: Any = None, labels: Any = None,
         return _cross_entropy(logits, fixed, dim, scope)
 
 
-@also_called(axis="dim")
-def softmax_cross_entropy_with_logits_v2(_sentinel: Any = None, labels: Any = None,
-                                         logits: Any = None, dim: int = -1,
+@also_called(dim="axis")
+def softmax_cross_entropy_with_logits_v2(labels: Any, logits: Any, axis: int | None = None,
                                          name: str | None = None) -> Tensor:
-    """As :func:`softmax_cross_entropy_with_logits`, but gradients flow to the labels too."""
-    _check_named("softmax_cross_entropy_with_logits_v2", _sentinel, labels, logits)
+    """As :func:`softmax_cross_entropy_with_logits`, but gradients flow to the labels too, and the
+    arguments need no names."""
+    dim = -1 if axis is None else axis
     with name_scope(name, "softmax_cross_entropy_with_logits", [logits, labels]) as scope:
         return _cross_entropy(*_scores_and_labels(logits, labels), dim, scope)
 
 
 def _scores_and_labels(logits: Any, labels: Any) -> tuple[Tensor, Tensor]:
     logits = convert_to_tensor(logits, name="logits")
-    return logits, convert_to_tensor(labels, logits.dtype.base_dtype, name="labels")
+    dtype = logits.dtype.base_dtype
+    if not isinstance(labels, Tensor):
+        with contextlib.suppress(TypeError, ValueError):
+            return logits, convert_to_tensor(labels, dtype, name="labels")
+    labels = convert_to_tensor(labels, name="labels")
+    return logits, labels if labels.dtype.base_dtype is dtype else raw_ops.Cast(
+        labels, DstT=dtype)
 
 
 def _cross_entropy(logits: Tensor, labels: Tensor, dim: int, scope: str) -> Tensor:

@@ -8,6 +8,7 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.autodiff.gradients import gradients
 from hpcflow.dtypes import DType
+from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import (
     colocate_with,
@@ -344,7 +345,7 @@ def _checked_variables(var_list: Any) -> list:
     if var_list is None:
         var_list = get_collection(GraphKeys.TRAINABLE_VARIABLES)
     flat: list[Any] = []
-    for var in var_list if isinstance(var_list, (list, tuple, set)) else [var_list]:
+    for var in nest.as_list(var_list):
         flat.extend(var if isinstance(var, (PartitionedVariable, list, tuple)) else [var])
     if not flat:
         raise ValueError("No variables to optimize.")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import glob as _glob
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, BinaryIO
 
 from hpcflow import errors
 from hpcflow.base.keywords import also_called
@@ -15,6 +15,7 @@ from hpcflow.base.keywords import also_called
 __all__ = ["Copy", "DeleteRecursively", "Exists", "FastGFile", "GFile", "Glob", "IsDirectory",
            "ListDirectory", "MakeDirs", "MkDir", "Open", "Remove", "Rename", "Stat", "Walk"]
 
+_MODES = ("r", "w", "a", "r+", "w+", "a+")
 _ERRORS: list[tuple[type[OSError], Any]] = [
     (FileNotFoundError, errors.NotFoundError),
     (FileExistsError, errors.AlreadyExistsError),
@@ -31,16 +32,29 @@ def _own_errors() -> Iterator[None]:
         yield
     except OSError as e:
         kind = next((own for system, own in _ERRORS if isinstance(e, system)), errors.UnknownError)
-        raise kind(None, None, str(e)) from e
+        text = f"{e.filename}; {e.strerror}" if e.filename is not None else str(e)
+        raise kind(None, None, text) from e
 
 
 class GFile:
-    """A file, opened when it is first used. Text unless `mode` has a "b"."""
+    """A file, opened when it is first used. Text in UTF-8 unless `mode` has a "b".
+
+    Modes are "r", "w" and "a", each also with "+" for both directions: there reads and writes have
+    positions of their own, and a read sees what was written before. Raises
+    ``InvalidArgumentError`` for another mode, ``PermissionDeniedError`` for what the mode excludes,
+    ``NotFoundError`` and their like when the file is first used.
+    """
 
     def __init__(self, name: str, mode: str = "r") -> None:
         self._name = os.fspath(name)
         self._mode = mode
-        self._opened: Any = None
+        self._plain = mode.replace("b", "")
+        if self._plain not in _MODES:
+            raise errors.InvalidArgumentError(
+                None, None, "mode is not 'r' or 'w' or 'a' or 'r+' or 'w+' or 'a+', but "
+                f"{mode!r}, for {self._name}")
+        self._reads: BinaryIO | None = None
+        self._writes: BinaryIO | None = None
 
     @property
     def name(self) -> str:
@@ -52,11 +66,30 @@ class GFile:
         """How the file is opened."""
         return self._mode
 
-    def _file(self) -> Any:
-        if self._opened is None:
+    def _reader(self) -> BinaryIO:
+        if self._plain in ("w", "a"):
+            raise errors.PermissionDeniedError(None, None,
+                                               f"File isn't open for reading: {self._name}")
+        if self._plain != "r":
+            self._writer().flush()
+        if self._reads is None:
             with _own_errors():
-                self._opened = open(self._name, self._mode)  # noqa: SIM115  (kept open)
-        return self._opened
+                self._reads = open(self._name, "rb")  # noqa: SIM115  (kept open)
+        return self._reads
+
+    def _writer(self) -> BinaryIO:
+        if self._plain == "r":
+            raise errors.PermissionDeniedError(None, None,
+                                               f"File isn't open for writing: {self._name}")
+        if self._writes is None:
+            mode = "r+b" if self._plain == "r+" else f"{self._plain[0]}b"
+            with _own_errors():
+                self._writes = open(self._name, mode)  # type: ignore[assignment]  # noqa: SIM115
+        assert self._writes is not None
+        return self._writes
+
+    def _value(self, content: bytes) -> Any:
+        return content if "b" in self._mode else content.decode()
 
     def size(self) -> int:
         """The size in bytes."""
@@ -65,39 +98,73 @@ class GFile:
             return os.stat(self._name).st_size
 
     def read(self, n: int = -1) -> Any:
-        """Read `n` characters or bytes, or all that is left."""
-        return self._file().read(n)
+        """Read `n` bytes, or all that is left."""
+        with _own_errors():
+            return self._value(self._reader().read(n))
 
     def readline(self) -> Any:
         """Read a line, with its end."""
-        return self._file().readline()
+        with _own_errors():
+            return self._value(self._reader().readline())
 
     def readlines(self) -> list:
         """Read all lines."""
-        return self._file().readlines()
+        return list(iter(self.readline, self._value(b"")))
 
     def write(self, file_content: Any) -> None:
         """Write text or bytes."""
-        self._file().write(file_content)
+        content = file_content.encode() if isinstance(file_content, str) else file_content
+        with _own_errors():
+            self._writer().write(content)
 
-    def seek(self, position: int) -> None:
-        """Go to a position."""
-        self._file().seek(position)
+    def seek(self, offset: int | None = None, whence: int = 0,
+             position: int | None = None) -> None:
+        """Let the next read be `offset` bytes behind the beginning (`whence` is 0), the current
+        position (1) or the end (2); `position` is a former name of `offset`.
+
+        Raises ``TypeError`` unless one of the two is given, ``InvalidArgumentError`` for another
+        `whence` and a position before the beginning, ``OutOfRangeError`` for one behind the end.
+        """
+        if offset is not None and position is not None:
+            raise TypeError("seek(): offset and position may not be set simultaneously.")
+        target = position if offset is None else offset
+        if target is None:
+            raise TypeError("seek(): offset argument required")
+        reader = self._reader()
+        if whence not in (0, 1, 2):
+            raise errors.InvalidArgumentError(
+                None, None, f"Invalid whence argument {whence}. Valid values for whence are 0, 1 "
+                "or 2.")
+        target += (0, reader.tell(), self.size() if whence == 2 else 0)[whence]
+        if target < 0:
+            raise errors.InvalidArgumentError(
+                None, None, f"Cannot seek to a negative position: {target} in {self._name}")
+        if target > self.size():
+            raise errors.OutOfRangeError(
+                None, None, f"Cannot seek to {target}, which is behind the end of {self._name}")
+        reader.seek(target)
 
     def tell(self) -> int:
-        """The current position."""
-        return self._file().tell()
+        """The position of the next read; of the next write in files that are only written."""
+        return (self._writer() if self._plain in ("w", "a") else self._reader()).tell()
+
+    def seekable(self) -> bool:
+        """True: reads may begin anywhere."""
+        return True
 
     def flush(self) -> None:
         """Hand what was written to the system."""
-        if self._opened is not None:
-            self._opened.flush()
+        if self._writes is not None:
+            with _own_errors():
+                self._writes.flush()
 
     def close(self) -> None:
         """Close the file; it opens again when it is used again."""
-        if self._opened is not None:
-            self._opened.close()
-            self._opened = None
+        reads, writes, self._reads, self._writes = self._reads, self._writes, None, None
+        for file in (reads, writes):
+            if file is not None:
+                with _own_errors():
+                    file.close()
 
     def next(self) -> Any:
         """The next line; ``StopIteration`` at the end."""
@@ -137,9 +204,10 @@ def ListDirectory(dirname: str) -> list[str]:
         return sorted(os.listdir(dirname))
 
 
-def Glob(filename: str) -> list[str]:
-    """The paths that match a pattern."""
-    return sorted(_glob.glob(filename))
+def Glob(filename: str | Sequence[str]) -> list[str]:
+    """The paths that match a pattern, or each of several."""
+    patterns = [filename] if isinstance(filename, (str, bytes, os.PathLike)) else filename
+    return [path for pattern in patterns for path in sorted(_glob.glob(os.fsdecode(pattern)))]
 
 
 def MkDir(dirname: str) -> None:

@@ -19,6 +19,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.ops.common.slice_info import prepend_scope
 from hpcflow.saved_model import constants
 
+#: The type of an asset in files.
 ASSET_TYPE = "tensorflow.AssetFileDef"
 
 
@@ -105,4 +106,5 @@ def _add_to_collection(name: str, tensor: Tensor) -> None:
     asset = AssetFileDef(filename=name)
     asset.tensor_info.name = tensor.name
     add_to_collection(constants.ASSETS_KEY, AnyMessage(
-        type_url=f"type.googleapis.com/{ASSET_TYPE}", value=asset.SerializeToString()))
+        type_url=f"type.googleapis.com/{AssetFileDef.DESCRIPTOR.full_name}",
+        value=asset.SerializeToString()))

@@ -27,6 +27,7 @@ def write_saved_model(saved_model: Any, export_dir: str, as_text: bool) -> str:
     """Write the file and return its path."""
     binary, text = _paths(export_dir)
     path = text if as_text else binary
+    saved_model = _with_asset_types(saved_model, ASSET_TYPE)
     content = str(saved_model).encode() if as_text else saved_model.SerializeToString()
     write_atomically(path, content)
     return path
@@ -35,7 +36,8 @@ def write_saved_model(saved_model: Any, export_dir: str, as_text: bool) -> str:
 def read_saved_model(export_dir: str) -> Any:
     """Return the ``SavedModel`` message of a directory; the binary file is preferred.
 
-    Raises ``IOError`` if there is no such file, or it is damaged.
+    Its assets have the type of the library's own class, so that they unpack into that. Raises
+    ``IOError`` if there is no such file, or it is damaged.
     """
     from google.protobuf.message import DecodeError
 
@@ -43,13 +45,29 @@ def read_saved_model(export_dir: str) -> Any:
     try:
         if os.path.exists(binary):
             with open(binary, "rb") as file:
-                return message_class("SavedModel").FromString(file.read())
+                return _of_own_types(message_class("SavedModel").FromString(file.read()))
         if os.path.exists(text):
-            return _read_text(text)
+            return _of_own_types(_read_text(text))
     except DecodeError as error:
         raise OSError(f"Cannot parse file {binary}: {error}.") from None
     raise OSError(f"SavedModel file does not exist at: {export_dir}/"
                   f"{{{constants.SAVED_MODEL_FILENAME_PBTXT}|{constants.SAVED_MODEL_FILENAME_PB}}}")
+
+
+def _of_own_types(saved_model: Any) -> Any:
+    from tensorboard.compat.proto.meta_graph_pb2 import AssetFileDef
+
+    return _with_asset_types(saved_model, AssetFileDef.DESCRIPTOR.full_name)
+
+
+def _with_asset_types(saved_model: Any, name: str) -> Any:
+    """A copy whose assets are messages of the type `name`."""
+    renamed = type(saved_model).FromString(saved_model.SerializeToString())
+    for meta in renamed.meta_graphs:
+        if constants.ASSETS_KEY in meta.collection_def:
+            for item in meta.collection_def[constants.ASSETS_KEY].any_list.value:
+                item.type_url = f"type.googleapis.com/{name}"
+    return renamed
 
 
 def _read_text(path: str) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hpcflow import dtypes
+from hpcflow.graph import nest
 from hpcflow.graph.graph import colocate_with, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
@@ -141,10 +142,11 @@ def saveable_objects(var_list: Any = None) -> list[SaveableObject]:
 
 def _by_name(items: Any) -> dict[str, Any]:
     """Names as the variables have them; the slices of a partitioned variable under its name."""
-    if not isinstance(items, (list, tuple, set)):
+    listed = nest.as_list(items)
+    if listed == [items]:
         raise TypeError(f"Variables to save should be passed in a dict or a list: {items!r}")
     named: dict[str, Any] = {}
-    for item in items:
+    for item in listed:
         parts = _parts(item)
         if parts is not None:
             name, item = _name_of_parts(item, parts), parts

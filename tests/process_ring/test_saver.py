@@ -319,7 +319,7 @@ def test_leftovers_of_crashed_runs_are_removed(tmp_path):
     [
         ({"latest_filename": "a/b"}, ValueError, "must not contain path components"),
         ({"latest_filename": "m"}, ValueError, "collides with 'save_path'"),
-        ({"save_path": "absent/m"}, ValueError, "Parent directory of .* doesn't exist"),
+        ({"save_path": "absent/deeper/m"}, ValueError, "Parent directory of .* doesn't exist"),
     ],
 )
 def test_arguments_of_save(tmp_path, arguments, error, message):

@@ -94,13 +94,20 @@ class Placement(dict[str, str]):
         found = self.device_of(op.name, op.type)
         return found if found is not None else op.device
 
-    def apply(self, graph: Graph, clear: bool = False) -> None:
-        """Set the requested devices of the ops of `graph`; with `clear` the others lose theirs."""
+    def apply(self, graph: Any, clear: bool = False) -> None:
+        """Set the requested devices of the ops of `graph`, a graph or a ``GraphDef``; with `clear`
+        the others lose theirs."""
         choose = self.choice()
-        for op in graph.get_operations():
-            found = choose(op.name, op.type)
+        if isinstance(graph, Graph):
+            for op in graph.get_operations():
+                found = choose(op.name, op.type)
+                if found is not None or clear:
+                    op._set_device(found or "")
+            return
+        for node in graph.node:
+            found = choose(node.name, node.op)
             if found is not None or clear:
-                op._set_device(found or "")
+                node.device = found or ""
 
     @classmethod
     def of(cls, run_metadata: Any) -> Placement:

@@ -20,6 +20,7 @@ from hpcflow.dtypes import DType
 from hpcflow.errors import DataLossError, InvalidArgumentError, NotFoundError
 from hpcflow.kernels.common.background import in_background
 from hpcflow.kernels.common.text import as_bytes, as_text, texts
+from hpcflow.kernels.io.checkpoints import make_directory
 from hpcflow.kernels.registry import ASYNC, KernelNode, kernel
 from hpcflow.storage import (
     CheckpointFile,
@@ -82,8 +83,7 @@ def _store(prefix: str, pieces: list[_Piece]) -> None:
 
 def _write_file(prefix: str, entries: Iterable[tuple], writes: Iterable[tuple]) -> None:
     path = checkpoint_path(prefix)
-    with suppress(OSError):  # what is wrong with the directory shows in a moment
-        os.mkdir(os.path.dirname(path))
+    make_directory(path)
     layout = storage.create(path, entries)
     try:
         records = [storage.write(layout, [piece]) for piece in writes]

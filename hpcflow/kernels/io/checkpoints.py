@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -31,6 +32,12 @@ def _snapshot(node: KernelNode) -> Callable:
     return snapshot
 
 
+def make_directory(path: str) -> None:
+    """Make the directory of a file, unless it exists; not those above it."""
+    with suppress(OSError):  # what is wrong with the directory shows when the file is made
+        os.mkdir(os.path.dirname(path))
+
+
 @kernel("_CheckpointCreate", device="CPU", mode=ASYNC)
 def _create(node: KernelNode) -> Callable:
     names = [name.decode() for name in node.attr("names")]
@@ -41,6 +48,7 @@ def _create(node: KernelNode) -> Callable:
         given = iter(dynamic)
         dims = [_full_shape(s, given) for s in shapes]
         path = storage.checkpoint_path(as_text(prefix))
+        make_directory(path)
         layout = storage.create(path, zip(names, types, dims, strict=True))
         layout = replace(layout, collective=together and storage.use_collective_writes())
         # After the commit this finds nothing to remove.

@@ -13,7 +13,7 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import not_differentiable, register_op
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.graph.shape_inference import resource_handle, scalar
+from hpcflow.graph.shape_inference import resource_handle, scalar, with_rank
 from hpcflow.shapes import TensorShape, as_shape
 
 __all__ = ["ConditionalAccumulator", "ConditionalAccumulatorBase", "SparseConditionalAccumulator"]
@@ -30,14 +30,22 @@ def _declared(op: Operation) -> Dims:
 
 
 def _average_shape(op: Operation) -> list[Dims]:
+    with_rank(op.input_dims(1), 0, "the number of gradients")
     return [_declared(op)]
 
 
 def _sparse_shapes(op: Operation) -> list[Dims]:
+    with_rank(op.input_dims(1), 0, "the number of gradients")
     dims = _declared(op)
     if not dims:
         return [(None,), None, (None,)]
     return [(None,), (None, *dims[1:]), (len(dims),)]
+
+
+def _scalar_behind_handle(op: Operation) -> list[Dims]:
+    """No outputs; a step is one number."""
+    with_rank(op.input_dims(1), 0, "the step")
+    return []
 
 
 for _kind in ("ConditionalAccumulator", "SparseConditionalAccumulator"):
@@ -46,14 +54,16 @@ for _kind in ("ConditionalAccumulator", "SparseConditionalAccumulator"):
                 "reduction_type: string = 'MEAN'",
                 shape=resource_handle, stateful=True)
 register_op("AccumulatorApplyGradient", f"{_HANDLE}; local_step: int64; gradient: dtype", "",
-            _NUMBERS)
+            _NUMBERS, shape=_scalar_behind_handle)
 register_op("AccumulatorNumAccumulated", _HANDLE, "num_accumulated: int32", shape=scalar)
-register_op("AccumulatorSetGlobalStep", f"{_HANDLE}; new_global_step: int64")
+register_op("AccumulatorSetGlobalStep", f"{_HANDLE}; new_global_step: int64",
+            shape=_scalar_behind_handle)
 register_op("AccumulatorTakeGradient", f"{_HANDLE}; num_required: int32", "average: dtype",
             _NUMBERS, shape=_average_shape)
 register_op("SparseAccumulatorApplyGradient",
             f"{_HANDLE}; local_step: int64; gradient_indices: int64; gradient_values: dtype; "
-            "gradient_shape: int64", "", f"{_NUMBERS}; has_known_shape: bool")
+            "gradient_shape: int64", "", f"{_NUMBERS}; has_known_shape: bool",
+            shape=_scalar_behind_handle)
 register_op("SparseAccumulatorTakeGradient", f"{_HANDLE}; num_required: int32",
             "indices: int64; values: dtype; shape: int64", _NUMBERS, shape=_sparse_shapes)
 not_differentiable(

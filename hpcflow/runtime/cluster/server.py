@@ -31,7 +31,7 @@ class TaskServer:
     """One task of a cluster, served by this process.
 
     `addresses` maps (job, index) to address: ``mpi://RANK`` is a rank of the communicator, any
-    other address only names a task.
+    other address only names a task; the task's own with port 0 stands for a name that is free.
     """
 
     def __init__(self, addresses: dict[tuple[str, int], str], job: str, index: int,
@@ -41,9 +41,11 @@ class TaskServer:
             raise InvalidArgumentError(
                 None, None, f"Task /job:{job}/task:{index} is not in the cluster: it has {have}")
         self.endpoint: Endpoint
+        self.network = network or _network_for(addresses)
+        if addresses[(job, index)].endswith(":0") and isinstance(self.network, ProcessNetwork):
+            addresses = {**addresses, (job, index): unused_addresses(1)[0]}
         self.address = addresses[(job, index)]
         self.names = {f"/job:{j}/replica:0/task:{i}": a for (j, i), a in addresses.items()}
-        self.network = network or _network_for(addresses)
         # Nothing behind `join` is meant to run where a program could not tell ranks from hosts.
         self.ends_with_join = (network is None and self.network is not _process_network
                                and not self.address.startswith(MPI_SCHEME))
@@ -349,6 +351,6 @@ def _meet_at_end() -> None:
 def unused_addresses(count: int) -> list[str]:
     """Addresses that no server of this process has."""
     with _lock:
-        free = (f"localhost:{number}" for number in itertools.count()
+        free = (f"localhost:{number}" for number in itertools.count(1)
                 if f"grpc://localhost:{number}" not in _servers)
         return list(itertools.islice(free, count))
