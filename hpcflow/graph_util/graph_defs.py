@@ -7,18 +7,17 @@ from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.device_spec import DeviceSpec
-from hpcflow.graph.attr_values import to_proto
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import split_input
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation
 from hpcflow.metagraph.placing import replace_devices, write_placement
 from hpcflow.shapes import TensorShape
+from hpcflow.tools.freezing import VARIABLE_TYPES, Frozen, values_of
 
 __all__ = ["convert_variables_to_constants", "extract_sub_graph", "must_run_on_cpu",
            "remove_training_nodes", "replace_devices", "set_cpu0",
            "tensor_shape_from_node_def_name", "write_placement"]  # fmt: skip
 
-_VARIABLE_TYPES = ("Variable", "VariableV2", "VarHandleOp")
 _TRAINING_TYPES = ("CheckNumerics", "Identity")
 # Op type -> the attribute that says whether it handles what GPUs do not: int32, or strings.
 _HOST_TYPES = {"Const": "dtype", "DynamicStitch": "T", "ParallelDynamicStitch": "T", "Cast": "SrcT"}
@@ -31,7 +30,7 @@ def must_run_on_cpu(node: Any, pin_variables_on_cpu: bool = False) -> bool:
     with `pin_variables_on_cpu` all variables.
     """
     node_def = node.node_def if isinstance(node, Operation) else node
-    if node_def.op in _VARIABLE_TYPES:
+    if node_def.op in VARIABLE_TYPES:
         return pin_variables_on_cpu
     attr = _HOST_TYPES.get(node_def.op)
     if attr is None:
@@ -132,41 +131,12 @@ def convert_variables_to_constants(sess: Any, input_graph_def: Any, output_node_
         output_node_names: names of the nodes to keep, with what they depend on.
         variable_names_whitelist: the only variables to convert, if given.
         variable_names_blacklist: variables not to convert.
+
+    Raises ``ValueError`` if one of these nodes writes such a variable.
     """
     result = extract_sub_graph(input_graph_def, output_node_names)
-    names = [n.name for n in result.node if n.op in _VARIABLE_TYPES
+    names = [n.name for n in result.node if n.op in VARIABLE_TYPES
              and (variable_names_whitelist is None or n.name in variable_names_whitelist)
              and n.name not in (variable_names_blacklist or ())]
-    values = dict(zip(names, sess.run([_value_of(result, name) for name in names]), strict=True)
-                  ) if names else {}
-    for node in result.node:
-        if node.name in values:
-            _make_constant(node, values[node.name])
-        elif node.op == "ReadVariableOp" and node.input[0] in values:
-            _make_identity(node)
+    Frozen(result, values_of(sess, result, names))
     return result
-
-
-def _value_of(graph_def: Any, variable: str) -> str:
-    """The name of a tensor that has the variable's value."""
-    for node in graph_def.node:
-        if node.op == "ReadVariableOp" and node.input[0] == variable:
-            return f"{node.name}:0"
-    return f"{variable}:0"
-
-
-def _make_constant(node: Any, value: Any) -> None:
-    from hpcflow.graph.tensor_proto import make_tensor_proto
-
-    dtype = dtypes.as_dtype(node.attr["dtype"].type)
-    node.op = "Const"
-    node.attr.clear()
-    node.attr["dtype"].CopyFrom(to_proto(dtype))
-    node.attr["value"].tensor.CopyFrom(make_tensor_proto(value, dtype))
-
-
-def _make_identity(node: Any) -> None:
-    dtype = node.attr["dtype"].type
-    node.op = "Identity"
-    node.attr.clear()
-    node.attr["T"].type = dtype

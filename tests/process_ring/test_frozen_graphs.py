@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import hpcflow as hf
@@ -124,3 +125,66 @@ def test_embeddings_to_show(tmp_path):
     text = (tmp_path / "projector_config.pbtxt").read_text()
     assert text_format.Parse(text, projector.ProjectorConfig()) == config
     assert 'tensor_name: "words"' in text
+
+
+def frozen(build, by_handle, feeds):
+    """Node types of the frozen graph that `build` makes; its value is that of the graph."""
+    with hf.Graph().as_default() as graph, hf.Session() as session:
+        hf.get_variable_scope().set_use_resource(by_handle)
+        out = hf.identity(build(), name="out")
+        session.run(hf.global_variables_initializer())
+        expected = session.run(out, feeds)
+        definition = hf.graph_util.convert_variables_to_constants(
+            session, graph.as_graph_def(), ["out"])
+    with hf.Graph().as_default(), hf.Session() as session:
+        hf.import_graph_def(definition, name="")
+        np.testing.assert_array_equal(session.run("out:0", feeds), expected)
+    return {node.op for node in definition.node}
+
+
+def matrix(name="v"):
+    return hf.get_variable(name, [5, 3])
+
+
+def in_branches():
+    v, p = matrix(), hf.placeholder(hf.bool, [], name="p")
+    return hf.cond(p, lambda: hf.cond(hf.logical_not(p), lambda: v + 1,
+                                      lambda: hf.gather(v, [4, 3])),
+                   lambda: hf.gather(matrix("w"), [0, 1]))
+
+
+def in_a_loop():
+    v = matrix()
+    return hf.while_loop(
+        lambda i, a: i < 3,
+        lambda i, a: (i + 1, hf.cond(i < 1, lambda: a + v, lambda: a * hf.gather(v, [i]))),
+        [0, hf.zeros([5, 3])])[1]
+
+
+def recurrent():
+    cell = hf.nn.rnn_cell.GRUCell(3)
+    return hf.nn.dynamic_rnn(cell, hf.ones([2, 4, 3]), dtype=hf.float32)[0]
+
+
+@pytest.mark.parametrize("by_handle", [False, True], ids=["reference", "handle"])
+@pytest.mark.parametrize("build, feeds", [
+    (lambda: hf.gather(matrix(), [0, 2]), {}),
+    (lambda: hf.gather_nd(matrix(), [[0, 2]]), {}),
+    (lambda: hf.shape(matrix()) + hf.size(matrix("w")), {}),
+    (lambda: hf.is_variable_initialized(matrix()), {}),
+    (in_branches, {"p:0": True}), (in_branches, {"p:0": False}), (in_a_loop, {}), (recurrent, {}),
+])
+def test_variables_are_frozen_wherever_they_are_read(build, by_handle, feeds):
+    kinds = frozen(build, by_handle, feeds)
+    assert not [k for k in kinds if "Var" in k or k.startswith(("Ref", "Resource"))]
+
+
+@pytest.mark.parametrize("by_handle", [False, True], ids=["reference", "handle"])
+def test_variable_that_is_written_is_not_frozen(by_handle):
+    def build():
+        v = matrix()
+        with hf.control_dependencies([hf.assign_add(v, hf.ones([5, 3]))]):
+            return v + 1
+
+    with pytest.raises(ValueError, match=r"Cannot make variable 'v' a constant.*AssignAdd"):
+        frozen(build, by_handle, {})
