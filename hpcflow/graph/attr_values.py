@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.formats.array_protos import compact_ndarray
 from hpcflow.dtypes import DType
 from hpcflow.graph.added_attrs import says_nothing
 from hpcflow.graph.opdef import REQUIRED, AttrDef, OpDef
-from hpcflow.graph.tensor_proto import make_ndarray, make_tensor_proto
+from hpcflow.graph.tensor_proto import make_tensor_proto
 from hpcflow.shapes import TensorShape, as_shape
 
 
@@ -105,7 +106,7 @@ def _to_func(value: Any) -> Func:
 def _to_tensor(value: Any) -> np.ndarray:
     if isinstance(value, np.generic):
         return np.asarray(value)
-    return value if isinstance(value, np.ndarray) else make_ndarray(value)
+    return value if isinstance(value, np.ndarray) else compact_ndarray(value)
 
 
 _CONVERTERS: dict[str, Callable[[Any], Any]] = {
@@ -227,7 +228,7 @@ def _func_from_proto(proto: Any) -> Func:
 _FROM_PROTO: dict[str, Callable[[Any], Any]] = {
     "type": dtypes.as_dtype,
     "shape": as_shape,
-    "tensor": make_ndarray,
+    "tensor": compact_ndarray,
     "func": _func_from_proto,
     "i": int,
 }

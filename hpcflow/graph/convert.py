@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.formats.array_protos import is_uniform
 from hpcflow.base.hooks import Hook
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph, get_default_graph, name_scope
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.graph.tensor_proto import numpy_value
+from hpcflow.graph.tensor_proto import MOST_BYTES, TOO_LARGE, numpy_value
 from hpcflow.host import memory
 from hpcflow.shapes import Dimension, TensorShape
 
@@ -115,7 +116,12 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str = "Cons
 
 def constant_array(array: np.ndarray, dtype: DType | None = None, name: str | None = "Const",
                    graph: Graph | None = None) -> Tensor:
-    """A Const op that holds `array` (copied if the caller could still change it)."""
+    """A Const op that holds `array` (copied if the caller could still change it).
+
+    Raises ``ValueError`` for one that no GraphDef can hold.
+    """
+    if array.nbytes >= MOST_BYTES and not is_uniform(array):
+        raise ValueError(TOO_LARGE)
     if array.flags.writeable:
         array = memory.copy(array)
         array.flags.writeable = False

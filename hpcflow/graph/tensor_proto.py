@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.base.formats.array_protos import add_values, make_ndarray, with_shape
+from hpcflow.base.formats.array_protos import add_values, is_uniform, make_ndarray, with_shape
 from hpcflow.dtypes import DType
 from hpcflow.shapes import Dimension, TensorShape, as_shape
 
@@ -18,6 +18,9 @@ __all__ = ["make_ndarray", "make_tensor_proto", "numpy_value"]
 _BY_CONTENT = frozenset((
     "float32", "float64", "int64", "int32", "int16", "int8", "uint64", "uint32", "uint16", "uint8",
     "qint32", "qint16", "qint8", "quint16", "quint8"))  # fmt: skip
+#: What a protobuf can hold.
+MOST_BYTES = 1 << 31
+TOO_LARGE = "Cannot create a tensor proto whose content is larger than 2GB."
 _PYTHON_DEFAULTS = {np.dtype(np.float64): dtypes.float32, np.dtype(np.int64): dtypes.int32}
 
 
@@ -173,6 +176,8 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
         return values
     if hasattr(values, "__array__") or hasattr(values, "__array_interface__"):
         values = np.asarray(values)
+    if shape is None and isinstance(values, np.ndarray) and is_uniform(values):
+        values, shape = values[(slice(1),) * values.ndim].reshape(()), values.shape
     given = array = numpy_value(values, None if dtype is None else dtypes.as_dtype(dtype))
     if shape is not None:
         if verify_shape and tuple(as_shape(shape).as_list()) != array.shape:
@@ -181,7 +186,11 @@ def make_tensor_proto(values: Any, dtype: Any = None, shape: Any = None,
     kind = dtypes.as_dtype(dtype) if dtype is not None else dtypes.as_dtype(array.dtype)
     proto = tensor_pb2.TensorProto(dtype=kind.base_dtype.enum)
     proto.tensor_shape.CopyFrom(TensorShape(array.shape).as_proto())
-    if given.size == array.size > 1 and kind.base_dtype.name in _BY_CONTENT:
+    if is_uniform(array):
+        add_values(proto, kind, given.reshape(-1)[:1])
+    elif given.size == array.size > 1 and kind.base_dtype.name in _BY_CONTENT:
+        if array.nbytes >= MOST_BYTES:
+            raise ValueError(TOO_LARGE)
         proto.tensor_content = np.ascontiguousarray(array).tobytes()
     else:  # the last value stands for those that are missing
         add_values(proto, kind, given.reshape(-1))

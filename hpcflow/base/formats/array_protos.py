@@ -19,6 +19,19 @@ _VALUE_FIELDS = {
 
 def make_ndarray(tensor: Any) -> np.ndarray:
     """Return the array held by a ``TensorProto``; ``TypeError`` for an unknown type."""
+    array = compact_ndarray(tensor)
+    return array.copy() if is_uniform(array) else array
+
+
+def is_uniform(array: np.ndarray) -> bool:
+    """True if the elements are one and the same in memory, and are more than one."""
+    return array.size > 1 and not any(
+        step for step, n in zip(array.strides, array.shape, strict=True) if n > 1)
+
+
+def compact_ndarray(tensor: Any) -> np.ndarray:
+    """As :func:`make_ndarray`; but one value that stands for all elements is held once, and cannot
+    be written."""
     dtype = dtypes.as_dtype(tensor.dtype).base_dtype
     if not dtype.is_numpy_compatible:
         raise TypeError(f"A TensorProto of type {dtype.name} has no array form")
@@ -61,21 +74,23 @@ def add_values(tensor: Any, dtype: DType, values: np.ndarray) -> None:
 
 def _with_shape_or_zeros(values: np.ndarray, dtype: DType, shape: tuple) -> np.ndarray:
     if values.size == 0:
-        return np.zeros(shape, dtype=dtype.np)
+        return with_shape(np.zeros(1, dtype=dtype.np), TensorShape(shape))
     return with_shape(values, TensorShape(shape))
 
 
 def _strings(values: list[bytes], shape: tuple) -> np.ndarray:
     size = int(np.prod(shape, dtype=np.int64))
-    if len(values) < size:
-        values = values + [values[-1] if values else b""] * (size - len(values))
-    out = np.empty(size, dtype=object)
-    out[:] = values[:size]
-    return out.reshape(shape)
+    held = values[:size] or [b""]
+    out = np.empty(len(held), dtype=object)
+    out[:] = held
+    return with_shape(out, TensorShape(shape))
 
 
 def with_shape(array: np.ndarray, shape: TensorShape) -> np.ndarray:
-    """`array` in `shape`; a shorter list repeats its last element, as constants do in 1.x."""
+    """`array` in `shape`; a shorter list repeats its last element, as constants do in 1.x.
+
+    One element that is repeated is held once: such an array cannot be written.
+    """
     if not shape.is_fully_defined():
         raise ValueError(f"A constant needs a fully defined shape, got {shape}")
     want: Any = shape._dims
@@ -89,6 +104,8 @@ def with_shape(array: np.ndarray, shape: TensorShape) -> np.ndarray:
     if array.size > size or array.size == 0:
         raise ValueError(f"Too many elements provided. Needed at most {size}, but received "
                          f"{array.size}" if array.size else "An empty list has no last element")
+    if array.size == 1:
+        return np.broadcast_to(array.reshape(()).copy(), want)
     flat = np.empty(size, dtype=array.dtype)
     flat[: array.size] = array.reshape(-1)
     flat[array.size :] = array.reshape(-1)[-1]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
+from hpcflow.base.formats.array_protos import is_uniform
 from hpcflow.compiler.distribute.output_aliasing import made_in_place
 from hpcflow.compiler.ir.checks import watched
 from hpcflow.compiler.ir.explain import explain, node_error
@@ -64,7 +65,7 @@ class Binder:
         """Return `node` with its function, or with the constant that it is."""
         device = self.devices[node.device]
         if node.is_const:
-            value = node.attrs["value"]
+            value = _whole(node)
             return self._constant(node, value if value.ndim else value[()])
         if node.type in NOTHING:
             return Bound(node, None, None)
@@ -183,7 +184,17 @@ def constant_value(port: Port) -> Any:
     node, _ = port
     while node.type in _PASSING and (node.type not in ENTER_TYPES or node.attrs.get("is_constant")):
         node, _ = node.inputs[0]
-    return node.attrs["value"] if node.type == "Const" else None
+    return _whole(node) if node.type == "Const" else None
+
+
+def _whole(node: Node) -> np.ndarray:
+    """The value of a constant, every element of it in memory: so kernels want it."""
+    value = node.attrs["value"]
+    if is_uniform(value):
+        value = np.ascontiguousarray(value)
+        value.flags.writeable = False
+        node.attrs = {**node.attrs, "value": value}
+    return value
 
 
 # Ops that pass a constant on; what enters a loop once is a variable's first value only.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.base.formats.array_protos import is_uniform
 from hpcflow.dtypes import c_name
 from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
@@ -17,6 +18,7 @@ from hpcflow.shapes import TensorShape
 def const(node: KernelNode) -> Callable:
     """The value itself, moved to the device once."""
     value = node.attr("value")
+    value = value.copy() if is_uniform(value) else value
     value = value[()] if value.dtype == object else node.xp.asarray(value)[()]
     return lambda: value
 
