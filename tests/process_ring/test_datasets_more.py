@@ -200,3 +200,25 @@ def test_windows_after_windows(graph):
         assert [session.run(following).tolist() for _ in range(3)] == [[0, 1], [2, 3], [10, 11, 12]]
     with pytest.raises(TypeError, match="different"):
         windows.concatenate(Dataset.from_tensor_slices([1.0]).window(1))
+
+
+@pytest.mark.parametrize("make", [
+    lambda: hf.data.Dataset.range(9).shuffle(9, seed=5),
+    lambda: hf.data.Dataset.range(9).shuffle(9, seed=5, reshuffle_each_iteration=False),
+    lambda: hf.data.Dataset.range(9).shuffle(9, seed=5).prefetch(2),
+    lambda: hf.data.Dataset.range(3).shuffle(3, seed=5).repeat(3),
+    lambda: hf.data.Dataset.range(9).map(lambda x: hf.random_uniform([], seed=3)),
+    lambda: hf.data.experimental.sample_from_datasets(
+        [hf.data.Dataset.range(9), hf.data.Dataset.range(10, 19)], seed=3).take(9),
+], ids=["shuffle", "shuffle once", "prefetch", "repeat", "map", "sample"])
+def test_data_set_used_twice_gives_the_same_sequence_twice(session, make):
+    base = make()
+    zipped = hf.data.Dataset.zip((base.map(lambda x: x), base.map(lambda x: (x, x))))
+    both = [a.make_initializable_iterator() for a in (zipped, base.concatenate(base))]
+    pairs, one = (i.get_next() for i in both)
+    session.run([i.initializer for i in both])
+    found = [session.run(pairs) for _ in range(9)]
+    assert [a for a, _ in found] == [b for _, (b, _) in found]
+    ones = [session.run(one) for _ in range(18)]
+    assert ones[:9] == ones[9:] == [a for a, _ in found]
+    assert len(set(ones)) > 1

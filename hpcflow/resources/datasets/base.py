@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 import threading
 import weakref
@@ -67,10 +68,22 @@ class Waiter(Protocol):
         """Wake whoever waits: the pass is cancelled."""
 
 
+class _Shared:
+    """What all parts of a pass have in common."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self.waits = False  # for functions
+
+
 class Run:
-    """One pass over a data set.
+    """One pass over a data set, or over the part of it at one place.
+
+    A data set that is used at two places, as by a ``zip`` with itself, has generators of random
+    numbers and states of functions of its own at each.
 
     Attributes:
+        place: which source was taken, at every data set above that has several.
         start: ``start(work)`` calls `work` in another thread, soon.
         cancelled: nothing new is computed; who waits gets a ``CancelledError``.
         entropy: what everything that has no seed is drawn from.
@@ -80,18 +93,30 @@ class Run:
                  entropy: int | None = None) -> None:
         self.start = start
         self.entropy = random.getrandbits(64) if entropy is None else entropy
+        self.place: tuple[int, ...] = ()
         self._drawn: dict[Any, int] = {}
-        self.cancelled = False
+        self.shared = _Shared()
         self._lock = threading.Lock()
         self._waiters: weakref.WeakSet[Any] = weakref.WeakSet()
         self._functions: dict[Any, Function] = {}
-        self._waiting_functions = False
+
+    @property
+    def cancelled(self) -> bool:
+        """See the class."""
+        return self.shared.cancelled
+
+    def at(self, source: int) -> Run:
+        """The part of this pass that goes over source number `source` of several."""
+        part = copy.copy(self)
+        part.place = (*self.place, source)
+        return part
 
     def generator(self, owner: Any, same: bool) -> random.Random:
         """The generator of the next pass over `owner`, or of all of them with `same`.
 
         Runs of one entropy in which passes begin in the same order have the same ones.
         """
+        owner = (owner, self.place)
         with self._lock:
             count = self._drawn.get(owner)
             number = list(self._drawn).index(owner) if count is not None else len(self._drawn)
@@ -101,13 +126,14 @@ class Run:
     def function(self, function: Function) -> Function:
         """`function` for this pass."""
         if function.waits:
-            self._waiting_functions = True
+            self.shared.waits = True
         if not (function.has_state or function.waits):
             return function
         with self._lock:
-            found = self._functions.get(function)
+            key = (function, self.place)
+            found = self._functions.get(key)
             if found is None:
-                found = self._functions[function] = function.fresh()
+                found = self._functions[key] = function.fresh()
             return found
 
     def joined(self, waiter: Waiter) -> None:
@@ -117,11 +143,11 @@ class Run:
 
     def ready(self, top: Any) -> bool:
         """True if the next element of the outermost iterator `top` can be had without waiting."""
-        if self._waiting_functions and top not in self._waiters:
+        if self.shared.waits and top not in self._waiters:
             return False
         waiters = list(self._waiters)
         if not waiters:
-            return not self._waiting_functions
+            return not self.shared.waits
         return all(w.ready() for w in waiters) if top not in self._waiters else top.ready()
 
     def check(self) -> None:
@@ -132,7 +158,7 @@ class Run:
     def cancel(self) -> None:
         """Stop all that is under way."""
         with self._lock:
-            self.cancelled = True
+            self.shared.cancelled = True
             waiters, functions = list(self._waiters), list(self._functions.values())
         for waiter in waiters:
             waiter.stop()

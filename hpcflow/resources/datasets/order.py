@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
+import weakref
 from collections import deque
 from collections.abc import Iterator
 from itertools import chain, islice
@@ -113,7 +114,7 @@ class ConcatenateDataset(Dataset):
         self.parts = (first, second)
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        return chain.from_iterable(part.iterate(run) for part in self.parts)
+        return chain.from_iterable(p.iterate(run.at(i)) for i, p in enumerate(self.parts))
 
 
 class ZipDataset(Dataset):
@@ -125,7 +126,7 @@ class ZipDataset(Dataset):
         self.parts = parts
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        sources = [part.iterate(run) for part in self.parts]
+        sources = [part.iterate(run.at(i)) for i, part in enumerate(self.parts)]
         return map(_joined, zip(*sources))
 
 
@@ -143,7 +144,8 @@ class DirectedDataset(Dataset):
         self.choices, self.parts = choices, parts
 
     def _pass(self, run: Run) -> Iterator[Element]:
-        return _Directed(self.choices.iterate(run), [p.iterate(run) for p in self.parts])
+        return _Directed(self.choices.iterate(run.at(0)),
+                         [p.iterate(run.at(i)) for i, p in enumerate(self.parts, 1)])
 
 
 class _Directed:
@@ -185,23 +187,31 @@ class UniqueDataset(Derived):
 
 
 class Seeds:
-    """Where passes get their seeds: one sequence for a data set; of seeds of zero the run's own.
+    """Where passes get their seeds: one sequence for every place of a data set in a run; of seeds
+    of zero the run's own.
 
     With `same` every pass gets the same.
     """
 
     def __init__(self, seed: int, seed2: int, same: bool = False) -> None:
         self._same, self._given = same, bool(seed or seed2)
-        self._generator = random.Random(f"{seed}:{seed2}")
-        self._first = self._generator.getrandbits(64)
+        self._seed = f"{seed}:{seed2}"
+        self._generators: weakref.WeakKeyDictionary[Any, dict[tuple, random.Random]] = (
+            weakref.WeakKeyDictionary())
         self._lock = threading.Lock()
 
     def next(self, run: Run) -> random.Random:
         """The generator of random numbers of the next pass, which is part of a run."""
         if not self._given:
             return run.generator(self, self._same)
+        if self._same:
+            return random.Random(random.Random(self._seed).getrandbits(64))
         with self._lock:
-            return random.Random(self._first if self._same else self._generator.getrandbits(64))
+            places = self._generators.setdefault(run.shared, {})
+            if run.place not in places:
+                places[run.place] = random.Random(self._seed)
+                places[run.place].getrandbits(64)  # the one that is for every pass
+            return random.Random(places[run.place].getrandbits(64))
 
 
 class ShuffleDataset(Derived):
