@@ -25,20 +25,23 @@ class _Matches:
 
     Attributes, booleans: `best` ``[..., k]`` the class is a label; `label` ``[..., labels]`` the
     label is among the best; `counted_best`, `counted_label`: what counts at all, namely the chosen
-    class only, and a label that is given twice only once.
+    class only, and a label that is given twice only once; `relevant`, of the labels: what the best
+    average precision would find.
     """
 
     def __init__(self, labels: Any, best: Any, class_id: int | None) -> None:
         best = _int64(convert_to_tensor(best))
         is_set = is_sparse(labels)
-        labels = _dense_sets(to_sparse(labels)) if is_set else _int64(
-            _with_label_axis(convert_to_tensor(labels), best))
+        labels = _with_label_axis(_dense_sets(to_sparse(labels)) if is_set else _int64(
+            convert_to_tensor(labels)), best)
         equal = raw_ops.Equal(raw_ops.ExpandDims(best, -1), raw_ops.ExpandDims(labels, -2))
         self.best, self.label = reduce_any(equal, [-1]), reduce_any(equal, [-2])
         self.counted_label = _first_occurrences(labels)
         if is_set:
             self.counted_label = raw_ops.LogicalAnd(self.counted_label,
                                                     raw_ops.NotEqual(labels, _NO_LABEL))
+        # Of sets the elements; of rows all numbers that may be classes, also those given twice.
+        self.relevant = self.counted_label if is_set else raw_ops.GreaterEqual(labels, np.int64(0))
         self.counted_best = raw_ops.Equal(best, best)
         if class_id is not None:
             chosen = np.int64(class_id)
@@ -73,7 +76,10 @@ def _dense_sets(labels: SparseTensor) -> Tensor:
 def _with_label_axis(labels: Tensor, best: Tensor) -> Tensor:
     """Labels with one more axis if there is just one for each example."""
     if labels._dims is None or best._dims is None:
-        return labels
+        missing = raw_ops.Sub(raw_ops.Rank(best), raw_ops.Rank(labels))
+        missing = raw_ops.Maximum(missing, np.int32(0))
+        ones = raw_ops.Fill(raw_ops.ExpandDims(missing, 0), np.int32(1))
+        return raw_ops.Reshape(labels, raw_ops.ConcatV2([raw_ops.Shape(labels), ones], 0))
     if len(labels._dims) == len(best._dims) - 1:
         return raw_ops.ExpandDims(labels, -1)
     return labels
@@ -202,5 +208,5 @@ def _average_precision(matches: _Matches, k: int) -> Tensor:
     hits = raw_ops.Cumsum(relevant, np.int32(-1))
     precisions = raw_ops.RealDiv(hits, np.arange(1, k + 1, dtype=np.float64))
     total = reduce_sum(raw_ops.Mul(precisions, relevant), [-1])
-    possible = raw_ops.Minimum(_number(matches.counted_label), np.float64(k))
+    possible = raw_ops.Minimum(_number(matches.relevant), np.float64(k))
     return raw_ops.RealDiv(total, possible)

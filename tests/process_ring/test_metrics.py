@@ -332,3 +332,37 @@ def test_area_under_a_curve_of_given_thresholds(session):
     _, update = hf.metrics.auc(labels, scores, thresholds=[0.5])
     session.run(hf.local_variables_initializer())
     assert session.run(update) == pytest.approx(0.5, abs=1e-5)
+
+
+_SCORES = np.array([[.1, .3, .2, .4], [.1, .2, .3, .4], [.4, .3, .2, .1]], np.float32)
+
+
+def _unknown(value):
+    placeholder = (hf.sparse_placeholder if isinstance(value, hf.SparseTensorValue)
+                   else hf.placeholder)(hf.int64)
+    return placeholder, {placeholder: value}
+
+
+@pytest.mark.parametrize("known", [True, False], ids=["static", "unknown rank"])
+@pytest.mark.parametrize("labels", [
+    np.array([3, 1, 0]), np.array([[3], [1], [0]]),
+    hf.SparseTensorValue(np.array([[0], [1], [2]]), np.array([3, 1, 0]), np.array([3])),
+    hf.SparseTensorValue(np.array([[0, 0], [1, 0], [2, 0]]), np.array([3, 1, 0]),
+                         np.array([3, 1])),
+], ids=["vector", "matrix", "sparse vector", "sparse matrix"])
+def test_one_label_for_each_example_in_every_form(session, labels, known):
+    given, feeds = (hf.SparseTensor(*labels) if isinstance(labels, hf.SparseTensorValue)
+                    else hf.constant(labels), {}) if known else _unknown(labels)
+    updates = [metric(given, _SCORES, 2)[1] for metric in (
+        hf.metrics.recall_at_k, hf.metrics.sparse_precision_at_k,
+        hf.metrics.sparse_average_precision_at_k)]
+    updates.append(hf.metrics.recall_at_k(given, _SCORES, 2, class_id=1)[1])
+    session.run(hf.local_variables_initializer())
+    np.testing.assert_allclose(session.run(updates, feeds), [2 / 3, 1 / 3, 2 / 3, 0])
+
+
+def test_average_precision_passes_over_negative_labels(session):
+    labels = np.array([[3, 1], [2, -1], [0, 2]])
+    update = hf.metrics.sparse_average_precision_at_k(labels, _SCORES, 2)[1]
+    session.run(hf.local_variables_initializer())
+    assert session.run(update) == pytest.approx(2 / 3)
