@@ -44,3 +44,16 @@ def test_a_histogram_is_one_op_and_refuses_what_is_no_number(graph):
     assert made.op.type == "HistogramFixedWidth"
     with hf.Session() as session, pytest.raises(hf.errors.InvalidArgumentError, match="a NaN"):
         session.run(made)
+
+
+@pytest.mark.parametrize("columns", [(), (0,), (1,), (0, 1), (0, 1, 2)])
+@pytest.mark.parametrize("classes", [None, 3])
+def test_confusion_of_vectors_and_columns_of_unknown_rank(session, columns, classes):
+    values = [np.array([0, 1, 1, 2]), np.array([0, 2, 1, 1]), np.array([1, 2, 3, 4])]
+    values = [v[:, None] if i in columns else v for i, v in enumerate(values)]
+    given = [hf.placeholder(hf.int64) for _ in values]
+    counts = hf.confusion_matrix(*given[:2], classes)
+    weighted = hf.confusion_matrix(*given[:2], classes, weights=given[2])
+    found, sums = session.run([counts, weighted], dict(zip(given, values, strict=True)))
+    assert found.tolist() == [[1, 0, 0], [0, 1, 1], [0, 1, 0]]
+    assert sums.tolist() == [[1, 0, 0], [0, 3, 2], [0, 4, 0]]

@@ -28,7 +28,7 @@ def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None,
     """Count how often each class was predicted where each was right.
 
     Args:
-        labels: right classes, a vector of integers.
+        labels: right classes, a vector of integers, or one in a matrix of one column.
         predictions: predicted classes, as many.
         num_classes: number of classes; by default the largest of both plus one.
         dtype: of the result.
@@ -55,7 +55,7 @@ def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None,
         if weights is None:
             amounts = raw_ops.Cast(raw_ops.OnesLike(columns), DstT=kind)
         else:
-            amounts = raw_ops.Cast(convert_to_tensor(weights), DstT=kind)
+            amounts = raw_ops.Cast(_flat_if_unknown(convert_to_tensor(weights)), DstT=kind)
             amounts.get_shape().assert_is_compatible_with(columns.get_shape())
         places = raw_ops.Pack([rows, columns], axis=1)
         return raw_ops.ScatterNd(indices=places, updates=amounts,
@@ -66,12 +66,20 @@ def _classes(values: Any, what: str) -> Tensor:
     tensor = convert_to_tensor(values, name=what)
     if not tensor.dtype.is_integer and not tensor.dtype.is_floating:
         raise TypeError(f"{what} must be numbers of classes, got {tensor.dtype.name}")
+    tensor = _flat_if_unknown(tensor)
     rank = tensor.get_shape().ndims
     if rank == 2:
         tensor = raw_ops.Squeeze(tensor, squeeze_dims=[1])
     elif rank is not None and rank != 1:
         raise ValueError(f"{what} must be a vector, got shape {tensor.get_shape()}")
     return raw_ops.Cast(tensor, DstT=dtypes.int64)
+
+
+def _flat_if_unknown(tensor: Tensor) -> Tensor:
+    """A vector of the elements of what may be a vector or a column."""
+    if tensor._dims is not None:
+        return tensor
+    return raw_ops.Reshape(tensor, np.array([-1], np.int32))
 
 
 def _non_negative(classes: Tensor, what: str) -> Tensor:
