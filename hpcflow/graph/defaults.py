@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from collections.abc import Iterator
 from typing import Any
+
+from hpcflow.graph.reentry import reentrant
 
 
 class DefaultStack(threading.local):
@@ -18,7 +19,7 @@ class DefaultStack(threading.local):
         """Return the innermost default, or None."""
         return self.stack[-1] if self.stack else None
 
-    @contextlib.contextmanager
+    @reentrant
     def use(self, value: Any) -> Iterator[Any]:
         """Make `value` the default meanwhile."""
         self.stack.append(value)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from hpcflow.graph.operation import (
     Tensor,
     arg_types,
 )
+from hpcflow.graph.reentry import reentrant
 from hpcflow.graph.scopes import VALID_OP_NAME, ScopedGraph, operation_of
 from hpcflow.version import GRAPH_DEF_VERSION
 
@@ -379,7 +379,7 @@ def name_scope(name: str | None, default_name: str | None = None,
     return _name_scope(name, default_name, values)
 
 
-@contextlib.contextmanager
+@reentrant
 def _name_scope(name: str | None, default_name: str | None, values: list | None) -> Iterator[str]:
     chosen = default_name if name is None else name
     if chosen is None and values is not None:
@@ -419,7 +419,7 @@ def control_dependencies(control_inputs: list | None) -> Any:
     return get_default_graph().control_dependencies(control_inputs)
 
 
-@contextlib.contextmanager
+@reentrant
 def init_scope() -> Iterator[None]:
     """Context manager: build outside of all functions, loops, branches and control dependencies
     that are being built, in the name scope of here."""

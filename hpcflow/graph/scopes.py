@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from hpcflow.graph.operation import Operation, Tensor, device_string
+from hpcflow.graph.reentry import Reentrant, reentrant
 
 VALID_OP_NAME = re.compile(r"[A-Za-z0-9.][A-Za-z0-9_.\-/]*\Z")
 _VALID_SCOPE_NAME = re.compile(r"[A-Za-z0-9_.\-/]*\Z")
@@ -130,7 +130,7 @@ class ScopedGraph:
             self._names_in_use[candidate.lower()] = 1
         return candidate
 
-    @contextlib.contextmanager
+    @reentrant
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Prefix the names of operations made inside with `name`.
 
@@ -161,7 +161,7 @@ class ScopedGraph:
 
     # ------------------------------------------------------------ devices, colocation, control
 
-    @contextlib.contextmanager
+    @reentrant
     def device(self, device_name_or_function: Any) -> Iterator[None]:
         """Request a device (string, DeviceSpec, function of the op, or None) for operations made
         inside; an inner request completes an outer one, None drops the outer ones."""
@@ -173,7 +173,7 @@ class ScopedGraph:
         finally:
             self._scopes.devices = devices
 
-    @contextlib.contextmanager
+    @reentrant
     def colocate_with(self, op: Any, ignore_existing: bool = False) -> Iterator[None]:
         """Place operations made inside on the device of `op` (an Operation or Tensor)."""
         if op is None and not ignore_existing:
@@ -189,9 +189,12 @@ class ScopedGraph:
         finally:
             self._scopes.devices, self._scopes.colocation = devices, saved
 
-    @contextlib.contextmanager
-    def control_dependencies(self, control_inputs: list | None) -> Iterator[None]:
+    def control_dependencies(self, control_inputs: Iterable | None) -> Reentrant[None]:
         """Make operations created inside run after `control_inputs`; None clears outer ones."""
+        return self._controlled(None if control_inputs is None else list(control_inputs))
+
+    @reentrant
+    def _controlled(self, control_inputs: list | None) -> Iterator[None]:
         scopes = self._scopes
         old_stack, old_context = scopes.control, self._control_flow_context
         if control_inputs is None:
@@ -237,7 +240,7 @@ class ScopedGraph:
         if not self._inherited:
             self._inherited.append((open_now.devices, open_now.colocation, open_now.control))
 
-    @contextlib.contextmanager
+    @reentrant
     def container(self, container_name: str) -> Iterator[str]:
         """Name the resource container for stateful operations made inside."""
         old, self._container = self._container, container_name
@@ -246,7 +249,7 @@ class ScopedGraph:
         finally:
             self._container = old
 
-    @contextlib.contextmanager
+    @reentrant
     def gradient_override_map(self, op_type_map: dict[str, str]) -> Iterator[None]:
         """Use the gradients registered under other names for op types made inside."""
         if not isinstance(op_type_map, dict):
@@ -261,7 +264,7 @@ class ScopedGraph:
         finally:
             self._gradient_overrides = old
 
-    @contextlib.contextmanager
+    @reentrant
     def _attr_scope(self, attr_map: dict[str, Any]) -> Iterator[None]:
         from hpcflow.graph.attr_values import from_proto
 

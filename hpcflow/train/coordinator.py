@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import threading
 import time
@@ -10,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcflow import errors
+from hpcflow.graph.reentry import reentrant
 
 
 class Coordinator:
@@ -57,7 +57,7 @@ class Coordinator:
         """Wait until a stop is requested, for at most `timeout` seconds; True if it was."""
         return self._stop.wait(timeout)
 
-    @contextlib.contextmanager
+    @reentrant
     def stop_on_exception(self) -> Iterator[None]:
         """Turn an exception inside the block into a request to stop."""
         try:

@@ -5,7 +5,6 @@ New programs use ``MonitoredTrainingSession``.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import time
@@ -17,6 +16,7 @@ import numpy as np
 from hpcflow import errors
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.reentry import reentrant
 from hpcflow.metagraph.meta_graph import export_meta_graph
 from hpcflow.ops.common.grouping import group
 from hpcflow.ops.io.lookup import tables_initializer
@@ -196,7 +196,7 @@ class Supervisor:
 
     # ------------------------------------------------------------ sessions
 
-    @contextlib.contextmanager
+    @reentrant
     def managed_session(self, master: str = "", config: Any = None,
                         start_standard_services: bool = True,
                         close_summary_writer: bool = True) -> Iterator[Any]:

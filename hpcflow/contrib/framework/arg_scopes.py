@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
+
+from hpcflow.graph.reentry import reentrant
 
 Scope = dict[tuple[str, str], dict[str, Any]]
 
@@ -50,7 +51,7 @@ def arg_scoped_arguments(func: Callable) -> Sequence[str]:
     return code.co_varnames[: code.co_argcount][code.co_argcount - len(defaults):]
 
 
-@contextmanager
+@reentrant
 def arg_scope(list_ops_or_scope: Any, **kwargs: Any) -> Iterator[Scope]:
     """Context manager: default arguments `kwargs` for calls of the functions listed.
 

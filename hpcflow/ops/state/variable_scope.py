@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -13,6 +12,7 @@ from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import get_collection, get_default_graph, graph_of, name_scope
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.graph.reentry import reentrant
 from hpcflow.ops.state.variable_store import AUTO_REUSE, Reuse, VariableStore
 from hpcflow.ops.state.variables import Variable
 from hpcflow.shapes import as_shape
@@ -309,7 +309,7 @@ def unique_scope_name(prefix: str) -> str:
 # ---------------------------------------------------------------- entering scopes
 
 
-@contextlib.contextmanager
+@reentrant
 def variable_scope(name_or_scope: Any, default_name: str | None = None,
                    values: list | None = None, initializer: Any = None,
                    regularizer: Callable | None = None, caching_device: Any = None,
@@ -365,14 +365,14 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None,
                 yield entered
 
 
-@contextlib.contextmanager
+@reentrant
 def _unchanged_name_scope(_: str | None) -> Iterator[str]:
     """The name scope that is open anyway, in the form in which ``name_scope`` tells it."""
     name = get_default_graph().get_name_scope()
     yield f"{name}/" if name else ""
 
 
-@contextlib.contextmanager
+@reentrant
 def pure_variable_scope(name_or_scope: str | VariableScope, original_name_scope: str | None = None,
                         **options: Any) -> Iterator[VariableScope]:
     """As :func:`variable_scope`, without a name scope."""
