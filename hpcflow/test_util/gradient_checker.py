@@ -14,6 +14,8 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.shapes import TensorShape
 
+_PLACEHOLDERS = ("Placeholder", "PlaceholderV2")
+
 
 def compute_gradient(x: Any, x_shape: Any, y: Tensor, y_shape: Any, x_init_value: Any = None,
                      delta: float = 1e-3, init_targets: Any = None,
@@ -21,7 +23,8 @@ def compute_gradient(x: Any, x_shape: Any, y: Tensor, y_shape: Any, x_init_value
     """Return the Jacobian of `y` by `x`, computed by ``gradients`` and by central differences.
 
     Args:
-        x: a tensor (or a list of tensors).
+        x: a tensor (or a list of tensors; while one is looked at, the others have the values that
+            they have anyway, placeholders their initial ones).
         x_shape: its shape (their shapes).
         y: a tensor.
         y_shape: its shape.
@@ -66,9 +69,12 @@ def _jacobians(xs: list, x_shapes: Any, y: Tensor, y_shape: Any, values: Any, de
                feeds: dict) -> list:
     points = [_initial(x, TensorShape(s).as_list(), v)
               for x, s, v in zip(xs, x_shapes, values, strict=True)]
-    feeds = {**feeds, **dict(zip(xs, points, strict=True))}
-    return [(_theoretical(x, y, TensorShape(y_shape).as_list(), feeds),
-             _numerical(x, y, feeds, delta)) for x in xs]
+    given = list(zip(xs, points, strict=True))
+    # The others have their own values, as far as they have any.
+    feeds = {**{x: p for x, p in given if x.op.type in _PLACEHOLDERS}, **feeds}
+    dims = TensorShape(y_shape).as_list()
+    return [(_theoretical(x, y, dims, {**feeds, x: p}), _numerical(x, y, {**feeds, x: p}, delta))
+            for x, p in given]
 
 
 def _initial(x: Tensor, shape: list, value: Any) -> np.ndarray:
