@@ -25,7 +25,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.flow.control_flow_context import EXIT_TYPES, current
+from hpcflow.ops.flow.control_flow_context import EXIT_TYPES, current, loop_of
 from hpcflow.ops.flow.while_context import LoopVariable, WhileContext
 
 
@@ -88,8 +88,23 @@ class _BackwardLoop:
         self.cut = {op for v in forward.variables for op in (v.merge.op, v.stays.op, v.exit.op)}
         self.cut |= {e.op for e in forward.invariants.values()}
 
+    def _check_place(self) -> None:
+        here = loop_of(self.graph._control_flow_context)
+        around = loop_of(self.forward.outer_context)
+        if here is around or isinstance(here, BackwardContext) and here.forward is around:
+            return
+        raise ValueError(
+            f"gradients: loop '{self.forward.name}' is outside of loop '{here and here.name}', in "
+            "which its gradient is asked for; they are in different while loops. Compute the "
+            "gradient before the loop, and use it inside")
+
     def build(self, grads: dict[LoopVariable, Any]) -> None:
-        """Add the loop, and give the walk the gradients of what the forward loop reads."""
+        """Add the loop, and give the walk the gradients of what the forward loop reads.
+
+        Raises ``ValueError`` in a loop that the forward loop is not in: what it kept of its
+        iterations can be taken once only.
+        """
+        self._check_place()
         with self.graph.name_scope(f"{self.forward.scope}_grad"):
             variables, invariants = self._needed(list(grads))
             back = BackwardContext(self.forward, self.graph._control_flow_context)

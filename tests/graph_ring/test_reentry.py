@@ -12,7 +12,8 @@ def made():
 
 
 @pytest.mark.parametrize("manager, seen", [
-    (lambda: hf.control_dependencies([hf.no_op("first")]), lambda op: op.inputs[0].op.control_inputs[0].name),
+    (lambda: hf.control_dependencies([hf.no_op("first")]),
+     lambda op: op.inputs[0].op.control_inputs[0].name),
     (lambda: hf.control_dependencies(x for x in [hf.no_op("first")]),
      lambda op: op.inputs[0].op.control_inputs[0].name),
     (lambda: hf.device("/cpu:3"), lambda op: op.device),

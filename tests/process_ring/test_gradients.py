@@ -341,3 +341,33 @@ def test_gradients_made_elsewhere_are_summed_there():
         y += hf.reduce_sum(w)
     grad = hf.gradients(y, w, colocate_gradients_with_ops=True)[0]
     assert grad.op.type == "AddN" and grad.device == "/job:ps/task:0"
+
+
+@pytest.mark.parametrize("act", [
+    hf.nn.relu, hf.nn.relu6, hf.nn.leaky_relu, hf.nn.crelu,
+    lambda x: hf.nn.max_pool(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME"),
+    lambda x: hf.nn.max_pool_with_argmax(x, [1, 2, 2, 1], [1, 2, 2, 1], "SAME")[0],
+    lambda x: hf.nn.max_pool3d(x[..., None], [1, 2, 2, 2, 1], [1, 2, 2, 2, 1], "SAME"),
+], ids=["relu", "relu6", "leaky", "crelu", "max", "argmax", "max3d"])
+def test_second_derivatives_of_pieces_of_lines_are_zeros(session, act):
+    x = hf.constant(np.linspace(-2, 8, 16, dtype=np.float32).reshape(1, 4, 4, 1))
+    first = hf.gradients(act(x), x)[0]
+    np.testing.assert_array_equal(session.run(hf.gradients(first, x)[0]), np.zeros([1, 4, 4, 1]))
+
+
+def test_gradient_inside_of_a_loop_of_a_loop_outside_is_refused(graph):
+    x = hf.constant(2.0)
+    y = hf.while_loop(lambda i, a: i < 3, lambda i, a: (i + 1, a * x), [0, 1.0])[1]
+    with pytest.raises(ValueError, match="different while loops"):
+        hf.while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, a + hf.gradients(y, x)[0]),
+                      [0, 0.0])
+
+
+def test_numerical_gradient_keeps_other_inputs_at_their_values(session):
+    x, y = hf.constant([1.0, 2.0]), hf.constant([3.0, 4.0])
+    with session.as_default():
+        found = hf.test.compute_gradient([x, y], [[2], [2]], x * y * y, [2], x_init_value=[
+            np.array([5.0, 6.0]), np.array([7.0, 8.0])])
+    for (exact, near), diagonal in zip(found, ([9, 16], [14, 32]), strict=True):
+        np.testing.assert_allclose(exact, np.diag(diagonal))
+        np.testing.assert_allclose(near, np.diag(diagonal), atol=0.1)

@@ -39,7 +39,7 @@ def _relu_grad(op: Operation, grad: Any) -> Any:
 @RegisterGradient("ReluGrad")
 def _relu_grad_grad(op: Operation, grad: Any) -> tuple:
     x = op.inputs[1]
-    return raw_ops.ReluGrad(grad, x), None
+    return raw_ops.ReluGrad(grad, x), raw_ops.ZerosLike(x)
 
 
 @RegisterGradient("Relu6")
@@ -50,7 +50,7 @@ def _relu6_grad(op: Operation, grad: Any) -> Any:
 @RegisterGradient("Relu6Grad")
 def _relu6_grad_grad(op: Operation, grad: Any) -> tuple:
     x = op.inputs[1]
-    return raw_ops.Relu6Grad(grad, x), None
+    return raw_ops.Relu6Grad(grad, x), raw_ops.ZerosLike(x)
 
 
 @RegisterGradient("Elu")
@@ -114,7 +114,8 @@ def _leaky_relu_grad(op: Operation, grad: Any) -> Any:
 
 @RegisterGradient("LeakyReluGrad")
 def _leaky_relu_grad_grad(op: Operation, grad: Any) -> tuple:
-    return raw_ops.LeakyReluGrad(grad, op.inputs[1], alpha=op.attr("alpha")), None
+    x = op.inputs[1]
+    return raw_ops.LeakyReluGrad(grad, x, alpha=op.attr("alpha")), raw_ops.ZerosLike(x)
 
 
 @RegisterGradient("Selu")

@@ -139,12 +139,14 @@ def _register_max(pool: str) -> None:
     @RegisterGradient(f"{pool}Grad")
     def _max_grad_grad(op: Operation, grad: Any) -> tuple:
         build = getattr(raw_ops, f"{pool}GradGrad")
-        return None, None, build(op.inputs[0], op.inputs[1], grad, **_attrs(op))
+        places = [raw_ops.ZerosLike(t) for t in op.inputs[:2]]
+        return *places, build(op.inputs[0], op.inputs[1], grad, **_attrs(op))
 
     @RegisterGradient(f"{pool}GradGrad")
     def _max_third(op: Operation, grad: Any) -> tuple:
         build = getattr(raw_ops, f"{pool}Grad")
-        return None, None, build(op.inputs[0], op.inputs[1], grad, **_attrs(op))
+        places = [raw_ops.ZerosLike(t) for t in op.inputs[:2]]
+        return *places, build(op.inputs[0], op.inputs[1], grad, **_attrs(op))
 
 
 def _register_average(pool: str) -> None:
@@ -170,10 +172,12 @@ def _argmax_grad(op: Operation, grad: Any, _: Any) -> Tensor:
 @RegisterGradient("MaxPoolGradWithArgmax")
 def _argmax_grad_grad(op: Operation, grad: Any) -> tuple:
     x, _, argmax = op.inputs
-    return None, raw_ops.MaxPoolGradGradWithArgmax(x, grad, argmax, **_attrs(op)), None
+    second = raw_ops.MaxPoolGradGradWithArgmax(x, grad, argmax, **_attrs(op))
+    return raw_ops.ZerosLike(x), second, None
 
 
 @RegisterGradient("MaxPoolGradGradWithArgmax")
 def _argmax_third(op: Operation, grad: Any) -> tuple:
     x, _, argmax = op.inputs
-    return None, raw_ops.MaxPoolGradWithArgmax(x, grad, argmax, **_attrs(op)), None
+    third = raw_ops.MaxPoolGradWithArgmax(x, grad, argmax, **_attrs(op))
+    return raw_ops.ZerosLike(x), third, None
