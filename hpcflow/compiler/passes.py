@@ -36,6 +36,7 @@ from hpcflow.compiler.rewrite.recompute import recompute
 from hpcflow.compiler.rewrite.references import read_references
 from hpcflow.compiler.rewrite.refine_shapes import refine_shapes
 from hpcflow.compiler.rewrite.simplify import simplify
+from hpcflow.compiler.rewrite.withdrawable import mark_withdrawable
 from hpcflow.graph.operation import Dims, Operation, Tensor
 
 
@@ -102,6 +103,10 @@ def _place(graph: StepGraph, context: PassContext) -> None:
     context.placer.place(graph, context.remembered)
 
 
+def _withdrawable(graph: StepGraph, context: PassContext) -> None:
+    mark_withdrawable(graph)
+
+
 def _loops(graph: StepGraph, context: PassContext) -> None:
     spread_loops(graph)
 
@@ -164,6 +169,7 @@ PASSES: list[tuple[str, Callable[[StepGraph, PassContext], None], bool]] = [
     ("python calls", _python_calls, False),
     ("recompute", _recompute, False),
     ("fuse", _fuse, True),
+    ("withdrawable", _withdrawable, False),
     ("loops", _loops, False),
     ("regions", _regions, False),
 ]

@@ -17,6 +17,7 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError
+from hpcflow.resources.effects import Effect
 from hpcflow.resources.queues import Attempt
 from hpcflow.resources.waiting import WaitingLine
 from hpcflow.shapes import TensorShape, format_shape
@@ -87,11 +88,28 @@ class Accumulator(WaitingLine):
             if self.count < num_required:
                 return None
             average = self._average()
+            taken.append(self.count)
             self.count = 0
             self.global_step += 1
             return average
 
-        return self.wait(advance, done)
+        taken: list[int] = []
+        attempt = self.wait(advance, done)
+        attempt.count = lambda: sum(taken)
+        return attempt
+
+    def effect(self, attempt: Attempt) -> Effect:
+        """What a take does, for a step that may end without its results: the average of what is
+        added later cannot be told from it, so a take that is over stays."""
+        def describe() -> str:
+            count = attempt.count()
+            return f"the average of {count} gradients of {self.kind} '{self.name}'" * (count > 0)
+
+        def undo() -> str:
+            self.cancel(attempt)
+            return describe()
+
+        return Effect(undo, describe)
 
     def _check(self, *gradient: Any) -> None:
         """Raise ``InvalidArgumentError`` unless the gradient fits."""

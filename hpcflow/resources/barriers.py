@@ -10,6 +10,7 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from hpcflow.resources.effects import Effect
 from hpcflow.resources.handles import SharedHandle
 from hpcflow.resources.queues import Attempt, PriorityQueue, component_properties
 from hpcflow.shapes import TensorShape, format_shape
@@ -167,6 +168,10 @@ class Barrier(SharedHandle):
     def cancel(self, attempt: Attempt) -> None:
         """Stop a take that waits."""
         self._complete.cancel(attempt)
+
+    def effect(self, attempt: Attempt) -> Effect:
+        """What a take does, for a step that may end without its results."""
+        return self._complete.effect(attempt)
 
     def close(self, cancel_pending: bool = False) -> None:
         """Take no new keys; with `cancel_pending` drop the incomplete elements too.

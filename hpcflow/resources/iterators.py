@@ -18,17 +18,19 @@ from hpcflow.errors import (
 )
 from hpcflow.resources.datasets import workers
 from hpcflow.resources.datasets.base import Dataset, Dims, Element, Run, check_types
+from hpcflow.resources.effects import Effect
 from hpcflow.resources.handles import SharedHandle
 
 
 class Request:
     """A request for an element: ``done`` gets its components, or an exception."""
 
-    __slots__ = ("done", "over")
+    __slots__ = ("done", "over", "given")
 
     def __init__(self, done: Callable[[Any], None]) -> None:
         self.done = done
         self.over = False
+        self.given: tuple[Run | None, Element] | None = None  # the pass and the element
 
 
 class State(NamedTuple):
@@ -139,6 +141,24 @@ class IteratorResource(SharedHandle):
                 self._requests.remove(request)
         request.done(CancelledError(None, None, "The request for an element was cancelled"))
 
+    def effect(self, request: Request) -> Effect:
+        """What `request` does to the pass, for a step that may end without its results."""
+        def undo() -> str:
+            self.cancel(request)
+            with self._lock:
+                given, request.given = request.given, None
+                if given is not None and given[0] is self._run:
+                    self._kept.appendleft(given[1])
+                    self._count -= 1
+                serves = bool(self._requests) and not self._busy
+                self._busy = self._busy or serves
+            if serves:
+                self._serve(False)
+            return ""
+
+        return Effect(undo, lambda: f"an element of iterator '{self.name}'" * (
+            request.given is not None))
+
     def clear(self) -> None:
         """The container is cleared, or the session closed: what is under way stops."""
         with self._lock:
@@ -174,6 +194,8 @@ class IteratorResource(SharedHandle):
                     continue
                 request.over = True
                 self._count += not isinstance(outcome, OutOfRangeError)
+                if not isinstance(outcome, BaseException):
+                    request.given = (run, outcome)
             request.done(outcome)
 
     def _element(self, run: Run | None,

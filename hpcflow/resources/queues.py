@@ -2,7 +2,8 @@
 
 An operation that cannot finish stays behind as an *attempt*; whatever changes the queue lets the
 attempts at the front go on. Attempts of one kind are served in order. A dequeue of several
-elements takes them as they come and gives them back, in order, if it fails.
+elements takes them as they come and gives them back, in order, if it fails. An attempt that is
+over can be undone, for a step that ends without its client getting the results.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import CancelledError, InvalidArgumentError, OutOfRangeError
+from hpcflow.resources.effects import Effect
 from hpcflow.resources.handles import SharedHandle
 from hpcflow.shapes import TensorShape, format_shape
 
@@ -28,15 +30,20 @@ class Attempt:
     """An enqueue or dequeue that is under way.
 
     ``advance()`` does what is possible now and returns the outcome, or None to go on waiting.
-    ``give_up()`` undoes what a failing attempt has done so far.
+    ``give_up()`` undoes what a failing attempt has done so far. ``undo()`` does so for one that is
+    cancelled or over, and returns how many elements it could not undo; ``count()`` is how many the
+    attempt has moved.
     """
 
-    __slots__ = ("advance", "give_up", "done", "over")
+    __slots__ = ("advance", "give_up", "undo", "count", "done", "over")
 
     def __init__(self, advance: Callable[[], Any], done: Done,
-                 give_up: Callable[[], None] = lambda: None) -> None:
+                 give_up: Callable[[], None] = lambda: None,
+                 undo: Callable[[], int] = lambda: 0, count: Callable[[], int] = lambda: 0) -> None:
         self.advance = advance
         self.give_up = give_up
+        self.undo = undo
+        self.count = count
         self.done = done
         self.over = False
 
@@ -93,6 +100,15 @@ class Queue(SharedHandle):
         """Undo takes: `elements` in the order in which they were taken."""
         self._elements.extendleft(reversed(elements))
 
+    def _remove(self, elements: list[Element]) -> bool:
+        """Undo adds, if all of `elements` are still there."""
+        wanted = {id(e) for e in elements}
+        kept = [e for e in self._elements if id(e) not in wanted]
+        if len(kept) + len(wanted) > len(self._elements):
+            return False
+        self._elements = type(self._elements)(kept)
+        return True
+
     def _available(self) -> int:
         """How many elements may be taken now."""
         return len(self._elements)
@@ -114,15 +130,22 @@ class Queue(SharedHandle):
 
     def _enqueue(self, elements: list[Element], done: Done) -> Attempt:
         remaining = deque(elements)
+        added: list[Element] = []
 
         def advance() -> Any:
             if self._cancelled:
                 return self._closed_error()
             while remaining and self._has_room(remaining[0]):
-                self._add(remaining.popleft())
+                self._add(remaining[0])
+                added.append(remaining.popleft())
             return None if remaining else FINISHED
 
-        attempt = Attempt(advance, done)
+        def undo() -> int:
+            if added and self._remove(added):
+                added.clear()
+            return len(added)
+
+        attempt = Attempt(advance, done, undo=undo, count=lambda: len(added))
         with self._lock:
             attempt.over = self.closed
             if not self.closed:
@@ -169,7 +192,11 @@ class Queue(SharedHandle):
             self._put_back(taken)
             taken.clear()
 
-        attempt = Attempt(advance, done, give_up)
+        def undo() -> int:
+            give_up()
+            return 0
+
+        attempt = Attempt(advance, done, give_up, undo, lambda: len(taken))
         with self._lock:
             self._dequeues.append(attempt)
         self._serve()
@@ -189,12 +216,27 @@ class Queue(SharedHandle):
             if attempt.over:
                 return
             attempt.over = True
-            attempt.give_up()
+            attempt.undo()
             for waiting in (self._enqueues, self._dequeues, self._reads):
                 if attempt in waiting:
                     waiting.remove(attempt)
         attempt.done(reason or CancelledError(None, None, f"{self.kind} operation was cancelled"))
         self._serve()
+
+    def effect(self, attempt: Attempt) -> Effect:
+        """What `attempt` does to the queue, for a step that may end without its results."""
+        def words(count: int) -> str:
+            return f"{count} element{'s' if count != 1 else ''} of {self.kind} '{self.name}'" * (
+                count > 0)
+
+        def undo() -> str:
+            self.cancel(attempt)
+            with self._lock:
+                left = attempt.undo()
+            self._serve()
+            return words(left)
+
+        return Effect(undo, lambda: words(attempt.count()))
 
     def close(self, cancel_pending: bool = False, done: Done = lambda _: None) -> Attempt:
         """Take no further elements; with `cancel_pending` not even those that wait for room.
@@ -383,6 +425,15 @@ class PriorityQueue(Queue):
     def _put_back(self, elements: list[Element]) -> None:
         for back, element in enumerate(reversed(elements)):
             heapq.heappush(self._elements, (int(element[0]), -1 - back, element))
+
+    def _remove(self, elements: list[Element]) -> bool:
+        wanted = {id(e) for e in elements}
+        kept = [entry for entry in self._elements if id(entry[-1]) not in wanted]
+        if len(kept) + len(wanted) > len(self._elements):
+            return False
+        heapq.heapify(kept)
+        self._elements = kept
+        return True
 
 
 def component_properties(types: list[DType], shapes: list[TensorShape]) -> dict[str, Any]:

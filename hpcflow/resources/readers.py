@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcflow.errors import CancelledError, InvalidArgumentError, UnimplementedError
+from hpcflow.resources.effects import Effect
 from hpcflow.resources.handles import SharedHandle
 from hpcflow.resources.queues import Attempt, Queue
 
@@ -112,14 +113,32 @@ class Reader(SharedHandle):
             if read.over:
                 return
             self._end(read)
-            for record in zip(reversed(read.keys), reversed(read.values), strict=True):
-                self._ahead.appendleft(record)
-                self.produced -= 1
+            self._put_back(read)
             dequeue = read.dequeue
         if dequeue is not None:
             read.queue.cancel(dequeue)
         read.done(CancelledError(None, None, "The read was cancelled"))
         self._go_on()
+
+    def effect(self, read: Read) -> Effect:
+        """What `read` does to the reader, for a step that may end without its results."""
+        epoch = self._epoch
+
+        def undo() -> str:
+            self.cancel(read)
+            with self._lock:
+                if read.keys and epoch == self._epoch:
+                    self._put_back(read)
+            self._go_on()
+            return ""
+
+        return Effect(undo, lambda: f"{len(read.keys)} records of reader '{self.name}'" * (
+            len(read.keys) > 0))
+
+    def _put_back(self, read: Read) -> None:
+        self._ahead.extendleft(zip(reversed(read.keys), reversed(read.values), strict=True))
+        self.produced -= len(read.keys)
+        read.keys, read.values = [], []
 
     def clear(self) -> None:
         """The container is cleared: whoever waits is cancelled."""

@@ -51,6 +51,7 @@ from hpcflow.compiler.ir.step_graph import (
 from hpcflow.compiler.regions.bind import Binder
 from hpcflow.compiler.regions.lower import Bound, input_refs
 from hpcflow.compiler.regions.structure import Unstructured
+from hpcflow.compiler.rewrite.withdrawable import acts_on_queues
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.registry import ASYNC, STEP, Kernel, is_early
 
@@ -103,6 +104,8 @@ class Executable:
             self._make_pieces()
         self.tracer: Any = None  # makes what a traced step keeps its record in
         self.is_plain = compiled and self._is_plain()
+        # Whether it takes elements from queues and the like, or adds some.
+        self.acts_on_queues = any(acts_on_queues(n) for n in nodes)
         # Whether values go to other tasks, or come from there.
         self.has_edges = bool(self.sends or self.recvs or self.loop_sends or self.loop_recvs)
 
@@ -446,7 +449,8 @@ def _fetched_ports(group: list[Bound]) -> list[Port | None]:
 
 
 def _async_call(b: Bound, known: dict) -> Any:
-    """``f(step, done, *values)`` with constants filled in, variables read and values moved."""
+    """``f(step, done, *values)`` with constants filled in, variables read and values moved; returns
+    what the kernel does: an ``Effect``, or None."""
     node, function = b.node, b.function
     refs = input_refs(node)
     moves = b.moves or (None,) * len(refs)
@@ -458,7 +462,7 @@ def _async_call(b: Bound, known: dict) -> Any:
             value, move = move(value), None
         plan.append((value, fixed, read, move))
 
-    def call(step: Any, done: Any, *values: Any) -> None:
+    def call(step: Any, done: Any, *values: Any) -> Any:
         remaining = iter(values)
         arguments = []
         value: Any
@@ -467,6 +471,6 @@ def _async_call(b: Bound, known: dict) -> Any:
             if read:
                 value = value.read()
             arguments.append(value if move is None else move(value))
-        function(step, done, *arguments)  # type: ignore[misc]
+        return function(step, done, *arguments)  # type: ignore[misc]
 
     return call

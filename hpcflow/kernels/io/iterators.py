@@ -10,6 +10,7 @@ from hpcflow.kernels.common.text import as_bytes
 from hpcflow.kernels.flow.optionals import Optional
 from hpcflow.kernels.io.dataset_functions import Caller
 from hpcflow.kernels.io.datasets import components
+from hpcflow.kernels.io.queues import waiting
 from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, invalid, kernel
 from hpcflow.resources.datasets import workers
 from hpcflow.resources.datasets.base import Dataset, Run, check_types
@@ -39,25 +40,14 @@ def _make(node: KernelNode) -> Callable:
     return lambda dataset, iterator: iterator.begin(dataset)
 
 
-def _next(node: KernelNode, result: Callable[[Any], Any]) -> Callable:
-    def run(step: Any, done: Callable[[Any], None], iterator: IteratorResource) -> None:
-        take_back: list[Callable[[], None]] = []
-
-        def finished(outcome: Any) -> None:
-            for forget in take_back:
-                forget()
-            done(result(outcome))
-
-        request = iterator.next(finished)
-        if not request.over:
-            take_back.append(step.when_cancelled(lambda: iterator.cancel(request)))
-
-    return run
+def _next(result: Callable[[Any], Any]) -> Callable:
+    return waiting(lambda done, iterator: (
+        iterator, iterator.next(lambda outcome: done(result(outcome)))))
 
 
 @kernel("IteratorGetNext", "IteratorGetNextSync", device="CPU", mode=ASYNC)
 def _get_next(node: KernelNode) -> Callable:
-    return _next(node, lambda outcome: outcome)
+    return _next(lambda outcome: outcome)
 
 
 @kernel("IteratorGetNextAsOptional", device="CPU", mode=ASYNC)
@@ -69,7 +59,7 @@ def _get_next_as_optional(node: KernelNode) -> Callable:
             return (Optional(None),)
         return outcome if isinstance(outcome, BaseException) else (Optional(outcome),)
 
-    return _next(node, result)
+    return _next(result)
 
 
 # ---------------------------------------------------------------- by name

@@ -11,8 +11,8 @@ import numpy as np
 from hpcflow import config, dtypes
 from hpcflow.kernels.common.shared import shared
 from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, kernel
+from hpcflow.resources.effects import Effect
 from hpcflow.resources.queues import (
-    Attempt,
     PaddingFIFOQueue,
     PriorityQueue,
     Queue,
@@ -64,13 +64,14 @@ def _fake(node: KernelNode) -> Callable:
     return lambda resource: resource
 
 
-def waiting(begin: Callable[..., tuple[Queue, Attempt]]) -> Callable[..., None]:
+def waiting(begin: Callable[..., tuple[Any, Any]]) -> Callable[..., Effect]:
     """The asynchronous kernel function of ``begin(done, *inputs) -> (queue, attempt)``.
 
-    When the step fails or is cancelled the attempt is taken back.
+    When the step fails or is cancelled the attempt is taken back. The function returns what it
+    does to the queue: the step undoes it if it ends before anybody gets the outcome.
     """
 
-    def run(step: Any, done: Callable[[Any], None], *inputs: Any) -> None:
+    def run(step: Any, done: Callable[[Any], None], *inputs: Any) -> Effect:
         take_back: list[Callable[[], None]] = []
 
         def finished(outcome: Any) -> None:
@@ -81,6 +82,7 @@ def waiting(begin: Callable[..., tuple[Queue, Attempt]]) -> Callable[..., None]:
         queue, attempt = begin(finished, *inputs)
         if not attempt.over:
             take_back.append(step.when_cancelled(lambda: queue.cancel(attempt)))
+        return queue.effect(attempt)
 
     return run
 

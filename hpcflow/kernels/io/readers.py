@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcflow.kernels.common.background import submit
 from hpcflow.kernels.common.text import as_bytes, string_array
+from hpcflow.kernels.io.queues import waiting
 from hpcflow.kernels.registry import ASYNC, RESOURCE, KernelNode, invalid, kernel
 from hpcflow.resources.queues import Queue
 from hpcflow.resources.readers import Reader, RecordFormat
@@ -189,20 +190,13 @@ def _reader(node: KernelNode) -> Reader:
 def _reading(count_of: Callable[..., int], result: Callable[[list, list], tuple]) -> Callable:
     """The asynchronous kernel function of a read; a step that fails takes it back."""
 
-    def run(step: Any, done: Callable[[Any], None], reader: Reader, queue: Queue,
-            *inputs: Any) -> None:
-        take_back: list[Callable[[], None]] = []
-
+    def begin(done: Callable[[Any], None], reader: Reader, queue: Queue, *inputs: Any) -> tuple:
         def finished(outcome: Any) -> None:
-            for forget in take_back:
-                forget()
             done(outcome if isinstance(outcome, BaseException) else result(*outcome))
 
-        read = reader.read(queue, count_of(*inputs), finished)
-        if not read.over:
-            take_back.append(step.when_cancelled(lambda: reader.cancel(read)))
+        return reader, reader.read(queue, count_of(*inputs), finished)
 
-    return run
+    return waiting(begin)
 
 
 @kernel("ReaderRead", "ReaderReadV2", device="CPU", mode=ASYNC)

@@ -39,6 +39,11 @@ class _StagingArea(Queue):
         self._bytes += sum(map(_size, elements))
         super()._put_back(elements)
 
+    def _remove(self, elements: list[tuple]) -> bool:
+        removed = super()._remove(elements)
+        self._bytes -= removed * sum(map(_size, elements))
+        return removed
+
     def peek(self, index: int, done: Callable) -> Attempt:
         """The element at a place, once there is one; it stays."""
         return self._read(

@@ -296,13 +296,18 @@ class Endpoint:
 
     def served(self, source: int, plan: int, lane: int, step: Step) -> None:
         """A step of the master at rank `source` has ended here: tell it."""
-        if step.error is None and step.trace is None:
+        stop = step.lane.stop
+        if stop is not None and stop[0] == step.step_id:  # its master has given it up
+            step.withdraw(step.error or from_wire(stop[1]))
+        notes = _notes(step)
+        if step.error is None and step.trace is None and not notes:
             message = wire.HEADER.pack(wire.DONE, 0, plan, lane, 0, step.step_id)
         else:
             failed = step.error is not None
-            blob = _error_bytes(step.error) if failed else step_stats(step).SerializeToString()
+            blob = _error_bytes(step.error) if failed else (
+                step_stats(step).SerializeToString() if step.trace is not None else b"")
             message = wire.pack(wire.DONE, plan, lane, step.step_id, flags=int(failed),
-                                body=step.lane.stopped_at, blob=blob)
+                                body=notes, blob=blob)
         step.lane.end()
         if step.executable.has_edges or not self.loop.is_behind():
             self.transport.send_message(source, message)
@@ -325,7 +330,9 @@ class Endpoint:
                 return
             lane.stop = (step_id, blob)
             step = lane.step
-            if step is not None and step.step_id == step_id and not step.finished:
+            if step is None or step.step_id != step_id or step.finished:
+                lane.withdraw(step_id, from_wire(blob))
+            else:
                 if step.waiting or step.loops is not None:
                     lane.stopped_at = (f"on {self.task.name} (rank {self.rank}):\n"
                                        f"{step.describe_waiting()}")
@@ -363,9 +370,9 @@ class Endpoint:
         _, failed, plan, lane, step_id = wire.unpack(payload)
         run = self.runs.get((plan, lane))
         if run is not None and run.step_id == step_id:
-            waits, blob = wire.parts_of(payload)
+            notes, blob = wire.parts_of(payload)
             run.part_done(source, from_wire(blob) if failed else None, b"" if failed else blob,
-                          waits)
+                          notes)
 
     def _on_failed(self, source: int, payload: bytes) -> None:
         _, _, plan, lane, step_id = wire.unpack(payload)
@@ -486,6 +493,18 @@ class Endpoint:
 def _gone(source: int, plan: int) -> CancelledError:
     return CancelledError(None, None, f"The session of rank {source} that made plan {plan} has "
                           "been closed")
+
+
+def _notes(step: Step) -> dict[str, Any] | None:
+    """What a part of a step has to say besides that it is done: what it waited for when it was
+    stopped, and what it has done to queues, for the case that the step fails."""
+    notes: dict[str, Any] = {}
+    if step.lane.stopped_at:
+        notes["waits"] = [step.lane.stopped_at]
+    left = step.left + step.would_leave() if step.deadline is not None or step.left else []
+    if left:
+        notes["left"] = left
+    return notes or None
 
 
 def _error_bytes(error: BaseException | None) -> bytes:

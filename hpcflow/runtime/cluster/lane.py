@@ -133,6 +133,7 @@ class Lane:
         self._by_node = _edges_by_node(executable.sends)
         self._sent_done = self._send_completed
         self.step: Any = None  # the Step that uses this lane
+        self._over: Step | None = None  # the last one, if what it has done may be undone yet
         self.stop: tuple[int, bytes] | None = None  # a step that has to stop, and why
         self.stopped_at: str | None = None  # what the step waited for when it was told to stop
 
@@ -248,10 +249,17 @@ class Lane:
             self._inbox.begin()
 
     def end(self) -> None:
-        """The step is over: nothing of it is kept."""
+        """The step is over: nothing of it is kept, but for what its master may not accept."""
         if self.tagged is not None:
             self.tagged.end()
+        self._over = self.step if self.step is not None and self.step.effects else None
         self.step = None
+
+    def withdraw(self, step_id: int, error: BaseException) -> None:
+        """The master of a step that is over here has given it up."""
+        for step in (self.step, self._over):
+            if step is not None and step.step_id == step_id:
+                step.withdraw(error)
 
     def aborted(self, step: Step) -> None:
         """The step failed: what it has not sent is sent as dead, so that nobody waits for it."""

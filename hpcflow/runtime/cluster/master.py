@@ -11,6 +11,7 @@ from weakref import WeakMethod
 
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.ir.step_graph import Node
+from hpcflow.compiler.rewrite.withdrawable import acts_on_queues
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.errors import (
     AbortedError,
@@ -38,6 +39,8 @@ from hpcflow.runtime.steps.compiled import (
     DRAIN_SECONDS,
     LocalStep,
     StepOptions,
+    add_left,
+    cancel_all,
     compiled_form,
     library_of,
     make_parts,
@@ -168,6 +171,8 @@ class DistributedStep:
         self.endpoint = engine.endpoint
         self.executable = executable
         self.names = names
+        self.acts_on_queues = executable.acts_on_queues or any(
+            acts_on_queues(n) for nodes in parts.values() for n in nodes)
         self.plan = plan
         self.ranks = engine.peers.ranks()
         self.remote = {task: self.ranks[task] for task in parts}
@@ -238,7 +243,8 @@ class DistributedStep:
             restore(entered)
             execution.end()
         check_results(step, self.names)
-        check_end(deadline)
+        if not self.acts_on_queues:
+            check_end(deadline)
         return step.results
 
     def open(self) -> Execution:
@@ -318,7 +324,8 @@ class Execution:
     """One run of a :class:`DistributedStep`: counts the parts that are not done."""
 
     __slots__ = ("owner", "lane", "step", "step_id", "remaining", "failed", "done_ranks", "begun",
-                 "_failed_at", "_others_stats", "_others_waits")  # fmt: skip
+                 "_failed_at", "_others_stats", "_others_waits", "_others_left",
+                 "_why")  # fmt: skip
 
     def __init__(self, owner: DistributedStep, lane: _OpenLane) -> None:
         self.owner = owner
@@ -331,6 +338,8 @@ class Execution:
         self.done_ranks: list[int] = []
         self._others_stats: list[bytes] = []
         self._others_waits: list[str] = []
+        self._others_left: list[str] = []  # what they have done to queues, if the step fails
+        self._why: BaseException | None = None
         self.step = lane.lane.new_step()
         self.step.on_done = self._local_done
 
@@ -394,9 +403,13 @@ class Execution:
         try:
             endpoint.loop.run_until(until, deadline, "a step", self.report_stall)
         except DeadlineExceededError as e:
+            if self.remaining == 0 and not self.failed:  # it was done before that
+                return
             own = self.step.describe_waiting()
             self.cancel(e)
-            raise timed_out(e, [own, *self._others_waits]) from None
+            late = timed_out(e, [own, *self._others_waits])
+            add_left(late, [*self.step.left, *self._others_left])
+            raise late from None
         except BaseException as e:
             self.cancel(e if isinstance(e, OpError) else AbortedError(
                 None, None, f"The step was interrupted ({type(e).__name__})"))
@@ -438,11 +451,13 @@ class Execution:
             owner.endpoint.transport.send_message(rank, message)
 
     def part_done(self, source: int, error: BaseException | None = None, stats: bytes = b"",
-                  waits: str | None = None) -> None:
-        """The part at rank `source` is done; `stats` is its ``StepStats`` if it was traced,
-        `waits` what it waited for when it was stopped."""
-        if waits:
-            self._others_waits.append(waits)
+                  notes: dict[str, Any] | None = None) -> None:
+        """The part at rank `source` is done; `stats` is its ``StepStats`` if it was traced, `notes`
+        what it waited for when it was stopped, and what it has done that stays if the step fails.
+        """
+        if notes:
+            self._others_waits += notes.get("waits", ())
+            self._others_left += notes.get("left", ())
         if stats:
             self._others_stats.append(stats)
         if error is not None:
@@ -457,6 +472,8 @@ class Execution:
             self.owner.endpoint.runs.pop(self.lane.key, None)
 
     def _local_done(self, step: Step) -> None:
+        if self._why is not None:
+            step.withdraw(self._why)
         self.done(step.rank)  # type: ignore[arg-type]
         if self.remaining:  # the others have to do something yet
             restore_early()
@@ -469,10 +486,13 @@ class Execution:
         """Stop every part; `error` is what the client gets if it is the first."""
         if self.failed:
             return
+        self._why = error
         if not self.step.finished:
             self.step.cancel(error)
         elif self.step.error is None:
             self.step.error = error
+        if self.step.finished:  # perhaps only now
+            self.step.withdraw(error)
         self._tell_others(error, source)
 
     def _tell_others(self, error: BaseException | None, source: int | None) -> None:

@@ -19,8 +19,18 @@ import numpy as np
 from hpcflow.compiler.emit.executable import MISSING, Executable
 from hpcflow.compiler.emit.items import CALL, CALL_ASYNC, GATE, MERGE, RECEIVE, SWITCH, Item
 from hpcflow.compiler.ir.explain import explain, summary
-from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, op_error
+from hpcflow.compiler.rewrite.withdrawable import ATTR
+from hpcflow.errors import (
+    AbortedError,
+    CancelledError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    UnavailableError,
+    op_error,
+)
 from hpcflow.host.fp_mode import mode, restore, silence
+from hpcflow.resources.effects import Effect
 from hpcflow.runtime.executor.deadline import check_deadline
 from hpcflow.runtime.executor.distributed_loops import SpreadLoops
 from hpcflow.runtime.executor.iterations import DEAD, Iteration
@@ -29,6 +39,9 @@ from hpcflow.runtime.executor.propagation import Propagation
 
 _POSITIONS = [np.int32(i) for i in range(16)]  # what a Merge says about which input came
 
+
+# The errors of steps that were stopped from outside, or by what others did.
+_STOPPED = (DeadlineExceededError, CancelledError, AbortedError, UnavailableError)
 
 _UNUSED = -1  # number of a step that is over and will serve again
 
@@ -48,7 +61,8 @@ class Step(Propagation):
     __slots__ = ("lane", "results", "error", "finished", "on_done", "resources", "step_id", "wake",
                  "rank", "on_finish_hooks", "describers", "waiting", "trace", "_inbox", "_lock",
                  "_outstanding", "_cancel_hooks", "_unfed", "_begun", "_sending", "deadline",
-                 "_late", "_reason", "_woken", "pace", "__weakref__")  # fmt: skip
+                 "_late", "_reason", "_woken", "pace", "effects", "left",
+                 "__weakref__")  # fmt: skip
 
     def __init__(self, executable: Executable, lane: Any = None, step_id: int = 0,
                  on_done: Callable[[Step], None] | None = None,
@@ -88,6 +102,10 @@ class Step(Propagation):
         self.deadline: float | None = None  # by time.monotonic()
         self._reason: BaseException | None = None  # why it was cancelled
         self.pace: Pace | None = None  # how long its pieces take; None if that is not noted
+        # What it has done to queues and the like, by (serial of the iteration, index of the
+        # item), in order; and in words, what was done although the step has failed.
+        self.effects: dict[tuple[int, int], tuple[Item, Effect]] = {}
+        self.left: list[str] = []
 
     def again(self) -> bool:
         """Make a step that is over what it was at first; False if it cannot be: it failed, or
@@ -207,6 +225,8 @@ class Step(Propagation):
     def _finish_step(self) -> None:
         for hook in self.on_finish_hooks:
             hook()
+        if self.effects and self.error is not None:
+            self.withdraw(self.error)
         # Frames and iterations refer to each other; the values in them must not wait for the
         # collector of cycles.
         if self._frames or self._iterations:
@@ -260,6 +280,33 @@ class Step(Propagation):
         hooks, self._cancel_hooks = self._cancel_hooks, {}
         for hook in list(hooks.values()):
             hook()
+
+    def withdraw(self, error: BaseException) -> None:
+        """Take back what the step, which is over, has done to queues and the like: its client gets
+        `error` instead of its results. What cannot be taken back is added to ``left``.
+
+        Elements that the step was working on go back only if it was stopped from outside: one that
+        made it fail would make the next step fail too.
+        """
+        stopped = isinstance(error, _STOPPED)
+        while self.effects:
+            try:
+                _, (item, effect) = self.effects.popitem()  # the last first
+            except KeyError:  # another thread does the same
+                return
+            node = item.nodes[0]
+            left = effect.withdraw(stopped and ATTR in node.attrs)
+            if left:
+                self.left.append(f"  op '{node.name}' of type {node.type}: {left}")
+
+    def would_leave(self) -> list[str]:
+        """What stays done, in words, if the step is given up now that it is over."""
+        found = []
+        for item, effect in self.effects.values():
+            node = item.nodes[0]
+            if ATTR not in node.attrs and effect.passed and (text := effect.describe()):
+                found.append(f"  op '{node.name}' of type {node.type}: {text}")
+        return found
 
     def cancel(self, reason: BaseException | None = None) -> None:
         """Stop the step: nothing new starts, parked kernels are told, loops look at `check`."""
@@ -528,7 +575,9 @@ class Step(Propagation):
             self.post(lambda: self._async_done(item, iteration, outcome, shapes))
 
         try:
-            item.function(self, done, *values)
+            effect = item.function(self, done, *values)
+            if type(effect) is Effect:
+                self.effects[iteration.serial, item.index] = (item, effect)
         except BaseException as e:  # noqa: BLE001  (the same as done(error))
             done(e)
 
@@ -541,12 +590,20 @@ class Step(Propagation):
         if not isinstance(outcome, BaseException):
             outputs = () if count == 0 else outcome if isinstance(outcome, tuple) else (outcome,)
             if len(outputs) == count:
+                if self.effects:
+                    self._passed(item, iteration)
                 self._complete(item, iteration, outputs, False)
                 return
             outcome = InternalError(None, None, f"The kernel gave {len(outputs)} outputs, "
                                     f"{count} are declared")
         node = item.nodes[0]
         self.fail(explain(outcome, node, shapes, node.device, self.rank))
+
+    def _passed(self, item: Item, iteration: Iteration) -> None:
+        """The outcome of `item` goes to its readers: what it has done may have consequences."""
+        found = self.effects.get((iteration.serial, item.index))
+        if found is not None:
+            found[1].pass_on(ATTR in item.nodes[0].attrs)
 
     # ------------------------------------------------------------ control flow
 

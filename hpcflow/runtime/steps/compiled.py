@@ -113,6 +113,7 @@ class LocalStep:
         self.names = names
         self.feed_count = feed_count
         self.timeout = timeout
+        self.acts_on_queues = executable.acts_on_queues
         self.partition_graphs: list = []  # of a traced step: its GraphDefs
         self.run = self._direct() if executable.direct is not None else self._executed
 
@@ -169,7 +170,8 @@ class LocalStep:
             restore(entered)
             self.running.discard(run)
         check_results(step, self.names)
-        check_end(step.deadline)
+        if not self.acts_on_queues:  # what it has taken is nowhere but in its results
+            check_end(step.deadline)
         return step.results
 
     def open(self) -> LocalRun:
@@ -203,9 +205,14 @@ class LocalRun:
         except DeadlineExceededError as e:
             late = timed_out(e, [self.step.describe_waiting()])
             self.cancel(late)
+            if self.step.finished and self.step.error is None:  # it was done before that
+                return
+            add_left(late, self.step.left)
             raise late from None
         except BaseException as e:
             self.cancel(e if isinstance(e, OpError) else None)
+            if self.step.finished:
+                self.step.withdraw(CancelledError(None, None, "interrupted"))
             raise
         finally:
             self._running.discard(self)
@@ -240,6 +247,12 @@ def timed_out(error: DeadlineExceededError, waits: list[str]) -> DeadlineExceede
     """`error` of a step with what its parts wait for."""
     return DeadlineExceededError(None, None, "\n".join([f"{error.message}, which waits for:",
                                                         *waits]))
+
+
+def add_left(error: OpError, left: list[str]) -> None:
+    """Add to the message of a step that was stopped what it has done to queues all the same."""
+    if left:
+        error._message = "\n".join([error.message, "What it has done, and stays so:", *left])
 
 
 def report_stall(step: Step, seconds: float, ranks: Iterable[int] = (), more: str = "") -> None:
