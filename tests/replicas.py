@@ -3,9 +3,10 @@ own: what ``mpirun`` does with processes."""
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import hpcflow as hf
@@ -49,3 +50,17 @@ def values(results: list[Any]) -> list[Any]:
         if isinstance(result, Exception):
             raise result
     return results
+
+
+@contextlib.contextmanager
+def cluster(workers: int) -> Iterator[tuple[Any, dict[tuple[str, int], Any]]]:
+    """(cluster, servers) of two parameter servers and `workers`, in this process."""
+    spec = hf.train.ClusterSpec({
+        "ps": ["ps0:1", "ps1:1"], "worker": [f"worker{i}:1" for i in range(workers)]})
+    servers = {(job, i): hf.train.Server(spec, job, i)
+               for job in spec.jobs for i in spec.task_indices(job)}
+    try:
+        yield spec, servers
+    finally:
+        for server in servers.values():
+            server._server.close()

@@ -80,6 +80,7 @@ class Supervisor:
         self._graph = graph or get_default_graph()
         self._is_chief = is_chief
         self._coord = Coordinator()
+        self._sessions: list[Any] = []  # those that it has made, until it stops
         self._stop_grace_secs = stop_grace_secs
         self._init_fn = init_fn
         self._init_feed_dict = init_feed_dict
@@ -242,6 +243,7 @@ class Supervisor:
             session = self._session_manager.wait_for_session(master, config, max_wait_secs)
         if start_standard_services:
             self.start_queue_runners(session)
+        self._sessions.append(session)
         return session
 
     def _write_graph(self) -> None:
@@ -304,6 +306,9 @@ class Supervisor:
         With `ignore_live_threads` those that do not stop in time are left alone.
         """
         self._coord.request_stop()
+        for session in self._sessions:  # what waits for its steps must not wait for good
+            session._take_leave()
+        self._sessions.clear()
         try:
             self._coord.join(threads, stop_grace_period_secs=self._stop_grace_secs,
                              ignore_live_threads=ignore_live_threads)

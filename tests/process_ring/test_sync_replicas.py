@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 
 import numpy as np
 import pytest
+from replicas import cluster
 
 import hpcflow as hf
 
@@ -25,19 +25,6 @@ def serial(steps, rate=0.1):
     for _ in range(steps):
         w = w - np.float32(rate) * 2 / len(x) * x.T @ (x @ w - y)
     return w
-
-
-@contextlib.contextmanager
-def cluster(workers):
-    spec = hf.train.ClusterSpec({
-        "ps": ["ps0:1", "ps1:1"], "worker": [f"worker{i}:1" for i in range(workers)]})
-    servers = {(job, i): hf.train.Server(spec, job, i)
-               for job in spec.jobs for i in spec.task_indices(job)}
-    try:
-        yield spec, servers
-    finally:
-        for server in servers.values():
-            server._server.close()
 
 
 class Replica:

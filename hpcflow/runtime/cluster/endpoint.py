@@ -323,16 +323,17 @@ class Endpoint:
     def _on_abort(self, source: int, payload: bytes) -> None:
         _, _, number, lane_number, step_id = wire.unpack(payload)
         _, blob = wire.parts_of(payload)
+        plan = self.plans.get((source, number))
+        lane = plan.lanes.get(lane_number) if plan is not None else None
+        if lane is None:
+            return
+        # At once: the lane may be used again for the next step before `abort` runs.
+        lane.stop = (step_id, blob)
+        lane.withdraw(step_id, from_wire(blob))
 
         def abort() -> None:
-            lane = self._lane_of(source, number, lane_number)
-            if lane is None:
-                return
-            lane.stop = (step_id, blob)
             step = lane.step
-            if step is None or step.step_id != step_id or step.finished:
-                lane.withdraw(step_id, from_wire(blob))
-            else:
+            if step is not None and step.step_id == step_id and not step.finished:
                 if step.waiting or step.loops is not None:
                     lane.stopped_at = (f"on {self.task.name} (rank {self.rank}):\n"
                                        f"{step.describe_waiting()}")

@@ -256,9 +256,9 @@ class Lane:
         self.step = None
 
     def withdraw(self, step_id: int, error: BaseException) -> None:
-        """The master of a step that is over here has given it up."""
+        """The master of a step has given it up: undo what it has done if it is over here."""
         for step in (self.step, self._over):
-            if step is not None and step.step_id == step_id:
+            if step is not None and step.step_id == step_id and step.finished:
                 step.withdraw(error)
 
     def aborted(self, step: Step) -> None:

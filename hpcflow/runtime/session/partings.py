@@ -30,28 +30,32 @@ class Partings:
     def __init__(self, session: Any) -> None:
         self._session = session
         self._due: list[Parting] = []
+        self._done: list[Parting] = []
 
     def note(self, ops: Iterable[Operation]) -> None:
         """The session is about to run `ops`."""
         known = self._session.graph.partings
-        if len(self._due) == len(known):
+        if len(self._due) + len(self._done) == len(known):
             return
         needed = ancestors(ops)
-        self._due += [p for p in known if p.begin in needed and p not in self._due]
+        self._due += [p for p in known if p.begin in needed and p not in self._due + self._done]
         if self._due:
             _expect_the_end()
             _open.add(self)
 
     def run(self, is_closed: bool = True) -> None:
-        """Do it: the session `is_closed` next, or stays open while its program ends."""
-        _open.discard(self)
-        due, self._due = self._due, []
+        """Do it: the session `is_closed` next, or stays open while its program ends or has no
+        more steps for it. Nothing is done twice."""
+        due = [p for p in self._due if is_closed or not p.only_if_closed]
+        self._due = [p for p in self._due if p not in due]
+        self._done += due
+        if is_closed or not self._due:
+            _open.discard(self)
         for parting in due:
-            if is_closed or not parting.only_if_closed:
-                try:
-                    self._session._runner(parting.end, [], False).step((), _SECONDS)
-                except (OpError, RuntimeError) as error:
-                    logging.getLogger("hpcflow").debug("Leaving: %s", error)
+            try:
+                self._session._runner(parting.end, [], False).step((), _SECONDS)
+            except (OpError, RuntimeError) as error:
+                logging.getLogger("hpcflow").debug("Leaving: %s", error)
 
 
 _expects_the_end = False

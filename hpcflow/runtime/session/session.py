@@ -269,6 +269,11 @@ class BaseSession:
         self._partial_runs.close()
         self._engine.close()
 
+    def _take_leave(self) -> None:
+        """Training with this session is over, although it stays open: do what others wait for."""
+        if not (self._closed or self._aborted):
+            self._partings.run(is_closed=False)
+
     def _abort(self) -> None:
         """Its variables are gone: running it is an ``AbortedError`` from now on."""
         with self._lock:
