@@ -234,6 +234,24 @@ _FROM_PROTO: dict[str, Callable[[Any], Any]] = {
 }
 
 
+# Attributes that any node may have: what each item of their lists is.
+_INTERNAL_LISTS: dict[str, tuple[type, str]] = {
+    "_class": (bytes, "strings"), "_output_shapes": (TensorShape, "shapes")}
+
+
+def _check_internal(node: Any, key: str, value: Any) -> Any:
+    """`value` of an attribute of the library's own; ``ValueError`` unless it is of its kind."""
+    if key not in _INTERNAL_LISTS:
+        return value
+    kind, words = _INTERNAL_LISTS[key]
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(v, kind) for v in value):
+        raise ValueError(f"Node '{node.name}' ({node.op}): attribute '{key}' must be a list of "
+                         f"{words}, got {value!r}")
+    return value
+
+
 def node_attrs(node: Any, op_def: OpDef) -> dict[str, Any]:
     """The attributes of a NodeDef in the library's own form, with defaults where it has none.
 
@@ -247,7 +265,7 @@ def node_attrs(node: Any, op_def: OpDef) -> dict[str, Any]:
             if value is not None:
                 attrs[key] = canonical(value, attr, node.op)
         elif key.startswith("_"):
-            attrs[key] = value
+            attrs[key] = _check_internal(node, key, value)
         elif not says_nothing(key, value):
             raise ValueError(f"Node '{node.name}': {node.op} has no attribute '{key}', which "
                              f"the GraphDef sets to {value!r}")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from hpcflow import device_spec, dtypes
@@ -157,7 +158,8 @@ class Importer:
         self._check_nodes()
         self._check_inputs()
         for node in self._sorted():
-            self._add(node, scope)
+            with _naming(node):
+                self._add(node, scope)
         for op, index, text in self.back_edges:
             op._update_input(index, self.tensor(text))
         self._set_colocation()
@@ -352,6 +354,9 @@ class Importer:
                 value = convert_to_tensor(value, dtype.base_dtype, as_ref=dtype._is_ref_dtype)
             return value
         op, index = split_input(text)
+        if op not in self.outputs:
+            raise ValueError(f"Input '{text}' comes from a node that comes later: only the second "
+                             "input of a Merge may, from a NextIteration")
         outputs = self.outputs[op]
         if index >= len(outputs):
             raise ValueError(f"Connecting to invalid output {index} of source node {op} which has "
@@ -363,6 +368,9 @@ class Importer:
             self.used_inputs.add(text)
             mapped = self.input_map[text]
             return mapped if isinstance(mapped, Operation) else mapped.op
+        if text[1:] not in self.ops:
+            raise ValueError(f"Control input '{text}' comes from a node that comes later: nothing "
+                             "can wait for the next iteration")
         return self.ops[text[1:]]
 
     # ------------------------------------------------------------ afterwards
@@ -412,6 +420,18 @@ class Importer:
         return found
 
 
+@contextlib.contextmanager
+def _naming(node: Any) -> Iterator[None]:
+    """Let errors name `node`, which the import is at."""
+    try:
+        yield
+    except (ValueError, TypeError) as e:
+        if f"'{node.name}'" in str(e) or isinstance(e, UnicodeError):
+            raise
+        kind = TypeError if isinstance(e, TypeError) else ValueError
+        raise kind(f"Node '{node.name}' ({node.op}): {e}") from e
+
+
 def _is_handle(tensor: Tensor) -> bool:
     """Whether a tensor stands for a resource: by a handle, or by the older pair of strings."""
     return tensor.dtype.base_dtype is dtypes.resource or (
@@ -430,7 +450,7 @@ def _colocation_target(group: bytes) -> str | None:
     """The node name in ``loc:@name``; None for a group of another kind."""
     if not group.startswith(COLOCATION_PREFIX):
         return None
-    return group[len(COLOCATION_PREFIX):].decode()
+    return group[len(COLOCATION_PREFIX):].decode(errors="replace")
 
 
 def _full_name(text: str | bytes) -> str:

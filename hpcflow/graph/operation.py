@@ -337,15 +337,26 @@ def arg_length(arg: Any, attrs: dict[str, Any]) -> int:
     return 1
 
 
+# More inputs or outputs than this are a mistake, for which no memory is taken.
+_MOST_TENSORS = 1 << 20
+
+
 def arg_types(args: tuple, attrs: dict[str, Any]) -> list[DType]:
-    """The flat list of dtypes of `args` (inputs or outputs of a definition) under `attrs`."""
+    """The flat list of dtypes of `args` (inputs or outputs of a definition) under `attrs`.
+
+    Raises ``ValueError`` for more than there can be.
+    """
     types: list[DType] = []
     for arg in args:
         if arg.type_list_attr is not None:
             flat = list(attrs[arg.type_list_attr])
         else:
             base = arg.type if arg.type_attr is None else attrs[arg.type_attr]
-            flat = [base] * arg_length(arg, attrs)
+            length = arg_length(arg, attrs)
+            if length > _MOST_TENSORS:
+                raise ValueError(f"Attribute '{arg.number_attr}' asks for {length} tensors for "
+                                 f"'{arg.name}'; at most {_MOST_TENSORS} can be")
+            flat = [base] * length
         types.extend(t._as_ref if arg.is_ref else t for t in flat)
     return types
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+from collections.abc import Iterator
 from typing import Any
 
 from hpcflow.graph.graph import Graph, get_default_graph
@@ -255,7 +257,8 @@ def import_into_scope(meta_graph_or_file: Any, clear_devices: bool = False,
         shared: dict[Any, Any] = {}
         for key in sorted(meta.collection_def):
             if key != unbound_inputs_col_name and restore_collections_predicate(key):
-                _restore_collection(graph, key, meta.collection_def[key], scope, shared)
+                with _naming(key):
+                    _restore_collection(graph, key, meta.collection_def[key], scope, shared)
     return scope, elements
 
 
@@ -267,6 +270,19 @@ def _check_bound(meta: Any, collection: str, input_map: dict | None) -> None:
     if missing:
         raise ValueError(f"Graph contains unbound inputs: {', '.join(missing)}. Must provide these "
                          "inputs through input_map.")
+
+
+@contextlib.contextmanager
+def _naming(key: str) -> Iterator[None]:
+    """Let what is wrong with the items of a collection be a ``ValueError`` that names it."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        yield
+    except (DecodeError, LookupError, AttributeError, ValueError, TypeError) as e:
+        said = e.args[0] if e.args else e
+        raise ValueError(f"The MetaGraph's collection '{key}' has an item that cannot be "
+                         f"restored: {said}") from e
 
 
 def _restore_collection(graph: Graph, key: str, collection: Any, scope: str,

@@ -422,11 +422,13 @@ class _Recovering(_Once):
     def __init__(self, creator: _CoordinatedCreator) -> None:
         self._creator = creator
         self._current = None
+        self._was_there = False  # a first session has been made
         self._attempt(self._create)
 
     def _create(self) -> None:
         if self._current is None:
             self._current = self._creator.create()
+            self._was_there = True
 
     def _attempt(self, action: Any) -> Any:
         """``action()``, with a new session after each failure that allows it."""
@@ -437,7 +439,9 @@ class _Recovering(_Once):
             except _RECOVERABLE as e:
                 with contextlib.suppress(*_RECOVERABLE):
                     self.close()
-                if attempt == _ATTEMPTS - 1:
+                # A task that has never been there was waited for when the session was made.
+                never = isinstance(e, errors.UnavailableError) and not self._was_there
+                if never or attempt == _ATTEMPTS - 1:
                     raise
                 logging.getLogger("hpcflow").warning(
                     "A new session will be created, because a task was lost: %s", e)

@@ -350,3 +350,11 @@ def test_local_initialization_needs_its_operation(graph):
     hf.Variable(1.0)
     with pytest.raises(ValueError, match="must also pass a local_init_op"):
         hf.train.SessionManager(ready_for_local_init_op=hf.report_uninitialized_variables())
+
+
+def test_a_target_that_nobody_serves_is_an_error_soon():
+    hf.train.get_or_create_global_step()
+    start = time.monotonic()
+    with pytest.raises(hf.errors.UnavailableError, match=r"No server in this process.*nobody:1"):
+        hf.train.MonitoredTrainingSession("grpc://nobody:1")
+    assert time.monotonic() - start < 5.0

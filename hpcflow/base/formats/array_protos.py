@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,11 @@ _VALUE_FIELDS = {
 
 
 def make_ndarray(tensor: Any) -> np.ndarray:
-    """Return the array held by a ``TensorProto``; ``TypeError`` for an unknown type."""
+    """Return the array held by a ``TensorProto``.
+
+    Raises ``TypeError`` for an unknown type, ``ValueError`` for a shape that the content does not
+    fill, or that is larger than any content.
+    """
     array = compact_ndarray(tensor)
     return array.copy() if is_uniform(array) else array
 
@@ -36,6 +41,7 @@ def compact_ndarray(tensor: Any) -> np.ndarray:
     if not dtype.is_numpy_compatible:
         raise TypeError(f"A TensorProto of type {dtype.name} has no array form")
     shape = tuple(d.size for d in tensor.tensor_shape.dim)
+    _check_claim(dtype, shape)
     if dtype is dtypes.string:
         return _strings(list(tensor.string_val), shape)
     if tensor.tensor_content:
@@ -70,6 +76,21 @@ def add_values(tensor: Any, dtype: DType, values: np.ndarray) -> None:
         field.extend(np.ascontiguousarray(values).view(dtype.real_dtype.np).tolist())
     else:
         getattr(tensor, _VALUE_FIELDS.get(dtype.name, "int_val")).extend(values.tolist())
+
+
+# What the content of a protobuf may come to, and so a constant in a graph.
+_MOST_BYTES = 1 << 31
+
+
+def _check_claim(dtype: DType, shape: tuple) -> None:
+    """Refuse a shape that says more than there can be, before memory is taken for it."""
+    if any(size < 0 for size in shape):
+        raise ValueError(f"TensorProto of {dtype.name} {list(shape)}: a constant needs a fully "
+                         "defined shape")
+    nbytes = math.prod(shape) * dtype.np.itemsize
+    if nbytes > _MOST_BYTES:
+        raise ValueError(f"TensorProto of {dtype.name} {list(shape)} claims {nbytes} bytes: a "
+                         "constant may have at most 2 GiB")
 
 
 def _with_shape_or_zeros(values: np.ndarray, dtype: DType, shape: tuple) -> np.ndarray:
