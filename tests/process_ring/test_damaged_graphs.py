@@ -56,3 +56,16 @@ def test_random_damage(capfd):
     """`python tests/faults/fuzz_graphs.py` runs any number."""
     assert fuzz_graphs.watch(0, 200, 5, list(fuzz_graphs.KINDS)) == 0, capfd.readouterr().out
     assert re.search(r"200 cases of seed 5: 0 wrong", capfd.readouterr().out)
+
+
+def test_a_loop_that_is_entered_from_inside_is_no_loop():
+    """An endless walk over the contexts of such a graph would hang the import."""
+    with hf.Graph().as_default() as graph:
+        hf.while_loop(lambda i, s: i < 5, lambda i, s: (i + 1, s + 1.0), [0, 0.0])
+        damaged = graph.as_graph_def()
+    first, second = [n for n in damaged.node if n.op == "Enter"]
+    body = next(n for n in damaged.node if n.op == "Merge" and first.name in n.input)
+    second.input.append(f"^{body.name}")
+    with hf.Graph().as_default() as graph:
+        hf.import_graph_def(damaged, name="")
+        assert len(graph.get_operations()) == len(damaged.node)

@@ -139,6 +139,8 @@ class _Recognition:
                 self.graph, outer, parallel_iterations=int(enter.attr("parallel_iterations")),
                 frame=name.decode())
             self.members[loop] = []
+        if any(c is loop for c in chain(outer)):  # what enters a loop comes from inside it
+            raise Irregular
         loop.outer_context = self._inner(loop.outer_context, outer)
         self.members[loop].append(enter)
         return loop
