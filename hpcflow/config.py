@@ -130,6 +130,14 @@ FLAGS: tuple[Flag, ...] = (
          "seconds without an answer after which a rank is lost; 0 never"),
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
     Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),
+    Flag("HPCFLOW_PREEMPTION", _parse_bool, True,
+         "0: monitored sessions and supervisors do not save and end at SIGTERM, SIGUSR1 or a file"),
+    Flag("HPCFLOW_PREEMPTION_FILE", str, "",
+         "a file; when it appears, training saves and ends as after SIGTERM"),
+    Flag("HPCFLOW_PREEMPTION_GRACE", _parse_float, 20.0,
+         "seconds from the signal that ranks may take to come to the step at which all stop"),
+    Flag("HPCFLOW_PREEMPTED_STATUS", _parse_int, 75,
+         "exit status of a job that was preempted and has saved"),
     Flag("HPCFLOW_CHUNK_BYTES", _parse_int, 256 << 20, "largest message, in bytes"),
     Flag(
         "HPCFLOW_CHECKPOINT_IO",
@@ -165,6 +173,10 @@ class Flags:
     health_timeout: float
     onednn: str
     check_stages: bool
+    preemption: bool
+    preemption_file: str
+    preemption_grace: float
+    preempted_status: int
     chunk_bytes: int
     checkpoint_io: str
 

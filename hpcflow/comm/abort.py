@@ -35,6 +35,14 @@ _rank: int | None = None
 _exit_status = 0
 #: Those of the main thread that are still there.
 _kept: weakref.WeakSet[SystemExit] = weakref.WeakSet()
+#: A status with which all ranks end by agreement: no failure.
+_orderly_status = 0
+
+
+def expect_status(status: int) -> None:
+    """All ranks have agreed to end with `status`: that ends no other rank."""
+    global _orderly_status
+    _orderly_status = status
 
 
 def abort_job(rank: int, code: int, message: str) -> NoReturn:
@@ -174,7 +182,7 @@ def end_after_failed_exit() -> None:
     """At the end of the process: end the other ranks too if SystemExit reported a failure."""
     status = _exit_status or max(
         (_status_of(error.code) for error in _kept if _ended_program(error)), default=0)
-    if status and _rank is not None:
+    if status and _rank is not None and status != _orderly_status:
         sys.stdout.flush()
         abort_job(_rank, status, f"exited with status {status}; ending the job")
 

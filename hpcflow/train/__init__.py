@@ -59,6 +59,7 @@ from hpcflow.train.monitored_session import (
     SingularMonitoredSession,
 )
 from hpcflow.train.object_checkpoint import Checkpoint, CheckpointManager
+from hpcflow.train.preemption import PreemptionHook, preemption_requested, save_and_exit
 from hpcflow.train.quantize_training import do_quantize_training_on_graphdef
 from hpcflow.train.queue_runner import QueueRunner, add_queue_runner, start_queue_runners
 from hpcflow.train.saver import Saver, import_meta_graph

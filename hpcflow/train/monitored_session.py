@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import time
 from collections.abc import Callable
 from typing import Any
 
 from hpcflow import errors
+from hpcflow.config import flags
 from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
@@ -21,6 +23,7 @@ from hpcflow.framework.session_run_hook import (
 )
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.train.coordinator import Coordinator
+from hpcflow.train.preemption import PreemptionHook, exit_preempted
 from hpcflow.train.queue_runner import start_queue_runners
 from hpcflow.train.saving_hooks import CheckpointSaverHook, StepCounterHook, SummarySaverHook
 from hpcflow.train.scaffold import Scaffold
@@ -76,10 +79,17 @@ def MonitoredTrainingSession(
         is_chief = True
         checkpoint_dir = None if follows else checkpoint_dir
         chief_only_hooks = None if follows else chief_only_hooks
+    every: list[SessionRunHook] = []
+    if flags.preemption and not _preemption_hooks(hooks or []):
+        steps = _given(save_checkpoint_steps, None)
+        others_save = steps or _given(save_checkpoint_secs, None if steps else 600)
+        path = os.path.join(checkpoint_dir, "model.ckpt") if (
+            is_chief and checkpoint_dir and not others_save) else None
+        every = [PreemptionHook(path, scaffold=scaffold)]  # first: it waits before others save
     if not is_chief:
         worker = WorkerSessionCreator(scaffold, master, config, max_wait_secs)
-        return MonitoredSession(worker, hooks, stop_grace_period_secs)
-    every = list(chief_only_hooks or [])
+        return MonitoredSession(worker, every + list(hooks or []), stop_grace_period_secs)
+    every += chief_only_hooks or []
     summary_dir = summary_dir or checkpoint_dir
     if summary_dir:
         if log_step_count_steps:
@@ -159,10 +169,11 @@ class _Monitored:
 
     def should_stop(self) -> bool:
         """True once a hook or a thread asked to stop, or the session is closed."""
-        return self._session is None or self._session.should_stop()
+        return self._session is None or self._session.should_stop() or any(
+            hook.preempted for hook in _preemption_hooks(self._hooks))
 
     def close(self) -> None:
-        """Call the hooks' ``end`` and close the session."""
+        """Call the hooks' ``end`` and close the session; ends the program if it is preempted."""
         self._close()
 
     def __enter__(self) -> Any:
@@ -188,10 +199,17 @@ class _Monitored:
                 session.close()
             finally:
                 self._release_graph()
+                preempted = [hook.close() for hook in _preemption_hooks(self._hooks)]
+        if any(preempted) and not failed:
+            exit_preempted()
 
     def _release_graph(self) -> None:
         if not self._graph_was_final:
             self._graph._unsafe_unfinalize()
+
+
+def _preemption_hooks(hooks: list[SessionRunHook]) -> list[PreemptionHook]:
+    return [h for h in hooks if isinstance(h, PreemptionHook)]
 
 
 class MonitoredSession(_Monitored):
@@ -272,9 +290,16 @@ class _Hooked:
         self.session = session
         # Those that have something to say around a step; most only do before the first.
         self._hooks = [h for h in hooks if _overrides(h, "before_run", "after_run")]
+        self._preemption = _preemption_hooks(hooks)
         self.stopping = False
 
     def run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
+        outcome = self._run(fetches, feed_dict, options, run_metadata)
+        for hook in self._preemption:
+            self.stopping = hook.step_ended() or self.stopping
+        return outcome
+
+    def _run(self, fetches: Any, feed_dict: Any, options: Any, run_metadata: Any) -> Any:
         if not self._hooks:
             return self.session.run(fetches, feed_dict, options, run_metadata)
         context = SessionRunContext(SessionRunArgs(fetches, feed_dict), self.session)

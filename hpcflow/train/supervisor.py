@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import errors
+from hpcflow.config import flags
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.reentry import reentrant
@@ -29,6 +31,7 @@ from hpcflow.ops.state.variable_lists import (
 )
 from hpcflow.summary.writer import FileWriter
 from hpcflow.train.coordinator import Coordinator, LooperThread
+from hpcflow.train.preemption import exit_preempted, make_steps
 from hpcflow.train.saver import Saver
 from hpcflow.train.session_manager import SessionManager
 from hpcflow.train.training_util import write_graph
@@ -81,6 +84,7 @@ class Supervisor:
         self._is_chief = is_chief
         self._coord = Coordinator()
         self._sessions: list[Any] = []  # those that it has made, until it stops
+        self._steps: Any = None  # of the main thread's loop, for the case of a preemption
         self._stop_grace_secs = stop_grace_secs
         self._init_fn = init_fn
         self._init_feed_dict = init_feed_dict
@@ -244,6 +248,9 @@ class Supervisor:
         if start_standard_services:
             self.start_queue_runners(session)
         self._sessions.append(session)
+        if flags.preemption and self._steps is None and _in_main_thread():
+            self._steps = make_steps(session, self._graph)
+            self._steps.done = -1  # `should_stop` is asked before the first step, too
         return session
 
     def _write_graph(self) -> None:
@@ -303,12 +310,11 @@ class Supervisor:
              ignore_live_threads: bool = False) -> None:
         """Stop and join the threads; raise what one of them, or the program, reported.
 
-        With `ignore_live_threads` those that do not stop in time are left alone.
+        With `ignore_live_threads` those that do not stop in time are left alone. Where the job is
+        preempted the program ends with HPCFLOW_PREEMPTED_STATUS.
         """
         self._coord.request_stop()
-        for session in self._sessions:  # what waits for its steps must not wait for good
-            session._take_leave()
-        self._sessions.clear()
+        preempted = self._leave()
         try:
             self._coord.join(threads, stop_grace_period_secs=self._stop_grace_secs,
                              ignore_live_threads=ignore_live_threads)
@@ -317,13 +323,38 @@ class Supervisor:
                 self._log("STOP")
                 self._summary_writer.close()
                 self._graph_written = False
+        if preempted:
+            exit_preempted()
+
+    def _leave(self) -> bool:
+        """What waits for this task's steps must not wait for good; the chief of a job that is
+        preempted saves when all have stopped. Returns whether it is."""
+        sessions, self._sessions = self._sessions, []
+        for session in sessions:
+            session._take_leave()
+        steps, self._steps = self._steps, None
+        if steps is None:
+            return False
+        if steps.over:
+            steps.wait_for_others()
+            open_ = [s for s in sessions if not s._closed]
+            if self._saver is not None and self._save_path and open_:
+                self._saver.save(open_[-1], self._save_path, global_step=self._global_step)
+        steps.close()
+        return steps.over
 
     def request_stop(self, ex: Any = None) -> None:
         """Ask all threads to stop; `ex` is an exception to report."""
         self._coord.request_stop(ex)
 
     def should_stop(self) -> bool:
-        """True once a stop was requested."""
+        """True once a stop was requested, or the job is preempted and all ranks stop at this step.
+
+        The thread that made the session asks once per step.
+        """
+        steps = self._steps
+        if steps is not None and _in_main_thread() and (steps.over or steps.passed()):
+            self._coord.request_stop()
         return self._coord.should_stop()
 
     def stop_on_exception(self) -> Any:
@@ -423,6 +454,10 @@ class _StepCounterThread(LooperThread):
         if seconds > 0:
             value = Summary.Value(tag=self._tag, simple_value=steps / seconds)
             self._supervisor.summary_writer.add_summary(Summary(value=[value]), step)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 class _CheckpointThread(LooperThread):

@@ -38,6 +38,7 @@ from hpcflow.runtime.executor.event_loop import EventLoop, event_loop
 from hpcflow.runtime.executor.executor import Step
 from hpcflow.runtime.executor.offload import SHORT_SECONDS, Masters, Pace
 from hpcflow.runtime.executor.tagged import LaneAddress, inline_bytes, read_value
+from hpcflow.runtime.preemption import watch
 from hpcflow.runtime.steps.compiled import report_stall
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import step_stats
@@ -91,6 +92,7 @@ class Endpoint:
             wire.LOOP_VALUE: self._on_loop_value, wire.LOOP_DONE: self._on_loop_progress,
             wire.LOOP_GRANT: self._on_loop_progress,
             wire.COLLECTIVE: self.collectives.on_message, wire.HEALTH: self.health.on_message,
+            wire.PREEMPT: partial(watch.on_message, self),
         }
         self._answers = {"describe": self._describe, "register": self._register,
                          "lane": self._lane, "reset": self._reset, "resolve": self._resolve}

@@ -17,6 +17,7 @@ from hpcflow.host import at_end, blas
 from hpcflow.runtime.cluster.endpoint import Endpoint
 from hpcflow.runtime.cluster.master import ClusterEngine
 from hpcflow.runtime.cluster.peers import Peers
+from hpcflow.runtime.preemption import noticing
 from hpcflow.runtime.steps.compiled import StepOptions
 from hpcflow.runtime.steps.task import Task
 
@@ -70,7 +71,8 @@ class TaskServer:
 
     def join(self) -> None:
         """Serve until every other task is done; then nobody needs this server any more."""
-        self.network.join(self.endpoint, self.address)
+        with noticing(self.endpoint):
+            self.network.join(self.endpoint, self.address)
         self.close()
 
     def close(self) -> None:

@@ -20,7 +20,7 @@ from hpcflow.shapes import TensorShape
 # Kinds of messages.
 (START, DONE, FAILED, ABORT, REQUEST, REPLY, LANE_OPEN, DEREGISTER, FINISHED, ALL_FINISHED,
  ANNOUNCE, MEETING, REPORT, LOOP_VALUE, LOOP_DONE, COLLECTIVE, HEALTH,
- LOOP_GRANT) = range(1, 19)
+ LOOP_GRANT, PREEMPT) = range(1, 20)
 
 # Kind, flags, plan, lane, length of the JSON part (inside loops: the rank of the master), step.
 HEADER = struct.Struct("<BxHIIIQ")
