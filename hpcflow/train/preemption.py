@@ -13,7 +13,8 @@ from typing import Any, NoReturn
 
 from hpcflow import config
 from hpcflow.framework.session_run_hook import SessionRunHook
-from hpcflow.graph.graph import Graph, get_default_graph, get_default_session
+from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.train.hooks import global_step_for
 
 
@@ -79,8 +80,8 @@ class PreemptionHook(SessionRunHook):
 
 def make_steps(session: Any, graph: Graph) -> Any:
     """The steps of a training loop with `session`, for the agreement on the last one."""
+    from hpcflow.runtime.cluster.preemption import Steps
     from hpcflow.runtime.cluster.server import world_collectives
-    from hpcflow.runtime.preemption import Steps
 
     together = any(op.type.startswith("Mpi") for op in graph.get_operations())
     endpoint = getattr(getattr(session, "_engine", None), "endpoint", None)

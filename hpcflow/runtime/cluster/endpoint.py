@@ -33,12 +33,12 @@ from hpcflow.runtime.cluster.lane import Lane, TagSpace
 from hpcflow.runtime.cluster.meeting import Meetings
 from hpcflow.runtime.cluster.peers import Reply
 from hpcflow.runtime.cluster.plans import Plan
+from hpcflow.runtime.cluster.preemption import watch
 from hpcflow.runtime.collective.collectives import Collectives
 from hpcflow.runtime.executor.event_loop import EventLoop, event_loop
 from hpcflow.runtime.executor.executor import Step
 from hpcflow.runtime.executor.offload import SHORT_SECONDS, Masters, Pace
 from hpcflow.runtime.executor.tagged import LaneAddress, inline_bytes, read_value
-from hpcflow.runtime.preemption import watch
 from hpcflow.runtime.steps.compiled import report_stall
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import step_stats

@@ -34,19 +34,18 @@ from hpcflow.runtime.executor.deadline import check_end, deadline_after
 from hpcflow.runtime.executor.executor import Step, check_results
 from hpcflow.runtime.executor.offload import Pace
 from hpcflow.runtime.executor.tagged import LaneAddress
-from hpcflow.runtime.session.runs import Runs
 from hpcflow.runtime.steps.compiled import (
     DRAIN_SECONDS,
     LocalStep,
     StepOptions,
     add_left,
-    cancel_all,
     compiled_form,
     library_of,
     make_parts,
     report_stall,
     timed_out,
 )
+from hpcflow.runtime.steps.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext
 from hpcflow.runtime.steps.tracing import instrument, partition_graphs, step_stats
 from hpcflow.runtime.wire import wire

@@ -17,7 +17,7 @@ from hpcflow.host import at_end, blas
 from hpcflow.runtime.cluster.endpoint import Endpoint
 from hpcflow.runtime.cluster.master import ClusterEngine
 from hpcflow.runtime.cluster.peers import Peers
-from hpcflow.runtime.preemption import noticing
+from hpcflow.runtime.cluster.preemption import noticing
 from hpcflow.runtime.steps.compiled import StepOptions
 from hpcflow.runtime.steps.task import Task
 

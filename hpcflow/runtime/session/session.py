@@ -22,7 +22,6 @@ from hpcflow.loops import compiling
 from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter, flat_feeds
 from hpcflow.runtime.session.partial import PartialRuns
 from hpcflow.runtime.session.partings import Partings
-from hpcflow.runtime.session.runs import Runs
 from hpcflow.runtime.session.shape_specialization import ByShapes
 from hpcflow.runtime.steps import function_calls  # noqa: F401 - which tasks call
 from hpcflow.runtime.steps.compiled import (
@@ -33,6 +32,7 @@ from hpcflow.runtime.steps.compiled import (
     make_parts,
     run_with_options,
 )
+from hpcflow.runtime.steps.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import instrument, partition_graphs, run_traced, wants_trace
 

@@ -17,7 +17,7 @@ from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.passes import PassContext, compile_parts
 from hpcflow.compiler.regions.bind import instantiate
-from hpcflow.errors import DeadlineExceededError, OpError
+from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.host import fp_mode, threads
@@ -26,7 +26,7 @@ from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor.deadline import DirectRun, check_end, deadline_after
 from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.runtime.executor.executor import Step, check_results
-from hpcflow.runtime.session.runs import Runs
+from hpcflow.runtime.steps.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import step_stats
 
