@@ -19,8 +19,8 @@ import weakref
 from types import TracebackType
 from typing import Any, NoReturn
 
+from hpcflow.base import at_end
 from hpcflow.comm import libmpi
-from hpcflow.host import at_end
 
 #: The status after an exception, and after Ctrl-C.
 FAILURE = 1

@@ -10,8 +10,8 @@ import sys
 import traceback
 from typing import Any, Protocol
 
+from hpcflow.base import at_end
 from hpcflow.comm import abort
-from hpcflow.host import at_end
 
 #: How many times to look whether a cancelled receive has ended.
 _CANCEL_LOOKS = 10_000

@@ -20,6 +20,7 @@ from hpcflow.compiler.fuse.sum_convolutions import sum_convolutions
 from hpcflow.compiler.fuse.sum_products import sum_products
 from hpcflow.compiler.ir import checks
 from hpcflow.compiler.ir.step_graph import Node, StepGraph
+from hpcflow.compiler.ir.withdrawable import mark_withdrawable
 from hpcflow.compiler.regions.regions import assign_regions
 from hpcflow.compiler.rewrite.cse import eliminate_common_subexpressions, merge_placed
 from hpcflow.compiler.rewrite.dead_branches import remove_dead_branches
@@ -36,7 +37,6 @@ from hpcflow.compiler.rewrite.recompute import recompute
 from hpcflow.compiler.rewrite.references import read_references
 from hpcflow.compiler.rewrite.refine_shapes import refine_shapes
 from hpcflow.compiler.rewrite.simplify import simplify
-from hpcflow.compiler.rewrite.withdrawable import mark_withdrawable
 from hpcflow.graph.operation import Dims, Operation, Tensor
 
 

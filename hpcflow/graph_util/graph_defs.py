@@ -10,9 +10,9 @@ from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import split_input
 from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation
+from hpcflow.graph_util.freezing import VARIABLE_TYPES, Frozen, values_of
 from hpcflow.metagraph.placing import replace_devices, write_placement
 from hpcflow.shapes import TensorShape
-from hpcflow.tools.freezing import VARIABLE_TYPES, Frozen, values_of
 
 __all__ = ["convert_variables_to_constants", "extract_sub_graph", "must_run_on_cpu",
            "remove_training_nodes", "replace_devices", "set_cpu0",

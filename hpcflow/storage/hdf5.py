@@ -21,6 +21,7 @@ from hpcflow.errors import InternalError
 from hpcflow.storage import encoding, plain_hdf5
 from hpcflow.storage.checkpoint_file import Damage
 from hpcflow.storage.file_image import FileImage
+from hpcflow.storage.hdf5_files import open_file
 from hpcflow.storage.layout import Entry
 from hpcflow.storage.records import checksum
 from hpcflow.storage.slices import Region
@@ -40,20 +41,6 @@ def parallel_hdf5_available() -> bool:
     import h5py
 
     return bool(h5py.get_config().mpi)
-
-
-def open_file(path: str | FileImage, mode: str, **options: Any) -> Any:
-    """An h5py File, without file locks where HDF5 can do so.
-
-    Files under construction are private and finished ones are never changed, and some
-    parallel file systems refuse locks.
-    """
-    import h5py
-
-    version = h5py.version.hdf5_version_tuple
-    if version >= (1, 12, 1) or (version[:2] == (1, 10) and version[2] >= 7):
-        options["locking"] = False
-    return h5py.File(path, mode, libver=("v110", "v110"), **options)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.storage import plain_hdf5
-from hpcflow.storage.hdf5 import open_file
+from hpcflow.storage.hdf5_files import open_file
 
 Named = Sequence[tuple[str, np.ndarray]]
 _OPTIMIZER = "optimizer_weights"

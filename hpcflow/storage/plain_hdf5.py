@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.storage.checkpoint_file import Damage
+from hpcflow.storage.hdf5_files import open_file
 from hpcflow.storage.raw_files import require_regular
 
 _ATTRIBUTE_BYTES = 1 << 16
@@ -19,8 +20,6 @@ _COMPRESSION = 1100
 
 def open_plain(path: str) -> Any:
     """An h5py File for reading. Raises OSError, also for what is no regular file."""
-    from hpcflow.storage.hdf5 import open_file
-
     require_regular(path)
     return open_file(path, "r")
 

@@ -11,7 +11,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from hpcflow.host import at_end
+from hpcflow.base import at_end
 from hpcflow.test_util.benchmark import run_benchmarks
 
 _temp_dir: str | None = None

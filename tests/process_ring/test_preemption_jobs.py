@@ -153,7 +153,7 @@ def test_handlers_are_called_too_and_come_back():
             assert stop.value.code == 75
             assert seen == [signal.SIGUSR1]
     finally:
-        from hpcflow.runtime import preemption
+        from hpcflow.runtime.cluster import preemption
 
         preemption.watch.reset()
         assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

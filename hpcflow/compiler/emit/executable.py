@@ -48,10 +48,10 @@ from hpcflow.compiler.ir.step_graph import (
     Port,
     topological,
 )
+from hpcflow.compiler.ir.withdrawable import acts_on_queues
 from hpcflow.compiler.regions.bind import Binder
 from hpcflow.compiler.regions.lower import Bound, input_refs
 from hpcflow.compiler.regions.structure import Unstructured
-from hpcflow.compiler.rewrite.withdrawable import acts_on_queues
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.kernels.registry import ASYNC, STEP, Kernel, is_early
 

@@ -28,7 +28,7 @@ from hpcflow.errors import (
     from_wire,
 )
 from hpcflow.runtime.cluster.agreement import check_settings, digests
-from hpcflow.runtime.cluster.health import Health, with_waits
+from hpcflow.runtime.cluster.health import Health
 from hpcflow.runtime.cluster.lane import Lane, TagSpace
 from hpcflow.runtime.cluster.meeting import Meetings
 from hpcflow.runtime.cluster.peers import Reply
@@ -43,6 +43,7 @@ from hpcflow.runtime.steps.compiled import report_stall
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import step_stats
 from hpcflow.runtime.wire import wire
+from hpcflow.runtime.wire.lost_ranks import with_waits
 from hpcflow.version import __version__
 
 # Of the messages of every step.

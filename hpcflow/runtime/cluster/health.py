@@ -17,20 +17,10 @@ from typing import Any
 
 from hpcflow import config
 from hpcflow.comm.processes import Process, is_running, is_stopped, is_traced, used_ticks
-from hpcflow.errors import OpError, UnavailableError
 from hpcflow.runtime.wire import wire
 
 _PING, _PONG, _LOST = range(3)
-_SHOWN_WAITS = 3
 _AWAY_SECONDS = 0.5  # how late a look may be on a busy machine
-
-
-def with_waits(error: OpError, waits: str) -> UnavailableError:
-    """`error`, that a rank is lost, with the first of what was waited for, given as lines."""
-    first, *others = [line.strip() for line in waits.splitlines()]
-    shown = "; ".join([first, *others[: _SHOWN_WAITS - 1]])
-    more = f"; and {len(others) + 1 - _SHOWN_WAITS} more" if len(others) >= _SHOWN_WAITS else ""
-    return UnavailableError(None, None, f"{error.message}. Waited for: {shown}{more}")
 
 
 class Health:

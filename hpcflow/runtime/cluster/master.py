@@ -11,7 +11,7 @@ from weakref import WeakMethod
 
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.ir.step_graph import Node
-from hpcflow.compiler.rewrite.withdrawable import acts_on_queues
+from hpcflow.compiler.ir.withdrawable import acts_on_queues
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.errors import (
     AbortedError,
@@ -26,7 +26,6 @@ from hpcflow.host.fp_mode import restore, restore_early, silence
 from hpcflow.kernels.registry import is_collective
 from hpcflow.runtime.cluster.agreement import check_edges, digests, settings
 from hpcflow.runtime.cluster.endpoint import Endpoint
-from hpcflow.runtime.cluster.health import with_waits
 from hpcflow.runtime.cluster.lane import Lane
 from hpcflow.runtime.cluster.peers import Peers
 from hpcflow.runtime.cluster.tasks_of_steps import names_task, tasks_in, together_in
@@ -49,6 +48,7 @@ from hpcflow.runtime.steps.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext
 from hpcflow.runtime.steps.tracing import instrument, partition_graphs, step_stats
 from hpcflow.runtime.wire import wire
+from hpcflow.runtime.wire.lost_ranks import with_waits
 
 
 class ClusterEngine:

@@ -7,13 +7,14 @@ import itertools
 import threading
 from typing import Any
 
+from hpcflow.base import at_end
 from hpcflow.errors import (
     AlreadyExistsError,
     InvalidArgumentError,
     NotFoundError,
     UnavailableError,
 )
-from hpcflow.host import at_end, blas
+from hpcflow.host import blas
 from hpcflow.runtime.cluster.endpoint import Endpoint
 from hpcflow.runtime.cluster.master import ClusterEngine
 from hpcflow.runtime.cluster.peers import Peers

@@ -35,11 +35,11 @@ from hpcflow.errors import (
     OutOfRangeError,
     from_wire,
 )
-from hpcflow.runtime.cluster.health import with_waits
 from hpcflow.runtime.collective.collective_disputes import Disputes
 from hpcflow.runtime.collective.collective_parts import Layout
 from hpcflow.runtime.collective.collective_run import OperationRun, Run, Schedule
 from hpcflow.runtime.wire import wire
+from hpcflow.runtime.wire.lost_ranks import with_waits
 
 # The most steps that a rank remembers.
 _REMEMBERED = 64

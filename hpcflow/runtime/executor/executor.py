@@ -19,7 +19,7 @@ import numpy as np
 from hpcflow.compiler.emit.executable import MISSING, Executable
 from hpcflow.compiler.emit.items import CALL, CALL_ASYNC, GATE, MERGE, RECEIVE, SWITCH, Item
 from hpcflow.compiler.ir.explain import explain, summary
-from hpcflow.compiler.rewrite.withdrawable import ATTR
+from hpcflow.compiler.ir.withdrawable import ATTR
 from hpcflow.errors import (
     AbortedError,
     CancelledError,

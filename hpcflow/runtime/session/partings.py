@@ -11,11 +11,11 @@ import logging
 from collections.abc import Iterable
 from typing import Any
 
+from hpcflow.base import at_end
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import Parting
 from hpcflow.graph.operation import Operation
 from hpcflow.graph.traversal import ancestors
-from hpcflow.host import at_end
 
 #: The most that each of these operations may take, of a cluster that may have lost ranks.
 _SECONDS = 5.0

@@ -1,0 +1,21 @@
+"""HDF5 files opened as this library needs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow.storage.file_image import FileImage
+
+
+def open_file(path: str | FileImage, mode: str, **options: Any) -> Any:
+    """An h5py File, without file locks where HDF5 can do so.
+
+    Files under construction are private and finished ones are never changed, and some
+    parallel file systems refuse locks.
+    """
+    import h5py
+
+    version = h5py.version.hdf5_version_tuple
+    if version >= (1, 12, 1) or (version[:2] == (1, 10) and version[2] >= 7):
+        options["locking"] = False
+    return h5py.File(path, mode, libver=("v110", "v110"), **options)
