@@ -31,7 +31,9 @@ RINGS = {
     "graph": ([TESTS / "test_layers.py", TESTS / "graph_ring"], 300.0),
     "process": ([TESTS / "process_ring"], 1400.0),
     "mpi": ([TESTS / "mpi_ring"], 300.0),
+    "gpu": ([TESTS / "gpu_ring"], 500.0),
 }
+DEFAULT_RINGS = ("graph", "process", "mpi")
 
 
 @dataclass(frozen=True)
@@ -104,8 +106,8 @@ def plan(arguments: argparse.Namespace) -> list[Run]:
     """The runs that the options ask for, in order."""
     forms = arguments.compile.split(",") if arguments.compile else [None]
     runs: list[Run] = []
-    for ring in arguments.ring or RINGS:
-        if ring == "graph":
+    for ring in arguments.ring or DEFAULT_RINGS:
+        if ring in ("graph", "gpu"):
             runs.append(Run(ring))
         elif ring == "process":
             runs += [Run(ring, compile=form) for form in forms]

@@ -46,7 +46,7 @@ ALLOWED: dict[str, set[str]] = {
     **dict.fromkeys(GRADIENTS, CORE),
     **dict.fromkeys(USERS, CORE | GRADIENTS),
     "signal": CORE | GRADIENTS | {"spectral"},
-    "compiler": CORE | {"kernels.registry", "kernels.input_shapes"},
+    "compiler": CORE | {"kernels.registry", "kernels.input_shapes", "kernels.late_errors"},
     "simulator": CORE | {"compiler"},
     "runtime": CORE | GRADIENTS | USERS | BELOW_RUNTIME,
 }

@@ -16,6 +16,7 @@ from hpcflow.compiler.bind import Binder
 from hpcflow.compiler.checks import check_items
 from hpcflow.compiler.explain import node_error
 from hpcflow.compiler.frames import FrameInfo, assign_frames
+from hpcflow.compiler.host_values import predicates
 from hpcflow.compiler.ir import (
     CONTROL_FLOW_TYPES,
     FEED,
@@ -80,10 +81,14 @@ class Executable:
         self.task = task
         self._fetch_count = fetch_count  # of the whole step; operations run where they are
         self.resources_version = context.resources.version if context is not None else 0
+
+        def binder() -> Binder:
+            return Binder(devices, context, places_of(nodes), predicates(nodes))
+
         try:
-            self._build(nodes, Binder(devices, context, places_of(nodes)), compiled)
+            self._build(nodes, binder(), compiled)
         except Unstructured:
-            self._build(nodes, Binder(devices, context, places_of(nodes)), False)
+            self._build(nodes, binder(), False)
         # What is to be told when a step begins: the collective operations that it will enter.
         self.collectives = getattr(context, "take_schedule", lambda: None)()
         received = [i for i in self.items if i.kind == RECEIVE and not i.edge.depth]  # type: ignore[union-attr]

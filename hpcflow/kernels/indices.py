@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow import jit
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels import late_errors
 from hpcflow.kernels.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
 from hpcflow.native import aligned, spread, threads
@@ -19,7 +21,8 @@ _SMALL = 64
 
 def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0, {})",
                what: str = "indices") -> None:
-    """Raise ``InvalidArgumentError`` naming the first index that is not in ``[0, rows)``.
+    """Raise ``InvalidArgumentError`` naming the first index that is not in ``[0, rows)``; of
+    indices on a device later (`late_errors`), as they wrap around until then.
 
     `wrong` says so, with places for the index and for `rows`; `what` is the name of the tensor.
     """
@@ -27,13 +30,19 @@ def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0
         return
     # As unsigned numbers the negative ones are the largest, so one pass finds both kinds.
     unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}"))
-    if int(unsigned.max()) < rows:
-        return
+    if xp is not np and rows:
+        late_errors.note(xp, (unsigned >= rows).any(),
+                         lambda: _not_a_row(xp, indices, rows, wrong, what))
+    elif not rows or int(unsigned.max()) >= rows:
+        raise _not_a_row(xp, indices, rows, wrong, what)
+
+
+def _not_a_row(xp: Any, indices: Any, rows: int, wrong: str, what: str) -> InvalidArgumentError:
     flat = indices.reshape(-1)
     bad = int(xp.flatnonzero((flat < 0) | (flat >= rows))[0])
     where = [int(i) for i in np.unravel_index(bad, indices.shape)]
     place = f"[{','.join(map(str, where))}]" if where else ""
-    raise invalid(f"{what}{place} {wrong.format(int(flat[bad]), rows)}")
+    return invalid(f"{what}{place} {wrong.format(int(flat[bad]), rows)}")
 
 
 def has_duplicates(xp: Any, indices: Any) -> bool:

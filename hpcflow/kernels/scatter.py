@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels import late_errors, repeated_rows
 from hpcflow.kernels.indices import check_rows, combine_rows, has_duplicates
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.resources.variables import VariableState
@@ -17,19 +19,23 @@ from hpcflow.shapes import TensorShape
 
 
 def _set(xp: Any, target: Any, where: Any, updates: Any) -> None:
-    target[where] = updates  # of duplicates the last wins
+    if xp is np:
+        target[where] = updates  # of duplicates the last wins
+    else:
+        repeated_rows.put(xp, target, where, updates)
 
 
 def _combining(ufunc_name: str) -> Callable:
     """``target[where] = ufunc(target[where], updates)``, once for each time an element occurs."""
 
     def combine(xp: Any, target: Any, where: Any, updates: Any) -> None:
-        ufunc = getattr(xp, ufunc_name)
-        if target.ndim > 1 and xp is np:
+        if xp is not np:
+            repeated_rows.combine(xp, ufunc_name, target, where, updates)
+            return
+        ufunc = getattr(np, ufunc_name)
+        if target.ndim > 1:
             combine_rows(ufunc, target.reshape(len(target), -1), where,
                          updates.reshape(len(where), -1))
-        elif xp is not np and not has_duplicates(xp, where):
-            target[where] = ufunc(target[where], updates)
         else:
             ufunc.at(target, where, updates)
 
@@ -40,8 +46,10 @@ def _divide(xp: Any, target: Any, where: Any, updates: Any) -> None:
     if target.dtype.kind not in "iu":
         _combining("divide")(xp, target, where, updates)
         return
-    if not xp.all(updates):
-        raise invalid("ScatterDiv: integer division by zero")
+    if xp is not np:
+        late_errors.note(xp, (updates == 0).any(), _divides_by_zero)
+    elif not updates.all():
+        raise _divides_by_zero()
     # Dividing by one divisor after the other towards zero is dividing by their product, but the
     # product may overflow; so duplicates take turns.
     distinct = not has_duplicates(xp, where)
@@ -49,6 +57,10 @@ def _divide(xp: Any, target: Any, where: Any, updates: Any) -> None:
         rows = where[i]
         quotient = xp.abs(target[rows]) // xp.abs(updates[i])
         target[rows] = quotient * xp.sign(target[rows]) * xp.sign(updates[i])
+
+
+def _divides_by_zero() -> InvalidArgumentError:
+    return invalid("ScatterDiv: integer division by zero")
 
 
 _COMBINE = {"Update": _set, "Add": _combining("add"), "Sub": _combining("subtract"),
@@ -127,10 +139,16 @@ def flat_positions(xp: Any, coordinates: Any, dims: tuple[int, ...]) -> Any:
     """
     limits = xp.asarray(np.array(dims, coordinates.dtype))
     outside = ((coordinates < 0) | (coordinates >= limits)).any(axis=-1)
-    if outside.any():
+
+    def error() -> InvalidArgumentError:
         i = int(xp.flatnonzero(outside)[0])
-        raise invalid(f"indices[{i}] = {[int(c) for c in coordinates[i]]} does not index into "
-                      f"shape {TensorShape(dims)}")
+        return invalid(f"indices[{i}] = {[int(c) for c in coordinates[i]]} does not index into "
+                       f"shape {TensorShape(dims)}")
+
+    if xp is not np and all(dims):
+        late_errors.note(xp, outside.any(), error)
+    elif outside.any():
+        raise error()
     strides = np.cumprod([1, *dims[:0:-1]], dtype=np.int64)[::-1]
     if not dims:
         return xp.zeros(len(coordinates), np.int64)

@@ -20,11 +20,13 @@ from hpcflow.compiler.placement_file import Placement
 from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.kernels import late_errors
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.native import denormals, threads
 from hpcflow.native.float_errors import restore, silence
 from hpcflow.runtime.deadline import DirectRun, check_end, deadline_after
 from hpcflow.runtime.executor import Step, check_results
+from hpcflow.runtime.gpus import GpuOptions
 from hpcflow.runtime.loop import event_loop
 from hpcflow.runtime.task import KernelContext, Task
 from hpcflow.runtime.tracing import step_stats
@@ -49,6 +51,7 @@ class StepOptions:
         halved = proto is not None and proto.graph_options.enable_bfloat16_sendrecv
         self.compress = (Rule("bfloat16"),) if halved else ()
         self.device_counts = dict(proto.device_count) if proto is not None else {}
+        self.gpus = GpuOptions.of(proto)
         if proto is not None and proto.intra_op_parallelism_threads > 0:
             threads.limit(proto.intra_op_parallelism_threads)  # one pool serves the process
         if proto is not None and proto.inter_op_parallelism_threads > 0:
@@ -130,7 +133,10 @@ class LocalStep:
             try:
                 found = function(step, *feeds) if in_order else function(
                     step, *[feeds[i] for i in order])
+                if late_errors.count():
+                    late_errors.raise_any()
             except BaseException as e:  # noqa: BLE001  (raised again, explained)
+                late_errors.discard()
                 error = item.region.explain(e, item.nodes[0].device, None)
                 raise error from error.__cause__
             finally:

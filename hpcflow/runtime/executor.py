@@ -20,6 +20,7 @@ from hpcflow.compiler.executable import MISSING, Executable
 from hpcflow.compiler.explain import explain, summary
 from hpcflow.compiler.items import CALL, CALL_ASYNC, GATE, MERGE, RECEIVE, SWITCH, Item
 from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, op_error
+from hpcflow.kernels import late_errors
 from hpcflow.native.float_errors import mode, restore, silence
 from hpcflow.runtime.deadline import check_deadline
 from hpcflow.runtime.iterations import DEAD, Iteration
@@ -205,6 +206,8 @@ class Step(Propagation):
             self.lane.receive(self, item.edge.index, item)  # type: ignore[union-attr]
 
     def _finish_step(self) -> None:
+        if late_errors.count():
+            self._hear_of_errors()
         for hook in self.on_finish_hooks:
             hook()
         # Frames and iterations refer to each other; the values in them must not wait for the
@@ -223,6 +226,16 @@ class Step(Propagation):
         done, self.on_done = self.on_done, None  # whoever is told may refer to the step
         if done is not None:
             done(self)
+
+    def _hear_of_errors(self) -> None:
+        """What the devices found wrong, unless the step failed already."""
+        if self.error is not None:
+            late_errors.discard()
+            return
+        try:
+            late_errors.raise_any()
+        except Exception as e:  # noqa: BLE001
+            self.error = e
 
     def post(self, action: Callable[[], None]) -> None:
         """Hand `action` to the thread that runs the step (called by completions)."""
