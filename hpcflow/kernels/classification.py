@@ -394,6 +394,6 @@ def in_top_k(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("InTopKV2", device="CPU", fresh=True)
+@kernel("InTopKV2", fresh=True)
 def _in_top_k_of_tensor(node: KernelNode) -> Any:
     return in_top_k(node)
