@@ -21,6 +21,7 @@ COMMANDS = {
     "doctor": ("hpcflow.tools.doctor", "what hpcflow finds on this machine, and what is wrong"),
     "run": ("hpcflow.tools.run", "start a program on several ranks"),
     "simulate": ("hpcflow.tools.simulate", "predict step times on a cluster that is described"),
+    "gpu-check": ("hpcflow.tools.gpu_check.command", "check and time the library on a GPU"),
     "bench": ("hpcflow.tools.bench.command", "run a benchmark and print its table"),
 }
 
