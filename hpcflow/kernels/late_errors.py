@@ -40,7 +40,14 @@ _lock = threading.Lock()
 
 
 def note(xp: Any, flag: Any, error: Callable[[], BaseException]) -> None:
-    """Let ``error()`` be raised by the next read if `flag`, of the array module `xp`, is true."""
+    """Let ``error()`` be raised by the next read if `flag`, of the array module `xp`, is true.
+
+    It is raised at once where the module cannot copy to the host (``asnumpy``).
+    """
+    if not hasattr(xp, "asnumpy"):
+        if flag:
+            raise error()
+        return
     with _lock:
         _pending.append(Check(xp, flag, error))
 

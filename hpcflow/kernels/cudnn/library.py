@@ -13,7 +13,7 @@ import importlib.metadata
 import warnings
 import weakref
 from collections.abc import Iterator
-from ctypes import POINTER, byref, c_double, c_float, c_int, c_size_t, c_void_p
+from ctypes import POINTER, byref, c_double, c_float, c_int, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +65,14 @@ SIGNATURES: dict[str, list] = {
     "PoolingForward": [_P] * 8,
     "PoolingBackward": [_P] * 12,
     "SoftmaxForward": [_P, c_int, c_int, *[_P] * 6],
+    "BatchNormalizationForwardTraining":
+        [_P, c_int, *[_P] * 9, c_double, _P, _P, c_double, _P, _P],
+    "BatchNormalizationBackward": [_P, c_int, *[_P] * 14, c_double, _P, _P],
+    "CreateLRNDescriptor": [_OUT],
+    "DestroyLRNDescriptor": [_P],
+    "SetLRNDescriptor": [_P, c_uint, c_double, c_double, c_double],
+    "LRNCrossChannelForward": [_P, _P, c_int, *[_P] * 6],
+    "LRNCrossChannelBackward": [_P, _P, c_int, *[_P] * 10],
 }  # fmt: skip
 
 FLOAT, DOUBLE, HALF = 0, 1, 2
