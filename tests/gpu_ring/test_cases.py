@@ -15,3 +15,8 @@ def test_device_agrees_with_cpu(op: str) -> None:
         return  # internal, or made by others in the workloads
     wrong = [text for case in chosen(found, MOST) for text in differences(case)]
     assert not wrong, "\n".join(wrong)
+
+
+def test_op_types_with_a_kernel() -> None:
+    """What has a kernel for the device keeps it."""
+    assert len(device_types()) >= 600
