@@ -30,7 +30,7 @@ from hpcflow import kernels
 from hpcflow.simulator.cluster import Cluster, Job
 from hpcflow.simulator.engine import Simulation
 from hpcflow.simulator.program import compile_program
-from hpcflow.tools.bench import table
+from hpcflow.tools import table
 from hpcflow.tools.bench.command import job_environment
 from hpcflow.tools.bench.prediction import one_thread
 from hpcflow.tools.bench.programs import sweeps

@@ -10,7 +10,8 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpcflow import errors, other_names
+from hpcflow import errors
+from hpcflow.api import aliases, modules, other_names
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.dtypes import (
     QUANTIZED_DTYPES,
@@ -45,6 +46,7 @@ from hpcflow.graph.convert import (
     convert_to_tensor,
     register_tensor_conversion_function,
 )
+from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import (
     Graph,
     add_to_collection,
@@ -55,7 +57,6 @@ from hpcflow.graph.graph import (
     get_collection,
     get_collection_ref,
     get_default_graph,
-    get_default_session,
     name_scope,
     op_scope,
     reset_default_graph,
@@ -74,7 +75,7 @@ from hpcflow.graph.sparse_tensor import (
     convert_to_tensor_or_indexed_slices,
     convert_to_tensor_or_sparse_tensor,
 )
-from hpcflow.runtime.session import InteractiveSession, Session
+from hpcflow.runtime.session.session import InteractiveSession, Session
 from hpcflow.shapes import Dimension, TensorShape
 from hpcflow.version import API_VERSION, GRAPH_DEF_VERSION
 
@@ -86,91 +87,38 @@ newaxis = None
 # The op families. Each one's __all__ becomes part of this namespace.
 _FAMILIES = [
     "autodiff",
-    "ops.step_ops",
+    "ops.flow.step_ops",
     "ops",
 ]
 
-# Modules loaded on first use, so that importing hpcflow stays fast.
-_LAZY_MODULES = {
-    "app": "hpcflow.platform.app",
-    "compat": "hpcflow.compat",
-    "data": "hpcflow.data",
-    "contrib": "hpcflow.contrib",
-    "core": "hpcflow.core",
-    "distributions": "hpcflow.distributions",
-    "estimator": "hpcflow.estimator",
-    "feature_column": "hpcflow.feature_column",
-    "framework": "hpcflow.framework",
-    "flags": "hpcflow.platform.flags",
-    "gfile": "hpcflow.platform.gfile",
-    "keras": "hpcflow.keras",
-    "logging": "hpcflow.platform.logging",
-    "mpi": "hpcflow.mpi",
-    "nest": "hpcflow.framework.nest",
-    "placement": "hpcflow.placement",
-    "profiler": "hpcflow.profiler",
-    "python": "hpcflow.python",
-    "python_io": "hpcflow.platform.python_io",
-    "resource_loader": "hpcflow.platform.resource_loader",
-    "saved_model": "hpcflow.saved_model",
-    "train": "hpcflow.train",
-    "summary": "hpcflow.summary",
-    "nn": "hpcflow.nn",
-    "image": "hpcflow.image",
-    "sets": "hpcflow.ops.sets",
-    "signal": "hpcflow.signal",
-    "spectral": "hpcflow.spectral",
-    "graph_util": "hpcflow.graph_util",
-    "losses": "hpcflow.losses",
-    "test": "hpcflow.test_util",
-    "metrics": "hpcflow.metrics",
-    "layers": "hpcflow.layers",
-    "user_ops": "hpcflow.user_ops",
-}
-
-_PROTOS = {
-    "AttrValue": "attr_value", "ConfigProto": "config", "Event": "event", "GPUOptions": "config",
-    "GraphDef": "graph", "GraphOptions": "config", "HistogramProto": "histogram",
-    "LogMessage": "event", "NameAttrList": "attr_value", "NodeDef": "node_def",
-    "OptimizerOptions": "config", "RunMetadata": "config", "RunOptions": "config",
-    "SessionLog": "event", "Summary": "summary", "TensorInfo": "meta_graph",
-    "MetaGraphDef": "meta_graph",
-}  # fmt: skip
-
-
 def _gather(namespace: dict[str, Any]) -> None:
     for family in _FAMILIES:
-        module = importlib.import_module(f"hpcflow.{family}")
+        module = importlib.import_module(f"{__name__}.{family}")
         for name in getattr(module, "__all__", ()):
             namespace[name] = getattr(module, name)
 
 
+aliases.install()
 _gather(globals())
-
-
-_named_otherwise = other_names.named_otherwise("hpcflow")
 
 
 def __getattr__(name: str) -> Any:
     if name == "__all__":  # asked for by ``from hpcflow import *``, which is to give all there is
         return [n for n in __dir__() if not n.startswith("_") and n not in _OF_THIS_FILE]
-    if name in _LAZY_MODULES:
-        value: Any = importlib.import_module(_LAZY_MODULES[name])
-    elif name in _PROTOS:
-        proto = importlib.import_module(f"tensorboard.compat.proto.{_PROTOS[name]}_pb2")
-        value = getattr(proto, "HistogramProto" if name == "HistogramProto" else name)
+    if name in modules.LAZY or name in modules.PROTOS:
+        value = modules.load(name)
     elif name in other_names.MODULES:
         value = other_names.later_module(name)
     else:
-        value = _named_otherwise(name)
+        value = other_names.find(__name__, name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_LAZY_MODULES, *_PROTOS, *other_names.MODULES,
+    return sorted({*globals(), *modules.LAZY, *modules.PROTOS, *other_names.MODULES,
                    *other_names.NAMES["hpcflow"]})
 
 
 NoGradient = NotDifferentiable
-_OF_THIS_FILE = ("Any", "annotations", "importlib", "other_names")
+_OF_THIS_FILE = ("Any", "aliases", "annotations", "importlib", "modules", "other_names")

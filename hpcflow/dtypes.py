@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.other_names import named_otherwise
+from hpcflow.base.late_names import named_otherwise
 
 _Bool = builtins.bool  # the module defines a DType called `bool`
 _REF_OFFSET = 100
@@ -409,4 +409,4 @@ def base(value: Any) -> DType:
     """`as_dtype(value).base_dtype`."""
     return as_dtype(value).base_dtype
 
-__getattr__ = named_otherwise("hpcflow.dtypes")
+__getattr__ = named_otherwise(__name__)

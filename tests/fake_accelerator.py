@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow.kernels import late_errors
-from hpcflow.runtime import device as devices
-from hpcflow.runtime.device import Device
+from hpcflow.runtime.executor import device as devices
+from hpcflow.runtime.executor.device import Device
 
 _DELAY = 20e-6  # seconds between the launch of some work and its completion
 

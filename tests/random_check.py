@@ -18,7 +18,7 @@ from random_graphs import RandomGraph
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler import absorb
+from hpcflow.compiler.regions import structurize
 
 TASKS, CPUS = 3, 2
 TIMEOUT = hf.RunOptions(timeout_in_ms=60000)
@@ -66,7 +66,7 @@ def devices_of(tasks: int, cpus: int) -> list[str]:
     return [f"/job:worker/task:{t}/cpu:{c}" for t in range(tasks) for c in range(cpus)]
 
 
-_fits = absorb._fits
+_fits = structurize._fits
 
 
 @contextmanager
@@ -74,7 +74,7 @@ def session(form: Form, cluster: Cluster | None) -> Iterator[Any]:
     """A session for a form, in whose tasks steps are compiled so."""
     previous = config.flags.compile
     config.flags.compile = form.regions
-    absorb._fits = _fits if form.absorbing else lambda node: False
+    structurize._fits = _fits if form.absorbing else lambda node: False
     level = hf.OptimizerOptions(opt_level=0 if form.optimized else -1)
     options = hf.ConfigProto(device_count={"CPU": form.devices},
                              allow_soft_placement=not form.cluster,
@@ -85,7 +85,7 @@ def session(form: Form, cluster: Cluster | None) -> Iterator[Any]:
             yield made
     finally:
         config.flags.compile = previous
-        absorb._fits = _fits
+        structurize._fits = _fits
 
 
 class Case:

@@ -1,8 +1,4 @@
-"""The layers of the project, checked against its import statements.
-
-Each package has a level; it may import level 0, its own modules, and what `ALLOWED` names. Imports
-inside functions count too; those under ``if TYPE_CHECKING:`` do not.
-"""
+"""The rules of the rooms, checked against the import statements (see `layers`)."""
 
 from __future__ import annotations
 
@@ -10,174 +6,97 @@ import ast
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
+from fnmatch import fnmatch
 
+import layers
 import pytest
 
-ROOT = Path(__file__).resolve().parents[1]
-PACKAGE = ROOT / "hpcflow"
 
-LEVEL_0 = {
-    "config", "errors", "dtypes", "shapes", "strided", "device_spec", "tracing", "version",
-    "windows", "protos", "array_protos", "callbacks", "diagonals", "deferred", "other_names",
-    "jit", "native",
-}  # fmt: skip
-CORE = {"graph", "ops"}
-GRADIENTS = {"autodiff", "nn", "framework"}
-USERS = {"optimizers", "layers", "losses", "metrics", "summary_ops", "spectral", "image", "data",
-         "signal"}
-BELOW_RUNTIME = {"comm", "storage", "resources", "kernels", "compiler"}
-TOP = {"train", "summary", "mpi", "tools", "graph_util", "platform", "test_util", "user_ops",
-       "placement", "python", "core", "saved_model", "extending", "compat", "contrib",
-       "feature_column", "distributions", "estimator", "keras",
-       "profiler",
-       "__init__", "__main__"}
-
-# Part of hpcflow -> the parts (besides level 0 and itself) that it may import.
-ALLOWED: dict[str, set[str]] = {
-    **{name: set() for name in LEVEL_0},
-    "graph": set(),
-    "comm": set(),
-    "storage": {"comm"},
-    "resources": {"comm"},
-    "ops": {"graph"},
-    "kernels": {"resources", "storage"},
-    **dict.fromkeys(GRADIENTS, CORE),
-    **dict.fromkeys(USERS, CORE | GRADIENTS),
-    "signal": CORE | GRADIENTS | {"spectral"},
-    "compiler": CORE | {"kernels.registry", "kernels.input_shapes", "kernels.late_errors"},
-    "simulator": CORE | {"compiler"},
-    "runtime": CORE | GRADIENTS | USERS | BELOW_RUNTIME,
-}
-EVERYTHING = set(ALLOWED) | TOP
-ALLOWED |= dict.fromkeys(TOP, EVERYTHING)
-
-# Third-party packages that only one part of hpcflow may import.
-OWNERS = {"mpi4py": "comm", "h5py": "storage"}
-# What `import hpcflow` must not load: slow, large, or not installed everywhere.
-HEAVY = ["mpi4py", "h5py", "numba", "tensorboard", "google.protobuf", "cupy", "scipy", "PIL"]
+def told(problems: list[str]) -> str:
+    return "\n" + "\n".join(dict.fromkeys(problems))
 
 
-def module_name(path: Path) -> str:
-    """``hpcflow.graph.opdef`` for ``hpcflow/graph/opdef.py``; a package keeps ``__init__``."""
-    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+def test_every_room_has_a_line() -> None:
+    rooms = {layers.room_of(module) for module in layers.modules()}
+    assert rooms <= set(layers.ROOMS), f"not in the table: {sorted(rooms - set(layers.ROOMS))}"
 
 
-def part_of(module: str) -> str:
-    """The part of hpcflow that a module belongs to: ``graph`` for ``hpcflow.graph.opdef``."""
-    names = module.split(".")
-    return names[1] if len(names) > 1 else "__init__"
+def test_rooms_name_only_rooms_above_them() -> None:
+    order = list(layers.ROOMS)
+    problems = [f"{room} names {name}, which is not above it"
+                for n, room in enumerate(order) for name in layers.ROOMS[room] or ()
+                if not any(fnmatch(r, name) for r in order[:n])]
+    assert not problems, told(problems)
 
 
-def is_type_checking(node: ast.AST) -> bool:
-    """Whether `node` is an ``if TYPE_CHECKING:`` statement."""
-    if not isinstance(node, ast.If):
-        return False
-    test = node.test
-    name = test.attr if isinstance(test, ast.Attribute) else getattr(test, "id", None)
-    return name == "TYPE_CHECKING"
+def test_imports_follow_the_table() -> None:
+    problems = [f"{found.importer}:{found.line} imports {found.imported}: {why}"
+                for found in layers.all_imports()
+                if (why := layers.violation(found.importer, found.imported))]
+    assert not problems, told(problems)
 
 
-def nodes_that_run(tree: ast.AST) -> Iterator[ast.AST]:
-    """All nodes below `tree`, without the bodies of ``if TYPE_CHECKING:``."""
-    for child in ast.iter_child_nodes(tree):
-        if is_type_checking(child):
-            assert isinstance(child, ast.If)
-            for other in child.orelse:
-                yield other
-                yield from nodes_that_run(other)
-        else:
-            yield child
-            yield from nodes_that_run(child)
+def test_no_circle_of_files() -> None:
+    known = layers.modules()
+    edges: dict[str, set[str]] = {module: set() for module in known}
+    for found in layers.all_imports():
+        if found.imported in known and found.imported not in (found.importer, "hpcflow"):
+            edges[found.importer].add(found.imported)
+    assert not layers.circles(edges)
 
 
-def is_module(name: str) -> bool:
-    """Whether `name` (dotted, from ``hpcflow`` on) is a module or package of the project."""
-    path = ROOT.joinpath(*name.split("."))
-    return path.with_suffix(".py").exists() or path.is_dir()
+def test_paths_of_modules_are_strings_in_the_api_alone() -> None:
+    problems = [f"{module}:{line}: '{text}'" for module, path in layers.modules().items()
+                if layers.room_of(module) != "api"
+                for line, text in layers.path_strings(module, path)]
+    assert not problems, told(problems)
 
 
-def imports_of(path: Path) -> Iterator[tuple[int, str]]:
-    """Line and full name of every module that `path` imports."""
-    for node in nodes_that_run(ast.parse(path.read_text(), str(path))):
-        if isinstance(node, ast.Import):
-            yield from ((node.lineno, alias.name) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom):
-            base = node.module or ""
-            if node.level:
-                parents = module_name(path).split(".")[: -node.level]
-                base = ".".join([*parents, base]).rstrip(".")
-            # `from hpcflow.kernels import registry` imports a module, most others a name.
-            for alias in node.names:
-                full = f"{base}.{alias.name}"
-                is_ours = base.split(".")[0] == "hpcflow"
-                yield node.lineno, full if is_ours and is_module(full) else base
+def test_no_folder_is_crowded() -> None:
+    for folder in [layers.PACKAGE, *layers.PACKAGE.rglob("*/")]:
+        count = len(list(folder.glob("*.py")))
+        assert count <= layers.MOST_FILES, f"{folder} has {count} files"
 
 
-def violation(importer: str, imported: str) -> str | None:
-    """Why `importer` may not import `imported`, or None if it may."""
-    part = part_of(importer)
-    owner = OWNERS.get(imported.split(".")[0])
-    if owner:
-        return None if part == owner else f"only hpcflow/{owner}/ may"
-    if imported.split(".")[0] != "hpcflow":
-        return None
-    target = part_of(imported)
-    if target == "__init__":
-        return None if part in TOP else "only the top level may import the whole package"
-    if target == part or target in LEVEL_0 or target in ALLOWED[part]:
-        return None
-    if any(imported == f"hpcflow.{name}" for name in ALLOWED[part]):
-        return None
-    return f"{part} may import {', '.join(sorted(ALLOWED[part])) or 'only level 0'}"
+def test_every_room_says_what_is_in_it() -> None:
+    for room in layers.ROOMS:
+        path = layers.PACKAGE.joinpath(*room.split("."), "__init__.py")
+        if path.exists():
+            text = ast.get_docstring(ast.parse(path.read_text()))
+            assert text and len(text) > 20, f"{path} needs a docstring"
 
 
-def python_files() -> list[Path]:
-    return sorted(PACKAGE.rglob("*.py"))
-
-
-def test_every_part_has_a_level() -> None:
-    parts = {part_of(module_name(path)) for path in python_files()}
-    assert parts <= EVERYTHING, f"not in the table of levels: {sorted(parts - EVERYTHING)}"
-
-
-def test_imports_follow_the_levels() -> None:
-    problems = []
-    for path in python_files():
-        importer = module_name(path)
-        if part_of(importer) not in ALLOWED:
-            continue
-        for line, imported in imports_of(path):
-            if why := violation(importer, imported):
-                problems.append(f"{path.relative_to(ROOT)}:{line} imports {imported}: {why}")
-    assert not problems, "\n" + "\n".join(dict.fromkeys(problems))
+def test_the_architecture_page_has_the_table() -> None:
+    page = (layers.ROOT / "docs" / "architecture.md").read_text()
+    assert layers.markdown() in page, "put the output of `python tests/layers.py` there"
 
 
 @pytest.mark.parametrize(
-    ("importer", "imported", "allowed"),
+    ("importer", "imported", "may"),
     [
         ("hpcflow.graph.graph", "hpcflow.dtypes", True),
-        ("hpcflow.graph.graph", "hpcflow.ops.math", False),
-        ("hpcflow.ops.math", "hpcflow.graph.opdef", True),
-        ("hpcflow.ops.math", "hpcflow.kernels.registry", False),
+        ("hpcflow.graph.graph", "hpcflow.ops.math.binary", False),
+        ("hpcflow.dtypes", "hpcflow.base.late_names", True),
+        ("hpcflow.base.tracing", "hpcflow.dtypes", False),
+        ("hpcflow.ops.math.binary", "hpcflow.graph.opdef", True),
+        ("hpcflow.ops.math.binary", "hpcflow.kernels.registry", False),
+        ("hpcflow.ops.math.binary", "hpcflow.ops.linalg.matmul", False),
         ("hpcflow.storage.writer", "hpcflow.comm.world", True),
         ("hpcflow.storage.writer", "hpcflow.resources.variables", False),
-        ("hpcflow.compiler.fold", "hpcflow.kernels.registry", True),
-        ("hpcflow.compiler.fold", "hpcflow.kernels.math", False),
-        ("hpcflow.compiler.fold", "hpcflow.kernels", False),
-        ("hpcflow.runtime.session", "hpcflow.compiler.passes", True),
-        ("hpcflow.runtime.session", "hpcflow.train.saver", False),
-        ("hpcflow.runtime.session", "hpcflow", False),
+        ("hpcflow.compiler.rewrite.fold", "hpcflow.kernels.registry", True),
+        ("hpcflow.compiler.rewrite.fold", "hpcflow.kernels.math.binary", False),
+        ("hpcflow.runtime.session.session", "hpcflow.compiler.passes", True),
+        ("hpcflow.runtime.session.session", "hpcflow.train.saver", False),
+        ("hpcflow.runtime.session.session", "hpcflow", False),
         ("hpcflow.tools.doctor", "hpcflow", True),
-        ("hpcflow.runtime.session", "mpi4py.MPI", False),
+        ("hpcflow.runtime.session.session", "mpi4py.MPI", False),
         ("hpcflow.comm.world", "mpi4py.MPI", True),
-        ("hpcflow.tools.doctor", "h5py", False),
-        ("hpcflow.tools.doctor", "numpy", True),
+        ("hpcflow.kernels.compiled.pooling_loops", "numba", False),
+        ("hpcflow.kernels.onednn.library", "ctypes", True),
     ],
 )
-def test_the_rules_themselves(importer: str, imported: str, allowed: bool) -> None:
-    assert (violation(importer, imported) is None) == allowed
+def test_the_rules_themselves(importer: str, imported: str, may: bool) -> None:
+    assert (layers.violation(importer, imported) is None) == may
 
 
 def test_lazy_imports_count_and_type_checking_does_not() -> None:
@@ -194,11 +113,16 @@ def test_lazy_imports_count_and_type_checking_does_not() -> None:
     )
     names = [
         alias.name
-        for node in nodes_that_run(ast.parse(source))
+        for node in layers.nodes_that_run(ast.parse(source))
         if isinstance(node, ast.Import)
         for alias in node.names
     ]
     assert names == ["shown", "lazy"]
+
+
+def test_circles_are_found() -> None:
+    assert layers.circles({"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": set()}) == [
+        ["a", "b", "c"]]
 
 
 def test_import_hpcflow_is_light() -> None:
@@ -207,11 +131,10 @@ def test_import_hpcflow_is_light() -> None:
         "print(json.dumps(sorted(set(sys.modules) - before)))"
     )
     result = subprocess.run(
-        [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", program], cwd=layers.ROOT, capture_output=True, text=True,
+        timeout=120,
     )
     assert result.returncode == 0, result.stderr
-    loaded = json.loads(result.stdout)
-    heavy = [
-        name for name in loaded if name in HEAVY or name.startswith(tuple(f"{h}." for h in HEAVY))
-    ]
+    heavy = [name for name in json.loads(result.stdout)
+             if name in layers.HEAVY or name.startswith(tuple(f"{h}." for h in layers.HEAVY))]
     assert not heavy, f"import hpcflow loads {heavy}"

@@ -1,4 +1,7 @@
-"""Derivatives of graphs: `gradients`, `hessians` and how gradients are summed."""
+"""Derivatives of graphs: `gradients`, `hessians` and how gradients are summed.
+
+May use the graph and ops. Begin reading with `gradients`; `loops` takes those of loops.
+"""
 
 import hpcflow.autodiff.control_flow
 import hpcflow.autodiff.functions

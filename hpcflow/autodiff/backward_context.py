@@ -10,8 +10,8 @@ from hpcflow.graph.convert import constant_array
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.ops.cond_context import CondContext
-from hpcflow.ops.control_flow_context import (
+from hpcflow.ops.flow.cond_context import CondContext
+from hpcflow.ops.flow.control_flow_context import (
     SWITCH_TYPES,
     ControlFlowContext,
     building_in,
@@ -23,7 +23,7 @@ from hpcflow.ops.control_flow_context import (
     output_context,
     switch,
 )
-from hpcflow.ops.while_context import LoopVariable, WhileContext
+from hpcflow.ops.flow.while_context import LoopVariable, WhileContext
 
 # Read by gradient functions of values that may be large, while their results are small.
 _MEASURES = ("Shape", "Size", "Rank", "TensorListLength", "TensorListElementShape")

@@ -19,8 +19,8 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.opdef import RegisterGradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.cond_context import CondContext
-from hpcflow.ops.control_flow_context import (
+from hpcflow.ops.flow.cond_context import CondContext
+from hpcflow.ops.flow.control_flow_context import (
     chain,
     is_invariant,
     is_loop_merge,
@@ -28,7 +28,7 @@ from hpcflow.ops.control_flow_context import (
     loop_of,
     switch,
 )
-from hpcflow.ops.routing import merge
+from hpcflow.ops.flow.routing import merge
 
 # ---------------------------------------------------------------- Switch
 

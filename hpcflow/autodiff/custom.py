@@ -17,7 +17,7 @@ from hpcflow.graph.opdef import RegisterGradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.traversal import reachable
-from hpcflow.ops.variable_scope import get_variable_scope, variable_scope
+from hpcflow.ops.state.variable_scope import get_variable_scope, variable_scope
 
 _numbers = itertools.count()
 

@@ -18,7 +18,7 @@ from hpcflow.graph.convert import constant_array, convert_to_tensor
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.opdef import RegisterGradient
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.ops.functions import (
+from hpcflow.ops.flow.functions import (
     CALL_TYPES,
     FORWARD_ATTR,
     GRADIENT_TYPE,

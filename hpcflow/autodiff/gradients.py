@@ -20,8 +20,8 @@ from hpcflow.graph.opdef import get_gradient
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.traversal import reachable
-from hpcflow.ops.control_flow_context import SWITCH_TYPES
-from hpcflow.ops.stacks import PUSH_TYPES, stack_of
+from hpcflow.ops.flow.control_flow_context import SWITCH_TYPES
+from hpcflow.ops.flow.stacks import PUSH_TYPES, stack_of
 from hpcflow.shapes import TensorShape
 
 __all__ = ["AggregationMethod", "gradients", "hessians"]

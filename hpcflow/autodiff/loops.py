@@ -25,8 +25,8 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.control_flow_context import EXIT_TYPES, current
-from hpcflow.ops.while_context import LoopVariable, WhileContext
+from hpcflow.ops.flow.control_flow_context import EXIT_TYPES, current
+from hpcflow.ops.flow.while_context import LoopVariable, WhileContext
 
 
 class Loops:

@@ -8,8 +8,8 @@ from hpcflow.dtypes import DType
 from hpcflow.graph.convert import constant_array
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.control_flow_context import loop_of
-from hpcflow.ops.resource_variables import variable_shape
+from hpcflow.ops.flow.control_flow_context import loop_of
+from hpcflow.ops.state.resource_variables import variable_shape
 
 
 def is_trainable(dtype: DType) -> bool:

@@ -1,4 +1,5 @@
 """Communication between ranks: transports, waiting, MPI start-up and shut-down.
 
-The only package that imports mpi4py, and only when a world of ranks is asked for.
+The only room that imports mpi4py, and only when a world of ranks is asked for; it may use nothing
+but the public vocabulary. Begin reading with `transport`, the contract of all transports.
 """

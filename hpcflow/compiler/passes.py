@@ -6,35 +6,35 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from hpcflow import config
-from hpcflow.compiler import checks
-from hpcflow.compiler.batch_products import batch_products
-from hpcflow.compiler.compress import Rule, compress_edges
-from hpcflow.compiler.cse import eliminate_common_subexpressions, merge_placed
-from hpcflow.compiler.dead_branches import remove_dead_branches
-from hpcflow.compiler.deterministic import order_accesses
-from hpcflow.compiler.fold import fold_constants
-from hpcflow.compiler.fuse_gradients import fuse_gradients
-from hpcflow.compiler.fuse_layers import fuse_layers
-from hpcflow.compiler.fuse_updates import fuse_updates
-from hpcflow.compiler.inline import inline_functions
-from hpcflow.compiler.ir import Node, StepGraph
-from hpcflow.compiler.last_reads import read_last
-from hpcflow.compiler.late_receives import delay_receives
-from hpcflow.compiler.later_reads import read_later
-from hpcflow.compiler.loops import spread_loops
-from hpcflow.compiler.partition import partition
-from hpcflow.compiler.place import Placer
-from hpcflow.compiler.prune import prune
-from hpcflow.compiler.python_calls import separate_calls
-from hpcflow.compiler.reads import split_reads
-from hpcflow.compiler.recompute import recompute
-from hpcflow.compiler.refine_shapes import refine_shapes
-from hpcflow.compiler.regions import assign_regions
-from hpcflow.compiler.schedule import schedule
-from hpcflow.compiler.simplify import simplify
-from hpcflow.compiler.sum_convolutions import sum_convolutions
-from hpcflow.compiler.sum_products import sum_products
-from hpcflow.compiler.unused import drop_unread
+from hpcflow.compiler.distribute.compress import Rule, compress_edges
+from hpcflow.compiler.distribute.late_receives import delay_receives
+from hpcflow.compiler.distribute.loops import spread_loops
+from hpcflow.compiler.distribute.partition import partition
+from hpcflow.compiler.distribute.place import Placer
+from hpcflow.compiler.distribute.schedule import schedule
+from hpcflow.compiler.fuse.batch_products import batch_products
+from hpcflow.compiler.fuse.fuse_gradients import fuse_gradients
+from hpcflow.compiler.fuse.fuse_layers import fuse_layers
+from hpcflow.compiler.fuse.fuse_updates import fuse_updates
+from hpcflow.compiler.fuse.sum_convolutions import sum_convolutions
+from hpcflow.compiler.fuse.sum_products import sum_products
+from hpcflow.compiler.ir import checks
+from hpcflow.compiler.ir.step_graph import Node, StepGraph
+from hpcflow.compiler.regions.regions import assign_regions
+from hpcflow.compiler.rewrite.cse import eliminate_common_subexpressions, merge_placed
+from hpcflow.compiler.rewrite.dead_branches import remove_dead_branches
+from hpcflow.compiler.rewrite.dead_code import drop_unread
+from hpcflow.compiler.rewrite.deterministic import order_accesses
+from hpcflow.compiler.rewrite.fetch_after_update import read_last
+from hpcflow.compiler.rewrite.fold import fold_constants
+from hpcflow.compiler.rewrite.inline import inline_functions
+from hpcflow.compiler.rewrite.prune import prune
+from hpcflow.compiler.rewrite.python_calls import separate_calls
+from hpcflow.compiler.rewrite.read_after_write import read_later
+from hpcflow.compiler.rewrite.reads import split_reads
+from hpcflow.compiler.rewrite.recompute import recompute
+from hpcflow.compiler.rewrite.refine_shapes import refine_shapes
+from hpcflow.compiler.rewrite.simplify import simplify
 from hpcflow.graph.operation import Dims, Operation, Tensor
 
 

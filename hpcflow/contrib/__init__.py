@@ -6,20 +6,16 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpcflow.python import aliases
-
 _MODULES = ("checkpoint", "cluster_resolver", "crf", "data", "distributions", "eager", "estimator",
             "feature_column", "framework", "image", "keras", "layers", "legacy_seq2seq", "lookup",
             "losses", "metrics", "nn", "opt", "predictor", "rnn", "seq2seq", "sharded", "signal",
             "slim", "staging", "stateless", "tensorboard", "tpu", "training", "util")
 
-aliases.install()  # finds the module paths of 1.x, such as layers.python.layers
-
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        raise AttributeError(f"module 'hpcflow.contrib' has no attribute '{name}'")
-    return importlib.import_module(f"hpcflow.contrib.{name}")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return importlib.import_module(f"{__name__}.{name}")
 
 
 def __dir__() -> list[str]:

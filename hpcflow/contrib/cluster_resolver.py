@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.errors import UnimplementedError
-from hpcflow.train.cluster_spec import ClusterSpec
+from hpcflow.framework.cluster_spec import ClusterSpec
 
 __all__ = ["ClusterResolver", "SimpleClusterResolver", "TPUClusterResolver"]
 

@@ -16,12 +16,12 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn import dynamic_rnn
-from hpcflow.ops.functional import scan
-from hpcflow.ops.indexing import gather_nd, one_hot, sequence_mask
-from hpcflow.ops.joining import concat, stack
-from hpcflow.ops.reductions import reduce_logsumexp, reduce_max, reduce_sum
-from hpcflow.ops.shape_ops import expand_dims, shape
-from hpcflow.ops.variable_scope import get_variable
+from hpcflow.ops.arrays.indexing import gather_nd, one_hot, sequence_mask
+from hpcflow.ops.arrays.joining import concat, stack
+from hpcflow.ops.arrays.shape_ops import expand_dims, shape
+from hpcflow.ops.flow.functional import scan
+from hpcflow.ops.math.reductions import reduce_logsumexp, reduce_max, reduce_sum
+from hpcflow.ops.state.variable_scope import get_variable
 
 __all__ = [
     "CrfForwardRnnCell", "crf_binary_score", "crf_decode", "crf_log_likelihood", "crf_log_norm",

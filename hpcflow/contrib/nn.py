@@ -11,7 +11,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.nn.convolution import conv1d_transpose
-from hpcflow.ops.random_ops import random_uniform
+from hpcflow.ops.random.random_ops import random_uniform
 
 __all__ = ["alpha_dropout", "conv1d_transpose",
            "deprecated_flipped_sigmoid_cross_entropy_with_logits",

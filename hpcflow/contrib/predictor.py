@@ -9,7 +9,7 @@ import numpy as np
 
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.operation import Tensor
-from hpcflow.runtime.session import Session
+from hpcflow.runtime.session.session import Session
 from hpcflow.saved_model.loader import load
 from hpcflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
 from hpcflow.saved_model.tag_constants import SERVING

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from hpcflow.ops.staging import StagingArea
+from hpcflow.ops.io.staging import StagingArea
 
 __all__ = ["StagingArea"]

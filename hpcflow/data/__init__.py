@@ -54,5 +54,5 @@ def get_output_classes(dataset_or_iterator: Any) -> Any:
 
 def __getattr__(name: str) -> Any:
     if name != "experimental":
-        raise AttributeError(f"module 'hpcflow.data' has no attribute '{name}'")
-    return importlib.import_module("hpcflow.data.experimental")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return importlib.import_module(f"{__name__}.experimental")

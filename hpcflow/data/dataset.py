@@ -10,26 +10,24 @@ from hpcflow.data import batches, sources
 from hpcflow.data.functions import ElementFunction, is_variant_function
 from hpcflow.data.iterator import Iterator, initializable_iterator, one_shot_iterator
 from hpcflow.data.options import Options
-from hpcflow.data.structure import Structure, Structured, merged
+from hpcflow.data.structure import AnyDataset, Structure, dataset_of, merged
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.ops.random_ops import get_seed
+from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.shapes import TensorShape
 
 AUTOTUNE = -1
 
 
-class Dataset(Structured):
+class Dataset(AnyDataset):
     """A sequence of elements: tensors, sparse tensors, or tuples and dicts of these.
 
     A data set is a variant tensor of the graph in which it is made. Its elements are computed when
     an iterator asks for them. Methods return a new data set.
     """
 
-    _variant_tensor: Tensor
-    _structure: Structure
     _options: Options
 
     def __init__(self) -> None:
@@ -303,3 +301,6 @@ def _inner(function: ElementFunction) -> Structure:
     """The structure of the elements of the data sets that a function returns."""
     tree: Any = function.structure.tree
     return tree.structure
+
+
+dataset_of.provide(Dataset._of)

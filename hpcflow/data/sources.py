@@ -11,20 +11,25 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.data import nest
 from hpcflow.data.functions import ElementFunction
-from hpcflow.data.structure import Leaf, SparseLeaf, Structure, as_tensors
+from hpcflow.data.structure import (
+    AnyDataset,
+    Leaf,
+    SparseLeaf,
+    Structure,
+    as_tensors,
+    dataset_of,
+)
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.ops.py_func import py_func
+from hpcflow.ops.flow.py_func import py_func
 from hpcflow.shapes import TensorShape
 
 
 def _made(variant: Tensor, structure: Structure) -> Any:
-    from hpcflow.data.dataset import Dataset
-
-    return Dataset._of(variant, structure)
+    return dataset_of(variant, structure)
 
 
 def _component_attrs(structure: Structure) -> dict[str, Any]:
@@ -86,15 +91,13 @@ def number_range(*args: Any) -> Any:
 
 def zipped(datasets: Any) -> Any:
     """See ``Dataset.zip``."""
-    from hpcflow.data.dataset import Dataset
-
     parts = nest.flatten(datasets)
     for part in parts:
         if isinstance(part, list):
             raise TypeError("The argument to `Dataset.zip()` must be a nested structure of "
                             "`Dataset` objects. Nested structures do not support Python lists; "
                             "please use a tuple instead.")
-        if not isinstance(part, Dataset):
+        if not isinstance(part, AnyDataset):
             raise TypeError("The argument to `Dataset.zip()` must be a nested structure of "
                             f"`Dataset` objects, but has {part!r}.")
     structure = Structure(nest.pack_as(datasets, [_Tree(p._structure.tree) for p in parts]))
@@ -228,7 +231,7 @@ def _array(leaf: Leaf, value: Any) -> np.ndarray:
 
 def list_files(pattern: Any, shuffle: bool | None, seed: int | None) -> Any:
     """See ``Dataset.list_files``."""
-    from hpcflow.ops.checks import Assert
+    from hpcflow.ops.flow.checks import Assert
 
     patterns = convert_to_tensor(pattern, dtypes.string, "file_pattern")
     names = raw_ops.MatchingFiles(pattern=patterns)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow import dtypes
+from hpcflow.base.hooks import Hook
 from hpcflow.data import nest
 from hpcflow.dtypes import DType
 from hpcflow.graph.convert import convert_to_tensor
@@ -113,9 +114,7 @@ class DatasetLeaf(Leaf):
 
     def from_tensor(self, tensor: Tensor) -> Any:
         """A data set of the variant."""
-        from hpcflow.data.dataset import Dataset
-
-        return Dataset._of(tensor, self.structure)
+        return dataset_of(tensor, self.structure)
 
     def with_shape(self, shape: TensorShape) -> Leaf:
         """Data sets have no shapes."""
@@ -237,23 +236,30 @@ class Structured:
         return self._structure.classes
 
 
-def _leaf_of(value: Any) -> Leaf:
-    from hpcflow.data.dataset import Dataset
+class AnyDataset(Structured):
+    """A data set, as far as other modules of this room know it: a variant and its structure."""
 
+    _variant_tensor: Tensor
+    _structure: Structure
+
+
+#: ``dataset_of(variant, structure)`` is the data set of a variant; `dataset` provides it.
+dataset_of = Hook("the class of data sets")
+
+
+def _leaf_of(value: Any) -> Leaf:
     if isinstance(value, SparseTensor):
         return SparseLeaf(value.dtype, value.get_shape())
-    if isinstance(value, Dataset):
+    if isinstance(value, AnyDataset):
         return DatasetLeaf(value._structure)
     return Leaf(value.dtype.base_dtype, value.get_shape())
 
 
 def as_tensors(values: Any, what: str = "component") -> Any:
     """A nest of values as one of tensors and sparse tensors."""
-    from hpcflow.data.dataset import Dataset
-
     def convert(pair: tuple[int, Any]) -> Any:
         index, value = pair
-        if isinstance(value, (SparseTensor, Dataset)):
+        if isinstance(value, (SparseTensor, AnyDataset)):
             return value
         if isinstance(value, SparseTensorValue):
             return SparseTensor.from_value(value)

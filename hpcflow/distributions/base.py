@@ -7,6 +7,11 @@ from typing import Any
 import numpy as np
 
 import hpcflow as hf
+from hpcflow.base.hooks import Hook
+
+#: Between two distributions; `divergence` provides them.
+cross_entropy_of = Hook("the cross entropy of two distributions")
+divergence_of = Hook("the divergence of two distributions")
 
 
 class ReparameterizationType:
@@ -234,15 +239,11 @@ class Distribution:
 
     def cross_entropy(self, other: Distribution, name: str = "cross_entropy") -> Any:
         """Return the cross entropy with `other`: the entropy and the divergence."""
-        from hpcflow.distributions.divergence import cross_entropy
-
-        return cross_entropy(self, other, self.allow_nan_stats, name)
+        return cross_entropy_of(self, other, self.allow_nan_stats, name)
 
     def kl_divergence(self, other: Distribution, name: str = "kl_divergence") -> Any:
         """Return the divergence from `other`, see :func:`kl_divergence`."""
-        from hpcflow.distributions.divergence import kl_divergence
-
-        return kl_divergence(self, other, self.allow_nan_stats, name)
+        return divergence_of(self, other, self.allow_nan_stats, name)
 
     # ------------------------------------------------------------ for subclasses
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 import hpcflow as hf
-from hpcflow.distributions.base import Distribution
+from hpcflow.distributions.base import Distribution, cross_entropy_of, divergence_of
 
 _REGISTRY: dict[tuple[type, type], Callable] = {}
 
@@ -43,6 +43,7 @@ def _registered(a: type, b: type) -> Callable | None:
     return found
 
 
+@divergence_of.provide
 def kl_divergence(distribution_a: Distribution, distribution_b: Distribution,
                   allow_nan_stats: bool = True, name: str | None = None) -> Any:
     """Return the divergence ``E_a[log a(x) - log b(x)]`` for each pair of the batches.
@@ -62,6 +63,7 @@ def kl_divergence(distribution_a: Distribution, distribution_b: Distribution,
             divergence, "KL calculation between these distributions returned NaN values")
 
 
+@cross_entropy_of.provide
 def cross_entropy(ref: Distribution, other: Distribution, allow_nan_stats: bool = True,
                   name: str | None = None) -> Any:
     """Return the cross entropy ``-E_ref[log other(x)]``."""

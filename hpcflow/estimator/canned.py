@@ -16,11 +16,11 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.losses import Reduction
 from hpcflow.nn import relu, zero_fraction
-from hpcflow.ops.grouping import group
-from hpcflow.ops.initializers import glorot_uniform_initializer
-from hpcflow.ops.state import assign_add
-from hpcflow.ops.sums import add_n
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.math.sums import add_n
+from hpcflow.ops.state.initializers import glorot_uniform_initializer
+from hpcflow.ops.state.state import assign_add
+from hpcflow.ops.state.variable_scope import variable_scope
 from hpcflow.optimizers.global_step import get_global_step
 
 _OPTIMIZERS = {

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hpcflow.estimator.spec import EstimatorSpec, ModeKeys
+from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.graph import Graph, set_random_seed
 from hpcflow.metrics import mean
-from hpcflow.ops.grouping import group
+from hpcflow.ops.common.grouping import group
 from hpcflow.optimizers.global_step import get_global_step
 from hpcflow.platform import logging
 from hpcflow.summary.writer import FileWriterCache
 from hpcflow.train.hooks import FinalOpsHook
 from hpcflow.train.monitored_session import MonitoredSession
 from hpcflow.train.session_creators import ChiefSessionCreator
-from hpcflow.train.session_run_hook import SessionRunHook
 
 if TYPE_CHECKING:
     from hpcflow.estimator.base import Estimator

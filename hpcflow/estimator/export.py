@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from hpcflow import dtypes
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.ops.constants import placeholder
-from hpcflow.ops.example_features import parse_example
+from hpcflow.ops.arrays.constants import placeholder
+from hpcflow.ops.io.example_features import parse_example
 from hpcflow.platform import logging
 from hpcflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
 from hpcflow.saved_model.signature_def_utils import (

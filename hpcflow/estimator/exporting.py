@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from hpcflow.estimator.export import signatures
 from hpcflow.graph.graph import Graph, get_collection, set_random_seed
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.ops.grouping import group
-from hpcflow.ops.lookup import tables_initializer
-from hpcflow.ops.variable_lists import local_variables_initializer
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.io.lookup import tables_initializer
+from hpcflow.ops.state.variable_lists import local_variables_initializer
 from hpcflow.optimizers.global_step import get_or_create_global_step
 from hpcflow.platform import logging
-from hpcflow.runtime.session import Session
+from hpcflow.runtime.session.session import Session
 from hpcflow.saved_model.builder import SavedModelBuilder
 from hpcflow.saved_model.tag_constants import SERVING
 from hpcflow.train.saver import Saver

@@ -21,18 +21,18 @@ from hpcflow.nn import (
     softmax,
     sparse_softmax_cross_entropy_with_logits,
 )
-from hpcflow.ops.binary import maximum
-from hpcflow.ops.casting import cast, to_float
-from hpcflow.ops.checks import assert_less, assert_non_negative
-from hpcflow.ops.constants import ones_like, zeros_like
-from hpcflow.ops.elementwise import sigmoid, square
-from hpcflow.ops.identities import identity
-from hpcflow.ops.joining import concat
-from hpcflow.ops.layout import tile
-from hpcflow.ops.reductions import argmax
-from hpcflow.ops.shape_ops import expand_dims, reshape, shape
-from hpcflow.ops.sparse_layout import sparse_tensor_to_dense
-from hpcflow.ops.strings import as_string
+from hpcflow.ops.arrays.casting import cast, to_float
+from hpcflow.ops.arrays.constants import ones_like, zeros_like
+from hpcflow.ops.arrays.identities import identity
+from hpcflow.ops.arrays.joining import concat
+from hpcflow.ops.arrays.layout import tile
+from hpcflow.ops.arrays.shape_ops import expand_dims, reshape, shape
+from hpcflow.ops.flow.checks import assert_less, assert_non_negative
+from hpcflow.ops.math.binary import maximum
+from hpcflow.ops.math.elementwise import sigmoid, square
+from hpcflow.ops.math.reductions import argmax
+from hpcflow.ops.sparse.sparse_layout import sparse_tensor_to_dense
+from hpcflow.ops.strings.strings import as_string
 from hpcflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
 
 

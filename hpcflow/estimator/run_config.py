@@ -7,7 +7,7 @@ import json
 import os
 from typing import Any
 
-from hpcflow.train.cluster_spec import ClusterSpec
+from hpcflow.framework.cluster_spec import ClusterSpec
 
 _UNSET = object()
 _EVALUATOR, _CHIEFS = "evaluator", ("chief", "master")

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from hpcflow.estimator.export import PredictOutput, with_default
+from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.ops.shape_ops import reshape
+from hpcflow.ops.arrays.shape_ops import reshape
 from hpcflow.saved_model.signature_constants import DEFAULT_SERVING_SIGNATURE_DEF_KEY
 from hpcflow.train.scaffold import Scaffold
-from hpcflow.train.session_run_hook import SessionRunHook
 
 
 class ModeKeys:

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 
 from hpcflow.estimator.base import Estimator
 from hpcflow.estimator.exporters import Exporter
+from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.platform import logging
 from hpcflow.train.saving_hooks import CheckpointSaverListener
 from hpcflow.train.server import Server
-from hpcflow.train.session_run_hook import SessionRunHook
 
 
 class _TrainFields(NamedTuple):

@@ -11,16 +11,16 @@ from hpcflow.feature_column.column import CategoricalColumn, Features, Ids, chec
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import control_dependencies
 from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.ops.casting import cast
-from hpcflow.ops.checks import assert_greater_equal, assert_less
-from hpcflow.ops.comparison import greater_equal, less, logical_and
-from hpcflow.ops.constants import fill
-from hpcflow.ops.example_features import VarLenFeature
-from hpcflow.ops.identities import identity
-from hpcflow.ops.indexing import where
-from hpcflow.ops.shape_ops import shape
-from hpcflow.ops.sparse_cross import sparse_cross_hashed
-from hpcflow.ops.strings import as_string, string_to_hash_bucket_fast
+from hpcflow.ops.arrays.casting import cast
+from hpcflow.ops.arrays.constants import fill
+from hpcflow.ops.arrays.identities import identity
+from hpcflow.ops.arrays.indexing import where
+from hpcflow.ops.arrays.shape_ops import shape
+from hpcflow.ops.flow.checks import assert_greater_equal, assert_less
+from hpcflow.ops.io.example_features import VarLenFeature
+from hpcflow.ops.math.comparison import greater_equal, less, logical_and
+from hpcflow.ops.sparse.sparse_cross import sparse_cross_hashed
+from hpcflow.ops.strings.strings import as_string, string_to_hash_bucket_fast
 
 
 def _changed(ids: SparseTensor, values: Any) -> SparseTensor:

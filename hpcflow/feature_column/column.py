@@ -10,9 +10,9 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse
-from hpcflow.ops.comparison import not_equal
-from hpcflow.ops.indexing import gather_nd, where
-from hpcflow.ops.shape_ops import expand_dims, shape
+from hpcflow.ops.arrays.indexing import gather_nd, where
+from hpcflow.ops.arrays.shape_ops import expand_dims, shape
+from hpcflow.ops.math.comparison import not_equal
 
 
 class Features:

@@ -22,15 +22,15 @@ from hpcflow.feature_column.column import (
 from hpcflow.graph.graph import get_collection_ref
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse
-from hpcflow.ops.casting import cast
-from hpcflow.ops.example_features import FixedLenFeature
-from hpcflow.ops.indexing import one_hot
-from hpcflow.ops.initializers import TruncatedNormal
-from hpcflow.ops.reductions import reduce_sum
-from hpcflow.ops.shape_ops import reshape
-from hpcflow.ops.sparse_changes import sparse_merge
-from hpcflow.ops.sparse_layout import sparse_tensor_to_dense
-from hpcflow.ops.variable_scope import get_variable
+from hpcflow.ops.arrays.casting import cast
+from hpcflow.ops.arrays.indexing import one_hot
+from hpcflow.ops.arrays.shape_ops import reshape
+from hpcflow.ops.io.example_features import FixedLenFeature
+from hpcflow.ops.math.reductions import reduce_sum
+from hpcflow.ops.sparse.sparse_changes import sparse_merge
+from hpcflow.ops.sparse.sparse_layout import sparse_tensor_to_dense
+from hpcflow.ops.state.initializers import TruncatedNormal
+from hpcflow.ops.state.variable_scope import get_variable
 from hpcflow.train.warm_starting import init_from_checkpoint
 
 

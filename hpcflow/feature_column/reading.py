@@ -17,11 +17,11 @@ from hpcflow.feature_column.column import (
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.nn.activations import bias_add
-from hpcflow.ops.initializers import Zeros
-from hpcflow.ops.joining import concat
-from hpcflow.ops.matmul import matmul
-from hpcflow.ops.sums import add_n
-from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.ops.arrays.joining import concat
+from hpcflow.ops.linalg.matmul import matmul
+from hpcflow.ops.math.sums import add_n
+from hpcflow.ops.state.initializers import Zeros
+from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 
 
 def input_layer(features: Mapping[str, Any], feature_columns: Iterable[Column],

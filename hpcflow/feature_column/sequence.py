@@ -19,16 +19,16 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse
-from hpcflow.ops.casting import cast
-from hpcflow.ops.checks import assert_equal
-from hpcflow.ops.example_features import VarLenFeature
-from hpcflow.ops.identities import identity
-from hpcflow.ops.indexing import one_hot
-from hpcflow.ops.joining import concat, stack
-from hpcflow.ops.segments import unsorted_segment_max
-from hpcflow.ops.shape_ops import reshape
-from hpcflow.ops.sparse_layout import sparse_reshape, sparse_tensor_to_dense
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.arrays.casting import cast
+from hpcflow.ops.arrays.identities import identity
+from hpcflow.ops.arrays.indexing import one_hot
+from hpcflow.ops.arrays.joining import concat, stack
+from hpcflow.ops.arrays.shape_ops import reshape
+from hpcflow.ops.flow.checks import assert_equal
+from hpcflow.ops.io.example_features import VarLenFeature
+from hpcflow.ops.math.segments import unsorted_segment_max
+from hpcflow.ops.sparse.sparse_layout import sparse_reshape, sparse_tensor_to_dense
+from hpcflow.ops.state.variable_scope import variable_scope
 
 
 class _Steps(NamedTuple):

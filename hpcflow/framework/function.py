@@ -26,9 +26,9 @@ from hpcflow.graph.function_def import function_def
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.traversal import ancestors
-from hpcflow.ops.functions import Function, call
-from hpcflow.ops.side_effects import bring_out, has_effect
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.flow.functions import Function, call
+from hpcflow.ops.flow.side_effects import bring_out, has_effect
+from hpcflow.ops.state.variable_scope import variable_scope
 
 __all__ = ["Declare", "Defun", "get_extra_args", "get_extra_inputs", "get_extra_vars"]
 

@@ -9,7 +9,7 @@ from hpcflow.dtypes import string_ref
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.functions import add_arguments
+from hpcflow.ops.flow.functions import add_arguments
 
 
 class FunctionGraph(Graph):

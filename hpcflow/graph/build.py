@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow.dtypes import DType
-from hpcflow.graph.attr_values import canonical, from_proto
+from hpcflow.graph import convert
+from hpcflow.graph.attr_values import canonical
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import Graph, get_default_graph, graph_of
 from hpcflow.graph.opdef import REQUIRED, ArgDef, AttrDef, OpDef, get_op_def
@@ -25,6 +26,7 @@ _NUMPY = (np.ndarray, np.generic)
 STAND_INS: dict[str, Callable[[Graph, dict[str, Any], list[Tensor], list], list[Tensor]]] = {}
 
 
+@convert.build_op.provide
 def apply_op(op_type: str, name: str | None = None, **keywords: Any) -> Any:
     """Add an op of `op_type` to the graph of its inputs (or the default graph).
 
@@ -272,55 +274,6 @@ def _convert_list(op_def: OpDef, arg: ArgDef, value: Any, attrs: dict) -> list[T
                 raise TypeError(f"Value passed to parameter '{arg.name}' of '{op_def.name}' Op has "
                                 f"DataType {dtype.name} not in list of allowed values: {allowed}")
     return tensors
-
-
-def complete_attrs(op_def: OpDef, given: dict[str, Any], inputs: list[Tensor],
-                   name: str | None = None) -> dict[str, Any]:
-    """Canonical attributes of an op whose input tensors are given flat.
-
-    Accepts own-form values and ``AttrValue`` protobufs; infers type and number attributes that are
-    absent; fills in defaults. Raises ``TypeError``/``ValueError`` for what does not fit.
-    """
-    attrs: dict[str, Any] = {}
-    for key, value in given.items():
-        if hasattr(value, "WhichOneof"):
-            value = from_proto(value)
-        attr = op_def.attr_map.get(key)
-        attrs[key] = value if attr is None else canonical(value, attr, op_def.name)
-    _infer_from_flat(op_def, attrs, inputs)
-    for attr in op_def.attrs:
-        if attr.name in attrs:
-            continue
-        if attr.default is REQUIRED:
-            raise ValueError(f"{op_def.name} op '{name or ''}': attribute '{attr.name}' is missing")
-        attrs[attr.name] = attr.default
-    expected = arg_types(op_def.inputs, attrs)
-    _check_inputs(op_def, expected, inputs, name)
-    return attrs
-
-
-def _infer_from_flat(op_def: OpDef, attrs: dict[str, Any], inputs: list[Tensor]) -> None:
-    position = 0
-    for arg in op_def.inputs:
-        if arg.type_list_attr is not None and arg.type_list_attr not in attrs:
-            attrs[arg.type_list_attr] = [t._dtype.base_dtype for t in inputs[position:]]
-        if arg.number_attr is not None and arg.number_attr not in attrs:
-            attrs[arg.number_attr] = len(inputs) - position
-        if position < len(inputs) and arg.type_attr is not None:
-            attrs.setdefault(arg.type_attr, inputs[position]._dtype.base_dtype)
-        position += arg_length(arg, attrs)
-
-
-def _check_inputs(op_def: OpDef, expected: list[DType], inputs: list[Tensor],
-                  name: str | None) -> None:
-    got = [t._dtype for t in inputs]
-    fits = len(got) == len(expected) and all(
-        g.base_dtype is e.base_dtype and (g._is_ref_dtype or not e._is_ref_dtype)
-        for g, e in zip(got, expected, strict=True))
-    if not fits:
-        raise TypeError(f"{op_def.name} op '{name or ''}': input types "
-                        f"[{', '.join(t.name for t in got)}] do not match the expected "
-                        f"[{', '.join(t.name for t in expected)}]")
 
 
 def result_of(op: Operation) -> Any:

@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.hooks import Hook
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph, get_default_graph, name_scope
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.tensor_proto import numpy_value
-from hpcflow.native import aligned
+from hpcflow.host import memory
 from hpcflow.shapes import Dimension, TensorShape
 
 _registry: list[tuple[int, int, Any, Callable]] = []
 _numbers = (int, float, bool, str, bytes, complex, np.ndarray, np.generic, list, tuple, range)
+
+
+#: ``build_op(op_type, name, **inputs_and_attrs)`` adds an operation; `build` provides it.
+build_op = Hook("the builder of operations")
 
 
 def register_tensor_conversion_function(base_type: Any, conversion_func: Callable,
@@ -112,7 +117,7 @@ def constant_array(array: np.ndarray, dtype: DType | None = None, name: str | No
                    graph: Graph | None = None) -> Tensor:
     """A Const op that holds `array` (copied if the caller could still change it)."""
     if array.flags.writeable:
-        array = aligned.copy(array)
+        array = memory.copy(array)
         array.flags.writeable = False
     dtype = (dtype or dtypes.as_dtype(array.dtype)).base_dtype
     attrs = {"dtype": dtype, "value": array}
@@ -142,12 +147,10 @@ def _pack_conversion(value: Any, dtype: DType | None = None, name: str | None = 
     del as_ref
     if not _holds_graph_values(value):
         return NotImplemented
-    from hpcflow.graph.build import apply_op
-
     wanted = dtype or _first_dtype(value)
     with name_scope(name or "packed") as scope:
         items = [convert_to_tensor(v, wanted, name=str(i)) for i, v in enumerate(value)]
-        return apply_op("Pack", scope, values=items, axis=0)
+        return build_op("Pack", scope, values=items, axis=0)
 
 
 def _first_dtype(value: Any) -> DType | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow.graph.added_attrs import ADDED_LATER
 from hpcflow.graph.attr_values import to_proto
-from hpcflow.graph.opdef import REQUIRED, ArgDef, OpDef
+from hpcflow.graph.opdef import REQUIRED, ArgDef, OpDef, op_def_proto
 from hpcflow.shapes import TensorShape
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def graph_def(graph: Graph, from_version: int | None, add_shapes: bool) -> Any:
     return proto
 
 
+@op_def_proto.provide
 def op_def_to_proto(op_def: OpDef) -> Any:
     """Return `op_def` as an ``OpDef`` protobuf."""
     from tensorboard.compat.proto import op_def_pb2

@@ -1,7 +1,8 @@
 """The functions of a graph: named, each with a signature like an op type, and a body.
 
 A function is called by an operation whose type is the function's name. What a function is made of
-is the matter of :mod:`hpcflow.ops.functions`; here is what a graph and its import know of them.
+is the matter of :mod:`hpcflow.ops.flow.functions`; a graph and its import know of them what is
+here.
 """
 
 from __future__ import annotations

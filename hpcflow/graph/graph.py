@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from hpcflow.dtypes import DType
 from hpcflow.graph import shape_inference
+from hpcflow.graph.completing import complete_attrs
+from hpcflow.graph.defaults import DefaultStack
 from hpcflow.graph.elements import Collections, Elements
+from hpcflow.graph.exporter import graph_def
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.opdef import OpDef
 from hpcflow.graph.operation import (
@@ -142,8 +144,6 @@ class Graph(Elements, Collections, ScopedGraph):
         `attrs` may hold own-form values or ``AttrValue`` protobufs; defaults are filled in.
         Raises ``TypeError``/``ValueError`` for wrong attributes, inputs or shapes.
         """
-        from hpcflow.graph.build import complete_attrs
-
         op_def = op_def if isinstance(op_def, OpDef) else self._library.op_def(op_type)
         for i, tensor in enumerate(inputs):
             if not isinstance(tensor, Tensor):
@@ -306,8 +306,6 @@ class Graph(Elements, Collections, ScopedGraph):
         inferred shapes as the attribute ``_output_shapes``. What other threads add meanwhile is
         not in it.
         """
-        from hpcflow.graph.exporter import graph_def
-
         with self._lock:
             return graph_def(self, from_version, add_shapes)
 
@@ -326,28 +324,7 @@ def _check_outside(op: Operation) -> None:
 # ---------------------------------------------------------------- defaults
 
 
-class _DefaultStack(threading.local):
-    """A thread-local stack of defaults, strictly nested."""
-
-    def __init__(self) -> None:
-        self.stack: list[Any] = []
-
-    def get(self) -> Any:
-        return self.stack[-1] if self.stack else None
-
-    @contextlib.contextmanager
-    def use(self, value: Any) -> Iterator[Any]:
-        self.stack.append(value)
-        try:
-            yield value
-        finally:
-            if self.stack[-1] is not value:
-                raise AssertionError(f"Nesting violated: {value!r} is not the innermost default")
-            self.stack.pop()
-
-
-_default_graphs = _DefaultStack()
-_default_sessions = _DefaultStack()
+_default_graphs = DefaultStack()
 _global_graph: Graph | None = None
 
 
@@ -368,16 +345,6 @@ def reset_default_graph() -> None:
     if _default_graphs.stack:
         raise AssertionError("Do not use reset_default_graph() to clear nested graphs.")
     _global_graph = Graph()
-
-
-def get_default_session() -> Any:
-    """Return the default session of this thread, or None."""
-    return _default_sessions.get()
-
-
-def default_session(session: Any) -> Any:
-    """Return a context manager that makes `session` the default session."""
-    return _default_sessions.use(session)
 
 
 def graph_of(inputs: list, graph: Graph | None = None) -> Graph:

@@ -25,10 +25,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.hooks import Hook
 from hpcflow.dtypes import DType
 from hpcflow.shapes import TensorShape
 
 ATTR_TYPES = ("string", "int", "float", "bool", "type", "shape", "tensor", "func")
+
+
+#: ``op_def_proto(op_def)`` is an ``OpDef`` protobuf; `exporter` provides it.
+op_def_proto = Hook("the writer of OpDef protobufs")
 
 
 class _NoDefault:
@@ -121,9 +126,7 @@ class OpDef:
 
     def to_proto(self):
         """Return the definition as a ``tensorboard.compat.proto.op_def_pb2.OpDef``."""
-        from hpcflow.graph.exporter import op_def_to_proto
-
-        return op_def_to_proto(self)
+        return op_def_proto(self)
 
     def __repr__(self) -> str:
         return f"<OpDef {self.name}>"

@@ -6,8 +6,9 @@ import linecache
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hpcflow import tracing
+from hpcflow.base import tracing
 from hpcflow.dtypes import DType
+from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.opdef import OpDef
 from hpcflow.shapes import TensorShape
 
@@ -360,8 +361,6 @@ def device_string(device: Any) -> str:
 
 def _session_for(session: Any, graph: Graph, method: str) -> Any:
     """The given or the default session, checked to run `graph`."""
-    from hpcflow.graph.graph import get_default_session
-
     doing = "evaluate tensor" if method == "eval" else "execute operation"
     given, session = session, session or get_default_session()
     if session is None:

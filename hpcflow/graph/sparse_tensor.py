@@ -9,7 +9,8 @@ from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import Graph, get_default_session, name_scope
+from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.graph import Graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops

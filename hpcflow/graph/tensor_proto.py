@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
-from hpcflow.array_protos import add_values, make_ndarray, with_shape
+from hpcflow.base.formats.array_protos import add_values, make_ndarray, with_shape
 from hpcflow.dtypes import DType
 from hpcflow.shapes import Dimension, TensorShape, as_shape
 

@@ -1,5 +1,6 @@
 """``hpcflow.image``: sizes, parts, colours and files of images."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.image.boxes import (
     draw_bounding_boxes,
     extract_glimpse,
@@ -69,6 +70,5 @@ from hpcflow.image.resizing import (
     resize_images,
     resize_nearest_neighbor,
 )
-from hpcflow.other_names import named_otherwise
 
-__getattr__ = named_otherwise("hpcflow.image")
+__getattr__ = named_otherwise(__name__)

@@ -7,7 +7,7 @@ from typing import Any
 
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.random_ops import get_seed
+from hpcflow.ops.random.random_ops import get_seed
 
 
 def draw_bounding_boxes(images: Any, boxes: Any, name: str | None = None,

@@ -13,9 +13,9 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.image.shapes import as_image
-from hpcflow.ops.casting import cast, saturate_cast
-from hpcflow.ops.random_ops import random_uniform
-from hpcflow.ops.reductions import reduce_sum
+from hpcflow.ops.arrays.casting import cast, saturate_cast
+from hpcflow.ops.math.reductions import reduce_sum
+from hpcflow.ops.random.random_ops import random_uniform
 
 # Parts of red, green and blue in grey.
 _GREY = (0.2989, 0.5870, 0.1140)

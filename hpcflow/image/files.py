@@ -15,7 +15,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.image.colors import convert_image_dtype
-from hpcflow.ops.random_ops import random_uniform
+from hpcflow.ops.random.random_ops import random_uniform
 
 
 def decode_jpeg(contents: Any, channels: int | None = None, ratio: int | None = None,

@@ -14,8 +14,8 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.image.shapes import as_image, checked, known, sizes
-from hpcflow.ops.cond import cond
-from hpcflow.ops.random_ops import random_uniform
+from hpcflow.ops.flow.cond import cond
+from hpcflow.ops.random.random_ops import random_uniform
 
 # ---------------------------------------------------------------- flips and turns
 

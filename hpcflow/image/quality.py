@@ -14,8 +14,8 @@ from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.image.colors import convert_image_dtype
-from hpcflow.ops.checks import Assert
-from hpcflow.ops.reductions import reduce_all
+from hpcflow.ops.flow.checks import Assert
+from hpcflow.ops.math.reductions import reduce_all
 
 _FACTORS = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)  # Wang, Simoncelli and Bovik (2003)
 _IMAGE = np.array([-3, -2, -1], np.int32)

@@ -11,15 +11,15 @@ from typing import Any
 
 _MODULES = ("activations", "backend", "callbacks", "constraints", "initializers", "layers",
             "losses", "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")
-_NAMES = {"Input": "engine.inputs", "Model": "engine.training", "Sequential": "engine.sequential"}
+_NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}
 
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"hpcflow.keras.{name}")
+        return importlib.import_module(f"{__name__}.{name}")
     if name in _NAMES:
-        return getattr(importlib.import_module(f"hpcflow.keras.{_NAMES[name]}"), name)
-    raise AttributeError(f"module 'hpcflow.keras' has no attribute '{name}'")
+        return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
 
 
 def __dir__() -> list[str]:

@@ -10,7 +10,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.keras import lookup
-from hpcflow.ops import clipping, elementwise, reductions
+from hpcflow.ops.math import clipping, elementwise, reductions
 
 
 def linear(x: Tensor) -> Tensor:

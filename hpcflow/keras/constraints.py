@@ -8,8 +8,8 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.keras import lookup
-from hpcflow.ops import clipping
-from hpcflow.ops.reductions import reduce_sum
+from hpcflow.ops.math import clipping
+from hpcflow.ops.math.reductions import reduce_sum
 
 _EPSILON = 1e-7
 

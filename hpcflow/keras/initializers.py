@@ -6,8 +6,8 @@ from typing import Any
 
 from hpcflow import dtypes
 from hpcflow.keras import lookup
-from hpcflow.ops import initializers as _own
-from hpcflow.ops.initializers import (
+from hpcflow.ops.state import initializers as _own
+from hpcflow.ops.state.initializers import (
     Constant,
     Identity,
     Initializer,
@@ -20,8 +20,8 @@ from hpcflow.ops.initializers import (
     lecun_normal,
     lecun_uniform,
 )
-from hpcflow.ops.initializers import glorot_normal_initializer as glorot_normal
-from hpcflow.ops.initializers import glorot_uniform_initializer as glorot_uniform
+from hpcflow.ops.state.initializers import glorot_normal_initializer as glorot_normal
+from hpcflow.ops.state.initializers import glorot_uniform_initializer as glorot_uniform
 
 
 class RandomNormal(_own.RandomNormal):

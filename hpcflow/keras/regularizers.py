@@ -8,7 +8,7 @@ import numpy as np
 
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.keras import lookup
-from hpcflow.ops.reductions import reduce_sum
+from hpcflow.ops.math.reductions import reduce_sum
 
 
 class Regularizer:

@@ -10,6 +10,7 @@ import numpy as np
 
 import hpcflow as hf
 from hpcflow.framework import nest
+from hpcflow.train.object_checkpoint import models_session
 
 _sessions: list[Any] = []  # the session that models share, if one was made or given
 _counts: WeakKeyDictionary[Any, dict[str, int]] = WeakKeyDictionary()
@@ -68,6 +69,7 @@ def phase_feed(value: bool) -> dict:
 # ---------------------------------------------------------------- the session
 
 
+@models_session.provide
 def get_session() -> Any:
     """Return the default session, or the one that models share, with its variables initialized."""
     session = hf.get_default_session()

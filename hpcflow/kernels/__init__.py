@@ -1,11 +1,15 @@
-"""Kernels: (op type, device type, dtypes) -> a function of arrays. One file per family."""
+"""Kernels: (op type, device type, dtypes) -> a function of arrays, one file per family.
+
+The rooms are those of the ops; `onednn` has kernels of a library. Kernels know arrays and
+resources, nothing of graphs. Begin reading with `registry`.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
 
-from hpcflow.native import heap
+from hpcflow.host import malloc_policy
 
 _loaded = False
 
@@ -18,7 +22,7 @@ def load() -> None:
     global _loaded
     if _loaded:
         return
-    for module in pkgutil.iter_modules(__path__):
-        importlib.import_module(f"{__name__}.{module.name}")
-    heap.keep_freed()
+    for module in pkgutil.walk_packages(__path__, f"{__name__}."):
+        importlib.import_module(module.name)
+    malloc_policy.keep_freed()
     _loaded = True

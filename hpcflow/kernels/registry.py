@@ -52,7 +52,7 @@ class Kernel(NamedTuple):
             blocks may be computed by themselves, and an input of the shape and dtype of the
             output may be given as ``out``).
         host_inputs, host_outputs: positions that are NumPy arrays on every device.
-        deferred_inputs: positions that may come as a ``hpcflow.deferred.Deferred`` on a CPU.
+        deferred_inputs: positions that may come as a ``loops.lazy_array.Deferred`` on a CPU.
         takes_over: the position of an input that the function may keep where it gets ``own=True``,
             because nobody else refers to its memory or will; None if there is none. Without it the
             function keeps no input that may be written to.
@@ -257,6 +257,11 @@ def _kernel_of(op_type: str, device_type: str, attrs: dict[str, Any]) -> Kernel 
 def registered_kernels(op_type: str) -> list[Kernel]:
     """Every kernel of an op type, for messages and tests."""
     return list(_KERNELS.get(op_type, ()))
+
+
+def is_own(kernel: Kernel) -> bool:
+    """True for a kernel of the library, False for one that a program registered."""
+    return kernel.factory.__module__.startswith(f"{__package__}.")
 
 
 def describe_kernels(op_type: str) -> str:

@@ -21,7 +21,7 @@ from hpcflow.graph.graph import (
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.layers.input_spec import InputSpec, check_input
-from hpcflow.ops.variable_scope import VariableScope, get_variable, variable_scope
+from hpcflow.ops.state.variable_scope import VariableScope, get_variable, variable_scope
 
 
 class Layer:

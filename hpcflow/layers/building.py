@@ -15,8 +15,8 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.ops.cond import cond
-from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
+from hpcflow.ops.flow.cond import cond
+from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
 from hpcflow.shapes import Dimension, TensorShape, as_shape
 
 

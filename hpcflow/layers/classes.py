@@ -33,8 +33,8 @@ from hpcflow.layers.pooling import (
     max_pooling2d,
     max_pooling3d,
 )
-from hpcflow.ops.constants import placeholder
-from hpcflow.ops.variable_scope import VariableScope, variable_scope
+from hpcflow.ops.arrays.constants import placeholder
+from hpcflow.ops.state.variable_scope import VariableScope, variable_scope
 
 _OF_CALLS = ("inputs", "training", "name", "reuse")  # not said when a layer is made
 

@@ -26,8 +26,8 @@ from hpcflow.nn.convolution import conv2d_transpose as transposed_of_images
 from hpcflow.nn.convolution import conv3d_transpose as transposed_of_volumes
 from hpcflow.nn.convolution import convolution
 from hpcflow.nn.convolution import separable_conv2d as separable_convolution
-from hpcflow.ops.initializers import Zeros
-from hpcflow.ops.variable_scope import get_variable
+from hpcflow.ops.state.initializers import Zeros
+from hpcflow.ops.state.variable_scope import get_variable
 
 _ZEROS = Zeros()
 

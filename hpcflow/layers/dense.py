@@ -11,8 +11,8 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import Bias, add_bias, finish, known_size, layer_scope, set_shape
-from hpcflow.ops.initializers import Zeros
-from hpcflow.ops.variable_scope import get_variable
+from hpcflow.ops.state.initializers import Zeros
+from hpcflow.ops.state.variable_scope import get_variable
 
 _ZEROS = Zeros()
 

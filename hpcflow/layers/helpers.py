@@ -10,8 +10,8 @@ import numpy as np
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.shape_inference import constant_value as _value
 from hpcflow.layers.building import format_name, is_channels_first, numbers
-from hpcflow.ops.cond import cond
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.flow.cond import cond
+from hpcflow.ops.state.variables import Variable
 
 
 def smart_constant_value(pred: Any) -> bool | None:

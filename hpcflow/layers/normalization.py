@@ -26,8 +26,8 @@ from hpcflow.layers.renormalization import (
 )
 from hpcflow.nn import normalization
 from hpcflow.nn.fused_normalization import fused_batch_norm
-from hpcflow.ops.initializers import Ones, Zeros
-from hpcflow.ops.variable_scope import get_variable
+from hpcflow.ops.state.initializers import Ones, Zeros
+from hpcflow.ops.state.variable_scope import get_variable
 
 _ZEROS, _ONES = Zeros(), Ones()
 

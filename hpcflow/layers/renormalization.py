@@ -16,7 +16,7 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.building import if_training
 from hpcflow.nn import normalization
-from hpcflow.ops.state import assign, assign_sub
+from hpcflow.ops.state.state import assign, assign_sub
 
 _CLIPPED = ("rmax", "rmin", "dmax")
 

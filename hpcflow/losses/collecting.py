@@ -11,8 +11,8 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.weighting import as_float, checked_weights, safe_divide, sum_weights
-from hpcflow.ops.reductions import reduce_sum
-from hpcflow.ops.sums import add_n
+from hpcflow.ops.math.reductions import reduce_sum
+from hpcflow.ops.math.sums import add_n
 
 
 class Reduction:

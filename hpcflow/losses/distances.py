@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.keys import GraphKeys
@@ -20,8 +21,7 @@ from hpcflow.nn.weighting import (
     checked_weights,
     safe_divide,
 )
-from hpcflow.ops.reductions import reduce_sum
-from hpcflow.other_names import also_called
+from hpcflow.ops.math.reductions import reduce_sum
 
 
 def _pair(labels: Any, predictions: Any, what: str = "predictions") -> tuple[Tensor, Tensor]:

@@ -12,10 +12,10 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.metrics.state import Sum, collect
 from hpcflow.nn.weighting import cast_like, check_same_shape, safe_divide, squeeze_to_match
-from hpcflow.ops.checks import assert_less, assert_non_negative
-from hpcflow.ops.grouping import with_dependencies
-from hpcflow.ops.reductions import reduce_mean, reduce_sum
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.common.grouping import with_dependencies
+from hpcflow.ops.flow.checks import assert_less, assert_non_negative
+from hpcflow.ops.math.reductions import reduce_mean, reduce_sum
+from hpcflow.ops.state.variable_scope import variable_scope
 
 _ROW = np.array([-1], np.int32)
 

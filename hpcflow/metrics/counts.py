@@ -10,8 +10,8 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.metrics.state import Sum, apply_weights, collect, finish
 from hpcflow.nn.weighting import check_same_shape, safe_divide, squeeze_to_match
-from hpcflow.ops.reductions import reduce_sum
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.math.reductions import reduce_sum
+from hpcflow.ops.state.variable_scope import variable_scope
 
 
 def _decisions(labels: Any, predictions: Any) -> tuple[Tensor, Tensor]:

@@ -17,8 +17,8 @@ from hpcflow.nn.weighting import (
     safe_divide,
     squeeze_to_match,
 )
-from hpcflow.ops.reductions import reduce_sum
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.math.reductions import reduce_sum
+from hpcflow.ops.state.variable_scope import variable_scope
 
 
 def mean(values: Any, weights: Any = None, metrics_collections: Any = None,

@@ -11,9 +11,9 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.weighting import broadcast_weights, squeeze_weights
-from hpcflow.ops.constants import zeros
-from hpcflow.ops.state import assign_add
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.arrays.constants import zeros
+from hpcflow.ops.state.state import assign_add
+from hpcflow.ops.state.variables import Variable
 
 
 def local_variable(name: str, shape: Any = (), dtype: Any = dtypes.float32) -> Variable:

@@ -19,10 +19,10 @@ from hpcflow.nn.weighting import (
     safe_divide,
     squeeze_to_match,
 )
-from hpcflow.ops.checks import Assert
-from hpcflow.ops.grouping import with_dependencies
-from hpcflow.ops.reductions import reduce_all, reduce_sum
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.common.grouping import with_dependencies
+from hpcflow.ops.flow.checks import Assert
+from hpcflow.ops.math.reductions import reduce_all, reduce_sum
+from hpcflow.ops.state.variable_scope import variable_scope
 
 _EPSILON = 1e-7  # beyond [0, 1], so that the outer thresholds decide everything one way
 

@@ -13,8 +13,8 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor, is_sparse, to_sparse
 from hpcflow.metrics.state import Sum, apply_weights, finish
 from hpcflow.nn.weighting import safe_divide
-from hpcflow.ops.reductions import reduce_any, reduce_sum
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.math.reductions import reduce_any, reduce_sum
+from hpcflow.ops.state.variable_scope import variable_scope
 
 # Stands in a dense tensor where an example has fewer labels than others.
 _NO_LABEL = np.int64(np.iinfo(np.int64).min)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.operation import Operation
 from hpcflow.mpi import cluster, operations
-from hpcflow.ops import grouping, state
-from hpcflow.ops.variable_lists import global_variables
-from hpcflow.train.session_run_hook import SessionRunHook
+from hpcflow.ops.common import grouping
+from hpcflow.ops.state import state
+from hpcflow.ops.state.variable_lists import global_variables
 
 
 def broadcast_variables(root: int = 0, variables: Iterable[Any] | None = None,
@@ -62,6 +63,6 @@ class BroadcastVariablesHook(SessionRunHook):
         """Whether this rank's values count, in a session with the target `master`."""
         if not master:
             return cluster.rank() == self.root
-        from hpcflow.runtime.server import task_of
+        from hpcflow.runtime.cluster.server import task_of
 
         return task_of(master).index == self.root

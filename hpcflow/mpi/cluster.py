@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hpcflow import config
-from hpcflow.train.cluster_spec import ClusterSpec
+from hpcflow.framework.cluster_spec import ClusterSpec
 
 __all__ = ["Task", "local_rank", "local_size", "network", "rank", "size", "task"]
 
@@ -31,7 +31,7 @@ class Task:
 
 def network(comm: Any = None) -> Any:
     """The network of a communicator (the world by default), made together with all its ranks."""
-    from hpcflow.runtime import server
+    from hpcflow.runtime.cluster import server
 
     return server.mpi_network(comm)
 
@@ -69,7 +69,7 @@ def _on_node() -> tuple[int, int]:
         return 0, 1
     if started.local_rank is not None and started.local_size is not None:
         return started.local_rank, started.local_size
-    from hpcflow.runtime import server
+    from hpcflow.runtime.cluster import server
 
     comms = server.mpi_network().comms
     return comms.local_ranks.index(world.world().rank), len(comms.local_ranks)
@@ -85,7 +85,7 @@ def task(jobs: dict[str, int] | None = None, comm: Any = None, rest: str = "work
 
     Raises ``InvalidArgumentError`` when the jobs leave no rank for `rest`, or are not counts.
     """
-    from hpcflow.runtime import server
+    from hpcflow.runtime.cluster import server
 
     me, count = _world(comm)
     if jobs is None and config.flags.ps:
@@ -144,7 +144,7 @@ def _world(comm: Any) -> tuple[int, int]:
         return 0, 1
     here = world.world()
     if here.size > 1:
-        from hpcflow.runtime import server
+        from hpcflow.runtime.cluster import server
 
         server.join_at_end()
     return here.rank, here.size

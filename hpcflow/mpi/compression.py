@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hpcflow.compiler.compress import Rule
+from hpcflow.compiler.distribute.compress import Rule
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.graph import Graph, get_default_graph

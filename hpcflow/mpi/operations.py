@@ -13,7 +13,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.mpi.sparse import allreduce_slices
-from hpcflow.ops.collectives import add_op, check_reduction
+from hpcflow.ops.flow.collectives import add_op, check_reduction
 
 
 def allreduce(tensor: Any, reduction: str = "sum", name: str | None = None) -> Any:

@@ -6,7 +6,6 @@ import zlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hpcflow import jit
 from hpcflow.comm.reduction import MEAN, cover, join
 from hpcflow.device_spec import DeviceSpec
 from hpcflow.graph.convert import convert_to_tensor
@@ -15,13 +14,14 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.seeds import seeds_of_part
+from hpcflow.loops import compiling
 from hpcflow.mpi import cluster
 from hpcflow.mpi.operations import allreduce
-from hpcflow.ops.collectives import add_op, check_reduction
-from hpcflow.ops.grouping import with_dependencies
-from hpcflow.ops.joining import split
-from hpcflow.ops.variable_scope import get_variable_scope, variable_scope
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.arrays.joining import split
+from hpcflow.ops.common.grouping import with_dependencies
+from hpcflow.ops.flow.collectives import add_op, check_reduction
+from hpcflow.ops.state.variable_scope import get_variable_scope, variable_scope
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer
 
 #: Gradients of at least this size go alone, so that they need not be copied together.
@@ -64,7 +64,7 @@ class DistributedOptimizer(Optimizer):
                              "number")
         cluster.size()  # fails early where MPI cannot start
         if slices:
-            jit.keep_bits()
+            compiling.keep_bits()
         super().__init__(False, name)
         self._optimizer = optimizer
         self._reduction = reduction

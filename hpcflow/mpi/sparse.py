@@ -7,7 +7,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.collectives import add_op, rank_and_size
+from hpcflow.ops.flow.collectives import add_op, rank_and_size
 
 
 def allreduce_slices(slices: IndexedSlices, reduction: str, name: str | None) -> IndexedSlices:

@@ -1,5 +1,6 @@
 """``hpcflow.nn``: activations, losses, normalization, embeddings."""
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.nn.activations import (
     bias_add,
     crelu,
@@ -97,12 +98,11 @@ from hpcflow.nn.pooling import (
 from hpcflow.nn.rnn import bidirectional_dynamic_rnn, dynamic_rnn, raw_rnn
 from hpcflow.nn.space_to_batch import with_space_to_batch
 from hpcflow.nn.sparse_embedding import embedding_lookup_sparse
-from hpcflow.ops.quantized_nn import (
+from hpcflow.ops.quantized.quantized_nn import (
     quantized_avg_pool,
     quantized_conv2d,
     quantized_max_pool,
     quantized_relu_x,
 )
-from hpcflow.other_names import named_otherwise
 
-__getattr__ = named_otherwise("hpcflow.nn")
+__getattr__ = named_otherwise(__name__)

@@ -8,16 +8,16 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.keywords import also_called
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, show
-from hpcflow.ops.elementwise import sigmoid, tanh
-from hpcflow.ops.matmul import matmul
-from hpcflow.ops.random_ops import random_uniform
-from hpcflow.other_names import also_called
+from hpcflow.ops.linalg.matmul import matmul
+from hpcflow.ops.math.elementwise import sigmoid, tanh
+from hpcflow.ops.random.random_ops import random_uniform
 from hpcflow.shapes import as_shape
 
 __all__ = [

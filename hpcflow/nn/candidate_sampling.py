@@ -14,8 +14,8 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.losses import sigmoid_cross_entropy_with_logits, softmax_cross_entropy_with_logits
-from hpcflow.ops.random_ops import get_seed
-from hpcflow.ops.reductions import reduce_sum
+from hpcflow.ops.math.reductions import reduce_sum
+from hpcflow.ops.random.random_ops import get_seed
 
 __all__ = [
     "all_candidate_sampler",

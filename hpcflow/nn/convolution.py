@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
@@ -23,7 +24,6 @@ from hpcflow.nn.windowing import (
     positive_list,
     with_holes,
 )
-from hpcflow.other_names import also_called
 
 __all__ = [
     "atrous_conv2d",

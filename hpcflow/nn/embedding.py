@@ -11,7 +11,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import colocate_with, name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.indexing import gather
+from hpcflow.ops.arrays.indexing import gather
 
 __all__ = ["embedding_lookup"]
 

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import broadcast_dims, merge_dims, show
-from hpcflow.other_names import also_called
 
 __all__ = [
     "l2_loss",

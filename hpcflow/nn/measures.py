@@ -10,7 +10,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.reductions import reduce_mean
+from hpcflow.ops.math.reductions import reduce_mean
 
 __all__ = ["in_top_k", "top_k", "zero_fraction"]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.other_names import also_called
 
 __all__ = ["dilation2d", "erosion2d"]
 

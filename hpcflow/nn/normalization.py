@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.casting import cast
-from hpcflow.ops.reductions import normalized_axes, reduce_mean, reduce_sum
-from hpcflow.other_names import also_called
+from hpcflow.ops.arrays.casting import cast
+from hpcflow.ops.math.reductions import normalized_axes, reduce_mean, reduce_sum
 
 __all__ = [
     "batch_norm_with_global_normalization",

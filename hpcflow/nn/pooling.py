@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import dtypes
+from hpcflow.base.keywords import also_called
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
@@ -20,7 +21,6 @@ from hpcflow.nn.windowing import (
     positive_list,
     with_holes,
 )
-from hpcflow.other_names import also_called
 
 __all__ = ["avg_pool", "avg_pool1d", "avg_pool3d", "fractional_avg_pool", "fractional_max_pool",
            "max_pool", "max_pool1d", "max_pool3d", "max_pool_with_argmax", "pool"]  # fmt: skip

@@ -23,10 +23,10 @@ from hpcflow.nn.rnn_steps import (
     step_until,
     zeros_of,
 )
-from hpcflow.ops.reductions import reduce_all
-from hpcflow.ops.tensor_array import TensorArray
-from hpcflow.ops.variable_scope import variable_scope
-from hpcflow.ops.while_loop import while_loop
+from hpcflow.ops.flow.tensor_array import TensorArray
+from hpcflow.ops.flow.while_loop import while_loop
+from hpcflow.ops.math.reductions import reduce_all
+from hpcflow.ops.state.variable_scope import variable_scope
 
 __all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "raw_rnn"]
 

@@ -11,8 +11,8 @@ from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.reductions import reduce_all
-from hpcflow.ops.tensor_array import TensorArray
+from hpcflow.ops.flow.tensor_array import TensorArray
+from hpcflow.ops.math.reductions import reduce_all
 from hpcflow.shapes import as_shape
 
 

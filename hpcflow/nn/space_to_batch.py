@@ -12,7 +12,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value, show
-from hpcflow.ops.blocks import (
+from hpcflow.ops.arrays.blocks import (
     batch_to_space_nd,
     required_space_to_batch_paddings,
     space_to_batch_nd,

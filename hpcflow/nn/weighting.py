@@ -12,8 +12,8 @@ from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import show
-from hpcflow.ops.checks import Assert
-from hpcflow.ops.reductions import reduce_all, reduce_sum
+from hpcflow.ops.flow.checks import Assert
+from hpcflow.ops.math.reductions import reduce_all, reduce_sum
 
 
 def as_float(value: Any) -> Tensor:

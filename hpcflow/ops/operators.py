@@ -13,10 +13,10 @@ from typing import Any
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.binary import div, truediv
-from hpcflow.ops.comparison import logical_xor
-from hpcflow.ops.elementwise import abs as absolute
-from hpcflow.ops.matmul import matmul
+from hpcflow.ops.linalg.matmul import matmul
+from hpcflow.ops.math.binary import div, truediv
+from hpcflow.ops.math.comparison import logical_xor
+from hpcflow.ops.math.elementwise import abs as absolute
 
 _BINARY = {
     "add": ("Add", "add"),

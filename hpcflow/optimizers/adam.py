@@ -8,10 +8,10 @@ from hpcflow.graph.graph import colocate_with, control_dependencies
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.grouping import group
-from hpcflow.ops.handle_variables import updated
-from hpcflow.ops.state import assign, assign_sub, scatter_add
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.state.handle_variables import updated
+from hpcflow.ops.state.state import assign, assign_sub, scatter_add
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
 

@@ -9,9 +9,9 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.cond import cond
-from hpcflow.ops.elementwise import cos
-from hpcflow.ops.random_ops import random_normal
+from hpcflow.ops.flow.cond import cond
+from hpcflow.ops.math.elementwise import cos
+from hpcflow.ops.random.random_ops import random_normal
 from hpcflow.optimizers.learning_rate import checked_step, graph_values
 from hpcflow.optimizers.optimizer import cast
 

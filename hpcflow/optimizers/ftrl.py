@@ -6,8 +6,8 @@ from typing import Any
 
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.ops.handle_variables import updated
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.state.handle_variables import updated
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter
 
 

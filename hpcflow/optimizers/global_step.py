@@ -8,8 +8,8 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.ops.initializers import Zeros
-from hpcflow.ops.variable_scope import get_variable
+from hpcflow.ops.state.initializers import Zeros
+from hpcflow.ops.state.variable_scope import get_variable
 
 
 def global_step(sess: Any, global_step_tensor: Any) -> int:

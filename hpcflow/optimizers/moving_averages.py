@@ -17,12 +17,12 @@ from hpcflow.graph.graph import (
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops import variable_lists
-from hpcflow.ops.grouping import group
-from hpcflow.ops.initializers import Zeros
-from hpcflow.ops.state import assign_sub
-from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.state import variable_lists
+from hpcflow.ops.state.initializers import Zeros
+from hpcflow.ops.state.state import assign_sub
+from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import cast
 from hpcflow.optimizers.slots import create_filled_slot, create_slot
 

@@ -21,9 +21,10 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops import grouping, state
-from hpcflow.ops.partitioned import PartitionedVariable
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.common import grouping
+from hpcflow.ops.state import state
+from hpcflow.ops.state.partitioned import PartitionedVariable
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.slots import (
     create_filled_slot,
     create_slot,

@@ -7,10 +7,10 @@ from typing import Any
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import colocate_with
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.initializers import Constant
-from hpcflow.ops.slice_info import SaveSliceInfo
-from hpcflow.ops.variable_scope import get_variable, variable_scope
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.common.slice_info import SaveSliceInfo
+from hpcflow.ops.state.initializers import Constant
+from hpcflow.ops.state.variable_scope import get_variable, variable_scope
+from hpcflow.ops.state.variables import Variable
 
 
 def create_slot(primary: Any, value: Any, name: str,

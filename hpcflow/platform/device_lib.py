@@ -6,7 +6,7 @@ import os
 from typing import Any, NamedTuple
 
 from hpcflow.graph.graph import Graph
-from hpcflow.runtime.session import Session
+from hpcflow.runtime.session.session import Session
 
 
 class DeviceAttributes(NamedTuple):

@@ -8,9 +8,9 @@ from typing import Any
 
 from hpcflow.errors import UnimplementedError
 from hpcflow.graph.graph import device as _device
-from hpcflow.ops.handle_variables import ResourceVariable as Variable
-from hpcflow.ops.other_versions import executing_eagerly
-from hpcflow.ops.py_func import py_func
+from hpcflow.ops.compat.other_versions import executing_eagerly
+from hpcflow.ops.flow.py_func import py_func
+from hpcflow.ops.state.handle_variables import ResourceVariable as Variable
 from hpcflow.platform.device_lib import list_local_devices
 
 __all__ = ["EAGER_MODE", "GRAPH_MODE", "Context", "Variable", "context", "defun", "device",

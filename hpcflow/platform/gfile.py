@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hpcflow import errors
-from hpcflow.other_names import also_called
+from hpcflow.base.keywords import also_called
 
 __all__ = ["Copy", "DeleteRecursively", "Exists", "FastGFile", "GFile", "Glob", "IsDirectory",
            "ListDirectory", "MakeDirs", "MkDir", "Open", "Remove", "Rename", "Stat", "Walk"]

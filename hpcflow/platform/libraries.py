@@ -32,7 +32,7 @@ def load_op_library(library_filename: str) -> ModuleType:
     before = set(registered_ops())
     sys.modules[name] = module
     spec.loader.exec_module(module)
-    from hpcflow.python.aliases import function_name
+    from hpcflow.api.aliases import function_name
 
     for op_type in set(registered_ops()) - before:
         vars(module).setdefault(function_name(op_type), getattr(raw_ops, op_type))

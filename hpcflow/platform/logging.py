@@ -100,8 +100,3 @@ def flush() -> None:
     """Write out what handlers may still hold."""
     for handler in _ready().handlers:
         handler.flush()
-
-
-def get_logger() -> _logging.Logger:
-    """Return the library's logger, which writes somewhere."""
-    return _ready()

@@ -1,1 +1,5 @@
-"""What stateful ops act on: variables and the containers that hold them by name."""
+"""The objects that stateful ops act on: variables, queues, tables, iterators, by name.
+
+May use `comm` and `host`, and knows nothing of graphs. Begin reading with `manager`, then
+`variables`.
+"""

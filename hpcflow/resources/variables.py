@@ -10,7 +10,7 @@ import numpy as np
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import FailedPreconditionError, InvalidArgumentError
-from hpcflow.native import aligned
+from hpcflow.host import memory
 from hpcflow.shapes import TensorShape
 
 
@@ -76,7 +76,7 @@ class VariableState:
         """
         # As exclusive(), written out: this is called for every variable in every training step.
         if (getrefcount(self.value) <= _OWN_REFERENCES and type(self.value) is np.ndarray
-                and aligned.owns_memory(self.value) and self.value.flags.carray):
+                and memory.owns_memory(self.value) and self.value.flags.carray):
             return self.value
         if self.value is None:
             raise self.uninitialized()
@@ -105,7 +105,7 @@ class VariableState:
         elif getattr(self.value, "shape", ()) == dims and self.value is not value and (
                 self.exclusive()):
             self.value[...] = value
-        elif (type(value) is np.ndarray and aligned.owns_memory(value)
+        elif (type(value) is np.ndarray and memory.owns_memory(value)
               and not value.flags.writeable):
             self.value = value  # a constant: the first update in place copies it
         else:
@@ -128,7 +128,7 @@ _SCALARS = (np.generic, bytes)
 
 def _copied(value: Any) -> Any:
     if type(value) is np.ndarray:
-        return aligned.copy(value)
+        return memory.copy(value)
     copy = getattr(value, "copy", None)
     return value if copy is None else copy()
 
@@ -142,7 +142,7 @@ def _show(dims: tuple[int | None, ...] | None) -> str:
 def _owned(value: Any) -> bool:
     """True for an array that owns its memory, may be written and is in C order."""
     if type(value) is np.ndarray:
-        return aligned.owns_memory(value) and value.flags.carray
+        return memory.owns_memory(value) and value.flags.carray
     return value is not None and not isinstance(value, _SCALARS) and value.base is None
 
 

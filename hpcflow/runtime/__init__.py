@@ -1,1 +1,5 @@
-"""Running steps: devices, the executor, the event loop, sessions, servers."""
+"""Running steps: the executor, the event loop, sessions, tasks of a cluster, collectives.
+
+May use all rooms below the public API. Begin reading with `session.session`, then
+`executor.executor`.
+"""

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from hpcflow import dtypes
-from hpcflow.array_protos import make_ndarray
+from hpcflow.base.formats.array_protos import make_ndarray
 from hpcflow.graph.graph import add_to_collection
 from hpcflow.graph.operation import Tensor
-from hpcflow.ops.slice_info import prepend_scope
+from hpcflow.ops.common.slice_info import prepend_scope
 from hpcflow.saved_model import constants
 
 ASSET_TYPE = "tensorflow.AssetFileDef"

@@ -6,9 +6,9 @@ import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hpcflow.base.formats.protos import message_class
 from hpcflow.graph.graph import add_to_collection, get_collection
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.protos import message_class
 from hpcflow.saved_model import constants, files
 from hpcflow.saved_model.assets import collect_assets, copy_assets
 from hpcflow.train.saver import Saver

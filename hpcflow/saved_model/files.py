@@ -6,10 +6,10 @@ import functools
 import os
 from typing import Any
 
-from hpcflow.protos import message_class
+from hpcflow.base.formats.protos import message_class
 from hpcflow.saved_model import constants
 from hpcflow.saved_model.assets import ASSET_TYPE
-from hpcflow.train.checkpoint_state import write_atomically
+from hpcflow.storage.whole_files import write_atomically
 
 
 def maybe_saved_model_directory(export_dir: str) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from hpcflow.graph.graph import Graph, get_collection
-from hpcflow.ops.slice_info import prepend_scope
+from hpcflow.ops.common.slice_info import prepend_scope
 from hpcflow.saved_model import constants, files
 from hpcflow.saved_model.assets import asset_feeds
 from hpcflow.saved_model.files import maybe_saved_model_directory

@@ -7,7 +7,7 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.ops.slice_info import prepend_scope
+from hpcflow.ops.common.slice_info import prepend_scope
 
 
 def build_tensor_info(tensor: Any) -> Any:

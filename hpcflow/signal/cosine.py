@@ -17,8 +17,8 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.signal.frames import frame, overlap_and_add
+from hpcflow.signal.spectral import irfft, rfft
 from hpcflow.signal.windows import vorbis_window
-from hpcflow.spectral import irfft, rfft
 
 _INVERSE = {1: 1, 2: 3, 3: 2, 4: 4}
 

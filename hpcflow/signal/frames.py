@@ -12,7 +12,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.ops.casting import cast
+from hpcflow.ops.arrays.casting import cast
 
 
 def frame(signal: Any, frame_length: Any, frame_step: Any, pad_end: Any = False,

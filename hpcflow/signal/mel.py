@@ -13,7 +13,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
-from hpcflow.ops.casting import cast
+from hpcflow.ops.arrays.casting import cast
 from hpcflow.signal.cosine import dct
 
 _BREAK, _HIGH = 700.0, 1127.0

@@ -14,8 +14,8 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.signal.frames import frame, overlap_and_add
+from hpcflow.signal.spectral import irfft, rfft
 from hpcflow.signal.windows import hann_window
-from hpcflow.spectral import irfft, rfft
 
 
 def stft(signals: Any, frame_length: Any, frame_step: Any, fft_length: Any = None,

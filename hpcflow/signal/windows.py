@@ -12,8 +12,8 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.casting import cast
-from hpcflow.ops.cond import cond
+from hpcflow.ops.arrays.casting import cast
+from hpcflow.ops.flow.cond import cond
 
 
 def hann_window(window_length: Any, periodic: bool = True, dtype: Any = dtypes.float32,

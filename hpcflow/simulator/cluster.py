@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hpcflow.compiler.costs import Rates
-from hpcflow.compiler.place import DeviceInfo
+from hpcflow.compiler.distribute.costs import Rates
+from hpcflow.compiler.distribute.place import DeviceInfo
 from hpcflow.device_spec import DeviceSpec
 
 

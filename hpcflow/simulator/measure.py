@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.compiler.costs import Rates
+from hpcflow.compiler.distribute.costs import Rates
 from hpcflow.simulator.cluster import Link
 
 

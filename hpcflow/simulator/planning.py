@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.compiler.costs import MeasuredCosts, Rates
-from hpcflow.compiler.partition import task_of
-from hpcflow.compiler.place import Placer
-from hpcflow.compiler.prune import prune
+from hpcflow.compiler.distribute.costs import MeasuredCosts, Rates
+from hpcflow.compiler.distribute.partition import task_of
+from hpcflow.compiler.distribute.place import Placer
+from hpcflow.compiler.rewrite.prune import prune
 from hpcflow.simulator.cluster import Cluster
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from hpcflow.compiler.costs import MeasuredCosts, cost_of
-from hpcflow.compiler.ir import FEED, RECV, SEND, Node, topological
-from hpcflow.compiler.partition import task_of
+from hpcflow.compiler.distribute.costs import MeasuredCosts, cost_of
+from hpcflow.compiler.distribute.partition import task_of
+from hpcflow.compiler.distribute.place import Placer
+from hpcflow.compiler.ir.sizes import bytes_of
+from hpcflow.compiler.ir.step_graph import FEED, RECV, SEND, Node, topological
 from hpcflow.compiler.passes import PassContext, compile_parts
-from hpcflow.compiler.place import Placer
-from hpcflow.compiler.sizes import bytes_of
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.simulator.cluster import Cluster
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hpcflow import protos
+from hpcflow.base.formats import protos
 from hpcflow.dtypes import DType
 from hpcflow.errors import UnimplementedError
 from hpcflow.storage.checkpoint_file import Damage

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpcflow import array_protos
+from hpcflow.base.formats import array_protos
 from hpcflow.dtypes import DType
 from hpcflow.storage.checkpoint_file import CheckpointFile, Damage
 from hpcflow.storage.saved_slices import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from hpcflow.ops.summary import (
+from hpcflow.ops.io.summary import (
     audio,
     get_summary_description,
     histogram,
@@ -27,7 +27,7 @@ _PROTOS = {
 
 def __getattr__(name: str) -> Any:
     if name not in _PROTOS:
-        raise AttributeError(f"module 'hpcflow.summary' has no attribute '{name}'")
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
     module = importlib.import_module(f"tensorboard.compat.proto.{_PROTOS[name]}_pb2")
     globals()[name] = getattr(module, name)
     return globals()[name]

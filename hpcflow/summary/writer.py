@@ -138,7 +138,7 @@ class FileWriter:
 
     def _add_described(self, graph: Any) -> None:
         """Add a Graph or a ``GraphDef``, and the ``MetaGraphDef`` that says what it uses."""
-        from hpcflow.train.meta_graph import export_meta_graph
+        from hpcflow.metagraph.meta_graph import export_meta_graph
 
         self.add_graph(graph)
         if isinstance(graph, Graph):

@@ -16,16 +16,11 @@ import numpy as np
 
 from hpcflow import dtypes, errors
 from hpcflow.device_spec import DeviceSpec
-from hpcflow.graph.graph import (
-    Graph,
-    device,
-    get_default_graph,
-    get_default_session,
-    reset_default_graph,
-)
+from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.graph import Graph, device, get_default_graph, reset_default_graph
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.ops.variables import Variable
-from hpcflow.runtime.session import Session
+from hpcflow.ops.state.variables import Variable
+from hpcflow.runtime.session.session import Session
 from hpcflow.shapes import TensorShape
 from hpcflow.test_util.assertions import Assertions
 from hpcflow.test_util.environment import get_temp_dir, gpu_device_name

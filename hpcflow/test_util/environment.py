@@ -48,7 +48,7 @@ def is_built_with_cuda() -> bool:
 def gpu_device_name() -> str:
     """Return the name of the first GPU, such as ``/device:GPU:0``; empty if there is none."""
     from hpcflow.graph.graph import Graph
-    from hpcflow.runtime.session import Session
+    from hpcflow.runtime.session.session import Session
 
     with Session(graph=Graph()) as session:
         names = [d.name for d in session.list_devices() if d.type == "GPU"]

@@ -8,7 +8,8 @@ import numpy as np
 
 from hpcflow.autodiff import gradients
 from hpcflow.graph.convert import convert_to_tensor
-from hpcflow.graph.graph import device, get_default_session
+from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.graph import device
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.shapes import TensorShape

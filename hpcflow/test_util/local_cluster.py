@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.runtime.server import unused_addresses
+from hpcflow.runtime.cluster.server import unused_addresses
 from hpcflow.train.server import Server
 
 

@@ -1,1 +1,4 @@
-"""Command-line tools: ``python -m hpcflow doctor`` and ``python -m hpcflow bench``."""
+"""Command-line tools: ``python -m hpcflow doctor``, ``run``, ``bench``, ``simulate`` and others.
+
+Outermost room: it may use all others. Begin reading with `cli`.
+"""

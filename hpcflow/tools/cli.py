@@ -16,13 +16,13 @@ from hpcflow.version import __version__
 
 PROGRAM = "python -m hpcflow"
 
-# Command -> (its module, what it does).
+# Command -> (its module in this room, what it does).
 COMMANDS = {
-    "doctor": ("hpcflow.tools.doctor", "what hpcflow finds on this machine, and what is wrong"),
-    "run": ("hpcflow.tools.run", "start a program on several ranks"),
-    "simulate": ("hpcflow.tools.simulate", "predict step times on a cluster that is described"),
-    "gpu-check": ("hpcflow.tools.gpu_check.command", "check and time the library on a GPU"),
-    "bench": ("hpcflow.tools.bench.command", "run a benchmark and print its table"),
+    "doctor": (".doctor", "what hpcflow finds on this machine, and what is wrong"),
+    "run": (".run", "start a program on several ranks"),
+    "simulate": (".simulate", "predict step times on a cluster that is described"),
+    "gpu-check": (".gpu_check.command", "check and time the library on a GPU"),
+    "bench": (".bench.command", "run a benchmark and print its table"),
 }
 
 
@@ -57,7 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_command(name: str, arguments: list[str]) -> int:
     """Run one command; errors meant for the user come without a traceback."""
     try:
-        status = importlib.import_module(COMMANDS[name][0]).main(arguments)
+        status = importlib.import_module(COMMANDS[name][0], __package__).main(arguments)
         sys.stdout.flush()
         return status
     except CommandError as error:

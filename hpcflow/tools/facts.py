@@ -23,9 +23,9 @@ from typing import Any
 
 from hpcflow import config
 from hpcflow.comm.launch import launch, without_launcher
+from hpcflow.host.blas import find_function, loaded_libraries
+from hpcflow.host.threads import thread_count
 from hpcflow.kernels.onednn import library as onednn_library
-from hpcflow.native.blas import find_function, loaded_libraries
-from hpcflow.native.threads import thread_count
 from hpcflow.version import __version__
 
 Facts = dict[str, Any]
@@ -69,7 +69,7 @@ print(json.dumps({"library": h5py.version.hdf5_version, "parallel": bool(h5py.ge
 """
 CUPY_PROBE = """
 import json, cupy
-from hpcflow.runtime import gpus
+from hpcflow.runtime.executor import gpus
 runtime = cupy.cuda.runtime
 reason = gpus.why_none()
 if reason:

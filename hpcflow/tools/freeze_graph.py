@@ -11,7 +11,7 @@ from hpcflow import graph_util
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import import_graph_def
 from hpcflow.platform.file_io import read_file_to_string, write_string_to_file
-from hpcflow.runtime.session import Session
+from hpcflow.runtime.session.session import Session
 from hpcflow.saved_model import loader, tag_constants
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 from hpcflow.train.saveable import is_variable

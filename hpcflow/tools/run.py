@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from hpcflow.tools.bench.command import mpirun_options
 from hpcflow.tools.cli import CommandError
+from hpcflow.tools.launchers import mpirun_options
 
 STATUS, LOG = "rank{}.json", "rank{}.log"
 _GRACE = 5.0  # seconds that ranks have to end after an interrupt
@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         for name in (STATUS, LOG):
             folder.joinpath(name.format(number)).unlink(missing_ok=True)
     command = [*launcher_command(launcher, ranks), sys.executable, "-m",
-               "hpcflow.tools.run_rank", str(folder.resolve()),
+               f"{__package__}.run_rank", str(folder.resolve()),
                *(["-m"] if options.module else []), options.program, *options.arguments]
     return Job(command, environment(options, ranks), ranks, folder, options.follow).run()
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from hpcflow import kernels
-from hpcflow.compiler.costs import MeasuredCosts
+from hpcflow.compiler.distribute.costs import MeasuredCosts
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import import_graph_def
@@ -19,7 +19,7 @@ from hpcflow.simulator.cluster import Cluster, Job
 from hpcflow.simulator.engine import Result, Simulation
 from hpcflow.simulator.measure import link_from_pingpong, measure_rates
 from hpcflow.simulator.program import Program, compile_program
-from hpcflow.tools.bench import table
+from hpcflow.tools import table
 from hpcflow.tools.cli import CommandError
 
 
@@ -106,7 +106,7 @@ def _resized(cluster: Cluster, tasks: list[tuple[str, int]]) -> Cluster:
 
 def _read(options: argparse.Namespace) -> tuple[Graph, list, list]:
     """(graph, fetches, feeds): what is fed are the placeholders that the fetches need."""
-    from hpcflow.train.meta_graph import import_scoped_meta_graph
+    from hpcflow.metagraph.meta_graph import import_scoped_meta_graph
 
     graph = Graph()
     with graph.as_default():

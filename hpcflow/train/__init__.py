@@ -5,8 +5,16 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from hpcflow.base.late_names import named_otherwise
+from hpcflow.framework.cluster_spec import ClusterSpec
+from hpcflow.framework.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
+from hpcflow.metagraph.meta_graph import export_meta_graph
 from hpcflow.optimizers import *  # noqa: F403
-from hpcflow.other_names import named_otherwise
 from hpcflow.train.batching import (
     batch,
     batch_join,
@@ -26,7 +34,6 @@ from hpcflow.train.checkpoint_state import (
     latest_checkpoint,
     update_checkpoint_state,
 )
-from hpcflow.train.cluster_spec import ClusterSpec
 from hpcflow.train.coordinator import Coordinator, LooperThread
 from hpcflow.train.device_setter import replica_device_setter
 from hpcflow.train.hooks import (
@@ -46,7 +53,6 @@ from hpcflow.train.input_producers import (
     slice_input_producer,
     string_input_producer,
 )
-from hpcflow.train.meta_graph import export_meta_graph
 from hpcflow.train.monitored_session import (
     MonitoredSession,
     MonitoredTrainingSession,
@@ -70,12 +76,6 @@ from hpcflow.train.session_creators import (
     WorkerSessionCreator,
 )
 from hpcflow.train.session_manager import SessionManager
-from hpcflow.train.session_run_hook import (
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
-)
 from hpcflow.train.step_timer import SecondOrStepTimer
 from hpcflow.train.supervisor import Supervisor, basic_train_loop
 from hpcflow.train.sync_replicas import SyncReplicasOptimizer
@@ -90,7 +90,7 @@ _MADE_HERE = (
 )  # fmt: skip
 
 
-_named_otherwise = named_otherwise("hpcflow.train")
+_named_otherwise = named_otherwise(__name__)
 
 
 def __getattr__(name: str) -> Any:
@@ -98,7 +98,7 @@ def __getattr__(name: str) -> Any:
         module = importlib.import_module(f"tensorboard.compat.proto.{_TENSORBOARD[name]}_pb2")
         value: Any = getattr(module, name)
     elif name in _MADE_HERE:
-        from hpcflow.protos import message_class
+        from hpcflow.base.formats.protos import message_class
 
         value = message_class(name)
     else:

@@ -11,14 +11,14 @@ from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value
 from hpcflow.graph.sparse_tensor import is_sparse, to_sparse
-from hpcflow.ops.cond import cond
-from hpcflow.ops.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
-from hpcflow.ops.sparse_serialization import (
+from hpcflow.ops.flow.cond import cond
+from hpcflow.ops.io.queues import FIFOQueue, PaddingFIFOQueue, QueueBase, RandomShuffleQueue
+from hpcflow.ops.io.summary import scalar
+from hpcflow.ops.sparse.sparse_serialization import (
     deserialize_many_sparse,
     serialize_many_sparse,
     serialize_sparse,
 )
-from hpcflow.ops.summary import scalar
 from hpcflow.shapes import TensorShape, as_shape
 from hpcflow.train.queue_runner import QueueRunner, add_queue_runner
 

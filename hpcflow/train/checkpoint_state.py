@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
-import secrets
 from collections.abc import Iterable
 from typing import Any
 
 from hpcflow import storage
-from hpcflow.protos import message_class
-from hpcflow.storage.system_errors import system_errors
+from hpcflow.base.formats.protos import message_class
+from hpcflow.storage.whole_files import write_atomically
 
 DEFAULT_FILENAME = "checkpoint"
 _log = logging.getLogger("hpcflow")
@@ -56,20 +55,6 @@ def update_checkpoint_state(save_dir: str, model_checkpoint_path: str,
     from google.protobuf import text_format
 
     write_atomically(filename, text_format.MessageToString(state).encode())
-
-
-def write_atomically(filename: str, content: bytes) -> None:
-    """Write a file under a temporary name and rename it, so that readers see all or nothing."""
-    temporary = f"{filename}.tmp-{secrets.token_hex(6)}"
-    with system_errors(f"writing file '{filename}'"):
-        try:
-            with open(temporary, "wb") as file:
-                file.write(content)
-            os.replace(temporary, filename)
-        except BaseException:
-            if os.path.exists(temporary):
-                os.unlink(temporary)
-            raise
 
 
 def get_checkpoint_state(checkpoint_dir: str, latest_filename: str | None = None) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.device_spec import DeviceSpec, merge_names
-from hpcflow.train.cluster_spec import ClusterSpec
+from hpcflow.framework.cluster_spec import ClusterSpec
 
 # What lives on parameter servers.
 STATE_TYPES = ("Variable", "VariableV2", "VarHandleOp")

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.graph.graph import get_default_graph
-from hpcflow.optimizers.global_step import get_global_step
-from hpcflow.train.session_run_hook import (
+from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
+from hpcflow.graph.graph import get_default_graph
+from hpcflow.optimizers.global_step import get_global_step
 from hpcflow.train.step_timer import SecondOrStepTimer
 
 _log = logging.getLogger("hpcflow")

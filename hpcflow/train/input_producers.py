@@ -10,13 +10,13 @@ from hpcflow.graph.graph import control_dependencies, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.checks import Assert
-from hpcflow.ops.constants import range as range_tensor
-from hpcflow.ops.io import matching_files
-from hpcflow.ops.queues import FIFOQueue
-from hpcflow.ops.random_ops import random_shuffle
-from hpcflow.ops.summary import scalar
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.arrays.constants import range as range_tensor
+from hpcflow.ops.flow.checks import Assert
+from hpcflow.ops.io.io import matching_files
+from hpcflow.ops.io.queues import FIFOQueue
+from hpcflow.ops.io.summary import scalar
+from hpcflow.ops.random.random_ops import random_shuffle
+from hpcflow.ops.state.variables import Variable
 from hpcflow.shapes import as_shape
 from hpcflow.train.queue_runner import QueueRunner, add_queue_runner
 

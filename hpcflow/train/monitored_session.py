@@ -13,6 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow import errors
+from hpcflow.framework.session_run_hook import (
+    SessionRunArgs,
+    SessionRunContext,
+    SessionRunHook,
+    SessionRunValues,
+)
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.train.coordinator import Coordinator
 from hpcflow.train.queue_runner import start_queue_runners
@@ -22,12 +28,6 @@ from hpcflow.train.session_creators import (
     ChiefSessionCreator,
     SessionCreator,
     WorkerSessionCreator,
-)
-from hpcflow.train.session_run_hook import (
-    SessionRunArgs,
-    SessionRunContext,
-    SessionRunHook,
-    SessionRunValues,
 )
 from hpcflow.train.step_context import StepContext, check_step_fn
 
@@ -106,9 +106,7 @@ def _given(value: Any, default: Any) -> Any:
 def _follows(hooks: list, master: str) -> bool | None:
     """Whether this rank takes its variables from another by a hook, and so initializes its own,
     but saves nothing; None where no hook does that."""
-    from hpcflow.mpi.broadcasting import BroadcastVariablesHook
-
-    found = [h for h in hooks if isinstance(h, BroadcastVariablesHook)]
+    found = [h for h in hooks if hasattr(h, "is_root")]
     return None if not found else not any(h.is_root(master) for h in found)
 
 

@@ -8,11 +8,13 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from hpcflow.graph.graph import get_default_session, init_scope, name_scope
+from hpcflow.base.hooks import Hook
+from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.graph import init_scope, name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.layers.base import Layer
-from hpcflow.ops.variable_lists import is_variable_initialized
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.state.variable_lists import is_variable_initialized
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer
 from hpcflow.train.checkpoint_files import remove_checkpoint
 from hpcflow.train.checkpoint_reader import CheckpointReader
@@ -22,6 +24,10 @@ from hpcflow.train.saver import Saver
 _VALUE = ".ATTRIBUTES/VARIABLE_VALUE"
 _SLOT = ".OPTIMIZER_SLOT"
 _COUNTER = "save_counter"
+
+
+#: ``models_session()`` is the session that models of ``keras`` share; `keras.session` provides it.
+models_session = Hook("the session of models")
 
 
 class Checkpoint:
@@ -314,6 +320,7 @@ def _session(session: Any) -> Any:
     session = session or get_default_session()
     if session is not None:
         return session
-    from hpcflow.keras.session import get_session
-
-    return get_session()
+    if not models_session.is_provided:
+        raise ValueError("There is no session to save from or to restore into: pass `session`, or "
+                         "use `with sess.as_default()`")
+    return models_session()

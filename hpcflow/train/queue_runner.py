@@ -8,8 +8,10 @@ import weakref
 from typing import Any
 
 from hpcflow import errors
-from hpcflow.graph.graph import add_to_collection, get_collection, get_default_session
+from hpcflow.graph.defaults import get_default_session
+from hpcflow.graph.graph import add_to_collection, get_collection
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
 from hpcflow.train.coordinator import Coordinator
 
 
@@ -160,7 +162,7 @@ class QueueRunner:
 
     def to_proto(self, export_scope: str | None = None) -> Any:
         """The ``QueueRunnerDef`` protobuf; None when it is outside `export_scope`."""
-        from hpcflow.protos import message_class
+        from hpcflow.base.formats.protos import message_class
 
         if export_scope and not self._name.startswith(export_scope + "/"):
             return None
@@ -207,3 +209,17 @@ def start_queue_runners(sess: Any = None, coord: Coordinator | None = None, daem
         for runner in get_collection(collection):
             threads.extend(runner.create_threads(sess, coord, daemon, start))
     return threads
+
+
+def _queue_runner_type() -> Any:
+    from hpcflow.base.formats.protos import message_class
+
+    return message_class("QueueRunnerDef")
+
+
+def _queue_runner_from_proto(proto: Any, import_scope: str | None) -> QueueRunner:
+    return QueueRunner.from_proto(proto, import_scope=import_scope)
+
+
+register_proto_function(
+    GraphKeys.QUEUE_RUNNERS, _queue_runner_type, own_proto, _queue_runner_from_proto)

@@ -15,8 +15,9 @@ from hpcflow import storage
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.ops.slice_info import prepend_scope, strip_scope
-from hpcflow.train import meta_graph
+from hpcflow.metagraph import meta_graph
+from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
+from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
 from hpcflow.train.checkpoint_state import (
     DEFAULT_FILENAME,
     get_checkpoint_mtimes,
@@ -343,3 +344,16 @@ def _checked_filename(latest_filename: str | None, save_path: str, global_step: 
 
 def _meta_graph_filename(path: str, suffix: str) -> str:
     return f"{path}.{suffix}"
+
+
+def _saver_type() -> Any:
+    from tensorboard.compat.proto.saver_pb2 import SaverDef
+
+    return SaverDef
+
+
+def _saver_from_proto(proto: Any, import_scope: str | None) -> Saver:
+    return Saver.from_proto(proto, import_scope=import_scope)
+
+
+register_proto_function(GraphKeys.SAVERS, _saver_type, own_proto, _saver_from_proto)

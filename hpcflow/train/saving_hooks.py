@@ -7,17 +7,17 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from hpcflow.graph.graph import get_default_graph
-from hpcflow.graph.keys import GraphKeys
-from hpcflow.summary.writer import FileWriterCache
-from hpcflow.train.hooks import global_step_for
-from hpcflow.train.meta_graph import export_meta_graph
-from hpcflow.train.session_run_hook import (
+from hpcflow.framework.session_run_hook import (
     SessionRunArgs,
     SessionRunContext,
     SessionRunHook,
     SessionRunValues,
 )
+from hpcflow.graph.graph import get_default_graph
+from hpcflow.graph.keys import GraphKeys
+from hpcflow.metagraph.meta_graph import export_meta_graph
+from hpcflow.summary.writer import FileWriterCache
+from hpcflow.train.hooks import global_step_for
 from hpcflow.train.step_timer import SecondOrStepTimer
 from hpcflow.train.training_util import write_graph
 

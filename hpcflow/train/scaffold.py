@@ -7,10 +7,10 @@ from typing import Any
 
 from hpcflow.graph.graph import add_to_collection, get_collection, get_default_graph
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.ops.grouping import group
-from hpcflow.ops.lookup import tables_initializer
-from hpcflow.ops.summary import merge_all
-from hpcflow.ops.variable_lists import (
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.io.lookup import tables_initializer
+from hpcflow.ops.io.summary import merge_all
+from hpcflow.ops.state.variable_lists import (
     global_variables,
     global_variables_initializer,
     local_variables_initializer,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from hpcflow.runtime.server import TaskServer
-from hpcflow.train.cluster_spec import ClusterSpec
+from hpcflow.framework.cluster_spec import ClusterSpec
+from hpcflow.runtime.cluster.server import TaskServer
 
 
 class Server:
@@ -57,7 +57,7 @@ class Server:
         """The ``ServerDef`` protobuf of this server."""
         from tensorboard.compat.proto import cluster_pb2  # noqa: F401
 
-        from hpcflow.protos import server_def
+        from hpcflow.base.formats.protos import server_def
 
         return server_def(self._cluster.as_cluster_def(), self._job, self._index, self._protocol,
                           self._config)
@@ -78,7 +78,7 @@ class Server:
     @staticmethod
     def create_local_server(config: Any = None, start: bool = True) -> Server:
         """A server of a cluster of one task, ``/job:localhost/task:0``, in this process."""
-        from hpcflow.runtime.server import unused_addresses
+        from hpcflow.runtime.cluster.server import unused_addresses
 
         cluster = {"localhost": unused_addresses(1)}
         return Server(cluster, "localhost", 0, config=config, start=start)

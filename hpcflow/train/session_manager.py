@@ -10,7 +10,7 @@ import numpy as np
 
 from hpcflow import errors
 from hpcflow.graph.graph import Graph, get_default_graph
-from hpcflow.runtime.session import Session
+from hpcflow.runtime.session.session import Session
 from hpcflow.train.checkpoint_state import get_checkpoint_state
 
 _FIRST_PAUSE = 0.02

@@ -17,10 +17,11 @@ import numpy as np
 from hpcflow import errors
 from hpcflow.graph.graph import Graph, get_default_graph
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.ops.grouping import group
-from hpcflow.ops.lookup import tables_initializer
-from hpcflow.ops.summary import merge_all
-from hpcflow.ops.variable_lists import (
+from hpcflow.metagraph.meta_graph import export_meta_graph
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.io.lookup import tables_initializer
+from hpcflow.ops.io.summary import merge_all
+from hpcflow.ops.state.variable_lists import (
     global_variables,
     global_variables_initializer,
     local_variables_initializer,
@@ -28,7 +29,6 @@ from hpcflow.ops.variable_lists import (
 )
 from hpcflow.summary.writer import FileWriter
 from hpcflow.train.coordinator import Coordinator, LooperThread
-from hpcflow.train.meta_graph import export_meta_graph
 from hpcflow.train.saver import Saver
 from hpcflow.train.session_manager import SessionManager
 from hpcflow.train.training_util import write_graph

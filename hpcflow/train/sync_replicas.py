@@ -18,22 +18,22 @@ from typing import Any
 
 from hpcflow import dtypes, errors
 from hpcflow.device_spec import DeviceSpec
+from hpcflow.framework.session_run_hook import SessionRunHook
 from hpcflow.graph.graph import colocate_with, control_dependencies, device, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops import state
-from hpcflow.ops.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
-from hpcflow.ops.grouping import group
-from hpcflow.ops.queues import FIFOQueue
-from hpcflow.ops.variable_lists import global_variables, report_uninitialized_variables
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.io.queues import FIFOQueue
+from hpcflow.ops.state import state
+from hpcflow.ops.state.variable_lists import global_variables, report_uninitialized_variables
+from hpcflow.ops.state.variables import Variable
+from hpcflow.ops.training.accumulators import ConditionalAccumulator, SparseConditionalAccumulator
 from hpcflow.optimizers.optimizer import Optimizer
 from hpcflow.train.coordinator import Coordinator
 from hpcflow.train.queue_runner import QueueRunner
 from hpcflow.train.session_manager import missing_by
-from hpcflow.train.session_run_hook import SessionRunHook
 
 
 class SyncReplicasOptimizer(Optimizer):

@@ -8,7 +8,7 @@ from typing import Any
 
 from hpcflow.errors import NotFoundError
 from hpcflow.graph.graph import Graph
-from hpcflow.train.checkpoint_state import write_atomically
+from hpcflow.storage.whole_files import write_atomically
 
 
 def write_graph(graph_or_graph_def: Any, logdir: str, name: str, as_text: bool = True) -> str:

@@ -10,11 +10,11 @@ import numpy as np
 
 from hpcflow.graph.graph import colocate_with, name_scope
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops import state
-from hpcflow.ops.partitioned import PartitionedVariable
-from hpcflow.ops.variable_lists import global_variables, trainable_variables
-from hpcflow.ops.variable_scope import scoped_variables
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.state import state
+from hpcflow.ops.state.partitioned import PartitionedVariable
+from hpcflow.ops.state.variable_lists import global_variables, trainable_variables
+from hpcflow.ops.state.variable_scope import scoped_variables
+from hpcflow.ops.state.variables import Variable
 from hpcflow.shapes import TensorShape
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 from hpcflow.train.checkpoint_state import latest_checkpoint

@@ -14,8 +14,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "oracle"))
 if importlib.util.find_spec("cupy") is None:  # which `make test-gpu` installs
     collect_ignore_glob = ["test_*.py"]
 
-from hpcflow.runtime import device as devices
-from hpcflow.runtime import gpus
+from hpcflow.runtime.executor import device as devices
+from hpcflow.runtime.executor import gpus
 
 
 def real_gpus() -> int:

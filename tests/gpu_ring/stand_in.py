@@ -9,12 +9,7 @@ import numpy as np
 from fake_accelerator import FakeArray, FakeDevice
 from gpu_ring.cupy_rules import CupyRules, NotInCupyError, loop_of
 
-from hpcflow.kernels import (
-    bessel_functions,
-    error_functions,
-    gamma_functions,
-    inverse_errors,
-)
+from hpcflow.kernels.math import bessel_functions, error_functions, gamma_functions, inverse_errors
 
 # CuPy's special functions, by what computes the same here.
 _SPECIAL: dict[str, Callable] = {

@@ -11,8 +11,8 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.comm.launch import Launch
-from hpcflow.runtime import device as devices
-from hpcflow.runtime.gpus import GpuOptions, choose
+from hpcflow.runtime.executor import device as devices
+from hpcflow.runtime.executor.gpus import GpuOptions, choose
 
 
 def rank(local: int, of: int) -> Launch:

@@ -11,7 +11,7 @@ import pytest
 from gpu_ring.workloads import WORKLOADS
 
 import hpcflow as hf
-from hpcflow.compiler.place import Placer
+from hpcflow.compiler.distribute.place import Placer
 
 # What the executor runs wherever it is, and what moves values.
 _NO_WORK = frozenset({"Const", "NoOp", "_Feed", "_Fetch", "_FetchOp", "_Send", "_Recv",

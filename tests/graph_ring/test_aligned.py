@@ -1,56 +1,56 @@
-"""Large arrays at cache lines (hpcflow.native.aligned), and who owns their memory."""
+"""Large arrays at cache lines (hpcflow.host.memory), and who owns their memory."""
 
 import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.native import aligned
+from hpcflow.host import memory
 from hpcflow.resources.variables import VariableState
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.uint8, np.int32, np.bool_])
 def test_large_arrays_begin_at_a_line(dtype):
     for _ in range(5):
-        made = aligned.empty((100, 1000), dtype)
-        assert made.ctypes.data % aligned.LINE == 0
+        made = memory.empty((100, 1000), dtype)
+        assert made.ctypes.data % memory.LINE == 0
         assert made.shape == (100, 1000) and made.dtype == dtype
         assert made.flags.carray and type(made) is np.ndarray
 
 
 def test_small_arrays_and_objects_are_numpys():
-    for made in (aligned.empty((3, 4), np.float32), aligned.empty((), np.float64),
-                 aligned.empty((0, 1 << 20), np.int64), aligned.empty((1 << 14,), object)):
+    for made in (memory.empty((3, 4), np.float32), memory.empty((), np.float64),
+                 memory.empty((0, 1 << 20), np.int64), memory.empty((1 << 14,), object)):
         assert made.base is None
-    assert aligned.empty((1 << 14,), object)[0] is None
+    assert memory.empty((1 << 14,), object)[0] is None
 
 
 def test_copies_are_in_order_and_equal():
     x = np.arange(200 * 300, dtype=np.float64).reshape(200, 300)
     for given in (x, x.T, x[::2, ::-3], x[:2, :2], np.asfortranarray(x)):
-        made = aligned.copy(given)
+        made = memory.copy(given)
         assert np.array_equal(made, given) and made.flags.carray and made.base is not given
         assert not np.shares_memory(made, given)
 
 
 def test_views_own_nothing():
-    for made in (aligned.empty((100, 1000), np.float32), np.empty((100, 1000), np.float32)):
-        assert aligned.owns_memory(made)
+    for made in (memory.empty((100, 1000), np.float32), np.empty((100, 1000), np.float32)):
+        assert memory.owns_memory(made)
         for view in (made[:], made[3:], made.T, made.reshape(-1), made.view(np.int32)):
-            assert not aligned.owns_memory(view)
+            assert not memory.owns_memory(view)
             assert view.base is made
-            assert not aligned.owns_memory(view[1:])
+            assert not memory.owns_memory(view[1:])
 
 
 def test_variable_updates_in_place_unless_a_reader_is_left():
     state = VariableState("v", hf.float32)
-    state.assign(aligned.empty((100, 1000), np.float32), own=True)
+    state.assign(memory.empty((100, 1000), np.float32), own=True)
     place = state.value.ctypes.data
     assert state.exclusive() and state.writable().ctypes.data == place
     view = state.value[1:]  # refers to the array
     assert not state.exclusive()
     assert state.writable().ctypes.data != place
     assert view.base.ctypes.data == place
-    assert state.exclusive() and state.value.ctypes.data % aligned.LINE == 0
+    assert state.exclusive() and state.value.ctypes.data % memory.LINE == 0
 
 
 def test_variables_of_any_origin_are_updated():

@@ -7,10 +7,10 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import kernels
-from hpcflow.compiler import checks
-from hpcflow.compiler.batch_products import batch_products
-from hpcflow.compiler.fold import fold_constants
-from hpcflow.compiler.prune import prune
+from hpcflow.compiler.fuse.batch_products import batch_products
+from hpcflow.compiler.ir import checks
+from hpcflow.compiler.rewrite.fold import fold_constants
+from hpcflow.compiler.rewrite.prune import prune
 
 CPU, OTHER = "/job:a/replica:0/task:0/device:CPU:0", "/job:a/replica:0/task:1/device:CPU:0"
 ROWS, SIZE, STEPS = 4, 128, 5

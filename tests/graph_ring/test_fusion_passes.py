@@ -9,13 +9,13 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import kernels
-from hpcflow.compiler import checks
-from hpcflow.compiler.fuse_gradients import fuse_gradients
-from hpcflow.compiler.fuse_layers import fuse_layers
-from hpcflow.compiler.fuse_updates import fuse_updates
-from hpcflow.compiler.prune import prune
-from hpcflow.compiler.sum_convolutions import sum_convolutions
-from hpcflow.compiler.unused import drop_unread
+from hpcflow.compiler.fuse.fuse_gradients import fuse_gradients
+from hpcflow.compiler.fuse.fuse_layers import fuse_layers
+from hpcflow.compiler.fuse.fuse_updates import fuse_updates
+from hpcflow.compiler.fuse.sum_convolutions import sum_convolutions
+from hpcflow.compiler.ir import checks
+from hpcflow.compiler.rewrite.dead_code import drop_unread
+from hpcflow.compiler.rewrite.prune import prune
 
 CPU, OTHER = "/job:a/replica:0/task:0/device:CPU:0", "/job:a/replica:0/task:0/device:ODD:0"
 

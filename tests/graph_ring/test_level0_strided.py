@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcflow.strided import ELLIPSIS, NEW_AXIS, SHRINK, SLICE, Masks, strided_index
+from hpcflow.base.geometry.strided import ELLIPSIS, NEW_AXIS, SHRINK, SLICE, Masks, strided_index
 
 NONE = Masks(0, 0, 0, 0, 0)
 

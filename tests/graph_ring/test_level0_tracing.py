@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 
 import hpcflow
-from hpcflow import tracing
+from hpcflow.base import tracing
 
 
 def _capture(depth):

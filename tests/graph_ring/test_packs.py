@@ -6,12 +6,12 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import kernels
-from hpcflow.compiler.packs import MOST_BYTES
-from hpcflow.compiler.partition import partition
-from hpcflow.compiler.place import DeviceInfo, Placer
-from hpcflow.compiler.prune import prune
-from hpcflow.compiler.reads import split_reads
-from hpcflow.compiler.regions import assign_regions
+from hpcflow.compiler.distribute.packs import MOST_BYTES
+from hpcflow.compiler.distribute.partition import partition
+from hpcflow.compiler.distribute.place import DeviceInfo, Placer
+from hpcflow.compiler.regions.regions import assign_regions
+from hpcflow.compiler.rewrite.prune import prune
+from hpcflow.compiler.rewrite.reads import split_reads
 
 HERE, THERE = "/job:a/replica:0/task:0/device:CPU:0", "/job:b/replica:0/task:0/device:CPU:0"
 

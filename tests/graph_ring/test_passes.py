@@ -10,18 +10,18 @@ from raw_control_flow import branches, loop, switch
 
 import hpcflow as hf
 from hpcflow import errors, kernels, raw_ops
-from hpcflow.compiler import checks
-from hpcflow.compiler.cse import eliminate_common_subexpressions, merge_placed
-from hpcflow.compiler.fold import fold_constants
-from hpcflow.compiler.frames import FrameInfo, assign_frames
-from hpcflow.compiler.ir import topological, writes_state
-from hpcflow.compiler.partition import partition
-from hpcflow.compiler.place import DeviceInfo, Placer
-from hpcflow.compiler.prune import prune
-from hpcflow.compiler.reads import split_reads
-from hpcflow.compiler.regions import assign_regions
-from hpcflow.compiler.schedule import schedule
-from hpcflow.compiler.unused import drop_unread
+from hpcflow.compiler.distribute.partition import partition
+from hpcflow.compiler.distribute.place import DeviceInfo, Placer
+from hpcflow.compiler.distribute.schedule import schedule
+from hpcflow.compiler.ir import checks
+from hpcflow.compiler.ir.frames import FrameInfo, assign_frames
+from hpcflow.compiler.ir.step_graph import topological, writes_state
+from hpcflow.compiler.regions.regions import assign_regions
+from hpcflow.compiler.rewrite.cse import eliminate_common_subexpressions, merge_placed
+from hpcflow.compiler.rewrite.dead_code import drop_unread
+from hpcflow.compiler.rewrite.fold import fold_constants
+from hpcflow.compiler.rewrite.prune import prune
+from hpcflow.compiler.rewrite.reads import split_reads
 from hpcflow.kernels.registry import KernelNode, find_kernel
 
 assert async_ops

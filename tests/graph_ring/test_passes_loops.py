@@ -8,14 +8,14 @@ from raw_control_flow import loop
 
 import hpcflow as hf
 from hpcflow import kernels
-from hpcflow.compiler import checks
-from hpcflow.compiler.ir import ENTER_TYPES, LOOP_GATE
-from hpcflow.compiler.loops import spread_loops
-from hpcflow.compiler.partition import partition, task_of
-from hpcflow.compiler.place import DeviceInfo, Placer
-from hpcflow.compiler.prune import prune
-from hpcflow.compiler.reads import split_reads
-from hpcflow.compiler.regions import assign_regions
+from hpcflow.compiler.distribute.loops import spread_loops
+from hpcflow.compiler.distribute.partition import partition, task_of
+from hpcflow.compiler.distribute.place import DeviceInfo, Placer
+from hpcflow.compiler.ir import checks
+from hpcflow.compiler.ir.step_graph import ENTER_TYPES, LOOP_GATE
+from hpcflow.compiler.regions.regions import assign_regions
+from hpcflow.compiler.rewrite.prune import prune
+from hpcflow.compiler.rewrite.reads import split_reads
 
 assert async_ops
 

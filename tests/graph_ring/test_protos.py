@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hpcflow as hf
-from hpcflow import protos
+from hpcflow.base.formats import protos
 
 
 def test_examples():

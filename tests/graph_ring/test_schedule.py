@@ -6,11 +6,11 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config, kernels
-from hpcflow.compiler.partition import partition
-from hpcflow.compiler.place import DeviceInfo, Placer
-from hpcflow.compiler.prune import prune
-from hpcflow.compiler.regions import assign_regions
-from hpcflow.compiler.schedule import schedule
+from hpcflow.compiler.distribute.partition import partition
+from hpcflow.compiler.distribute.place import DeviceInfo, Placer
+from hpcflow.compiler.distribute.schedule import schedule
+from hpcflow.compiler.regions.regions import assign_regions
+from hpcflow.compiler.rewrite.prune import prune
 
 A, B = ("/job:a/replica:0/task:0/device:CPU:0", "/job:b/replica:0/task:0/device:CPU:0")
 

@@ -7,10 +7,10 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import kernels
-from hpcflow.compiler import checks
-from hpcflow.compiler.dead_branches import remove_dead_branches
-from hpcflow.compiler.prune import prune
-from hpcflow.compiler.simplify import simplify
+from hpcflow.compiler.ir import checks
+from hpcflow.compiler.rewrite.dead_branches import remove_dead_branches
+from hpcflow.compiler.rewrite.prune import prune
+from hpcflow.compiler.rewrite.simplify import simplify
 
 DEVICE = "/job:a/replica:0/task:0/device:CPU:0"
 

@@ -6,9 +6,9 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import kernels
-from hpcflow.compiler import checks
-from hpcflow.compiler.prune import prune
-from hpcflow.compiler.sum_products import sum_products
+from hpcflow.compiler.fuse.sum_products import sum_products
+from hpcflow.compiler.ir import checks
+from hpcflow.compiler.rewrite.prune import prune
 
 CPU, OTHER = "/job:a/replica:0/task:0/device:CPU:0", "/job:a/replica:0/task:1/device:CPU:0"
 

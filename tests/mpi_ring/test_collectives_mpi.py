@@ -232,7 +232,7 @@ def test_stragglers_are_waited_for(ranks):
 
 def reduced_in_rooms():
     """For each schedule so far, which of its operations share memory."""
-    from hpcflow.runtime import server
+    from hpcflow.runtime.cluster import server
 
     groups = server.mpi_network().collectives()._groups.values()
     return [[r is not None for r in agreement.rooms]
@@ -295,7 +295,7 @@ def test_what_is_kept_of_a_result_in_shared_memory_stays_as_it_was(ranks):
 @pytest.mark.parametrize("alone", [True, False])
 def test_gradients_are_made_where_they_are_reduced(ranks, monkeypatch, alone):
     """Those that nothing else reads: what is fetched, or read twice, has memory of its own."""
-    from hpcflow.runtime.collective_run import Operation
+    from hpcflow.runtime.collective.collective_run import Operation
 
     rank, size = ranks
     given = []
@@ -334,7 +334,7 @@ def test_ranks_of_two_nodes_reduce_in_two_levels(monkeypatch, reduction):
     """As if every second rank were on another node."""
     from mpi4py import MPI
 
-    from hpcflow.runtime.endpoint import Endpoint
+    from hpcflow.runtime.cluster.endpoint import Endpoint
 
     monkeypatch.setattr(Endpoint, "nodes_of", lambda self, ranks: [
         [i for i in range(len(ranks)) if i % 2 == node] for node in (0, 1) if node < len(ranks)])

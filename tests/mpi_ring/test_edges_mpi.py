@@ -67,8 +67,8 @@ def test_wrong_clusters_and_devices_on_every_rank():
 
 def test_large_values_just_before_their_use(monkeypatch):
     """Parameters of other ranks, also in steps that fail before they are needed."""
-    from hpcflow.compiler import late_receives
-    from hpcflow.runtime.lane import Lane
+    from hpcflow.compiler.distribute import late_receives
+    from hpcflow.runtime.cluster.lane import Lane
 
     monkeypatch.setattr(late_receives, "_BYTES_PER_SECOND", 1e15)
     monkeypatch.setattr(late_receives, "_MESSAGE_SECONDS", 0.0)
@@ -136,7 +136,7 @@ def test_masters_that_serve_each_other():
 def test_several_values_in_one_message(monkeypatch, share):
     """Numbers, short and long arrays of several types, made anew in every step, over shared memory
     or not; a step that fails in between leaves nothing behind."""
-    from hpcflow.runtime import shared_edges
+    from hpcflow.runtime.wire import shared_edges
 
     if not share:
         monkeypatch.setattr(shared_edges, "enter_room", lambda address: None)
@@ -169,7 +169,7 @@ def test_several_values_in_one_message(monkeypatch, share):
 
 def test_long_values_lie_in_memory_that_both_ranks_have(monkeypatch):
     """They are written there by who sends them; steps at the same time have their own."""
-    from hpcflow.runtime import shared_edges
+    from hpcflow.runtime.wire import shared_edges
 
     entered = []
     enter_room = shared_edges.enter_room

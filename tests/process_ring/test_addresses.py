@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hpcflow.native.addresses import address_of
+from hpcflow.host.memory import address_of
 
 
 @pytest.mark.parametrize("array", [

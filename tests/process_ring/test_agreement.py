@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.compiler.ir import RECV
-from hpcflow.runtime import agreement, lane, master, wire
+from hpcflow.compiler.ir.step_graph import RECV
+from hpcflow.runtime.cluster import agreement, lane, master
+from hpcflow.runtime.wire import wire
 
 PS = "/job:ps/task:0"
 

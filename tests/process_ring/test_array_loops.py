@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import jit, raw_ops
-from hpcflow.kernels import array_loops, gathering
+from hpcflow import raw_ops
+from hpcflow.kernels.arrays import gathering
+from hpcflow.kernels.compiled import array_loops
+from hpcflow.loops import compiling
 
-pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 
 RNG = np.random.default_rng(5)
 
@@ -17,8 +19,8 @@ RNG = np.random.default_rng(5)
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used for small arrays from the second call on."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_programs", {})
     monkeypatch.setattr(array_loops, "LARGE", 1)
     monkeypatch.setattr(gathering, "_LARGE", 1)
 
@@ -29,12 +31,12 @@ def check(build, *inputs):
     feeds, made = dict(zip(tensors, inputs)), build(*tensors)
     with hf.Session() as session:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(jit, "enabled", lambda: False)
+            patch.setattr(compiling, "enabled", lambda: False)
             expected = session.run(made, feeds)
         session.run(made, feeds)
-        jit.wait()
-        assert [p.function for p in jit._programs.values()].count(None) == 0
-        assert jit._programs
+        compiling.wait()
+        assert [p.function for p in compiling._programs.values()].count(None) == 0
+        assert compiling._programs
         found = session.run(made, feeds)
     for a, b in zip(*[r if isinstance(r, (list, tuple)) else [r] for r in (expected, found)],
                     strict=True):

@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 
 import hpcflow as tf
-from hpcflow import config, jit
-from hpcflow.kernels import batch_norm_loops
-from hpcflow.native import threads
+from hpcflow import config
+from hpcflow.host import threads
+from hpcflow.kernels.compiled import batch_norm_loops
+from hpcflow.loops import compiling
 
 
 @pytest.fixture
 def eager(monkeypatch):
     """Small parts over several threads; loops from the second call on."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_programs", {})
     monkeypatch.setattr(batch_norm_loops, "_LARGE_BYTES", 1)
     monkeypatch.setattr(batch_norm_loops, "_BLOCK_BYTES", 1 << 8)
     pool = threads.Pool(3)
@@ -46,13 +47,13 @@ def gradient(dy, x, scale, mean, inverse):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_results(eager, dtype):
-    if not jit.enabled():
+    if not compiling.enabled():
         pytest.skip("Numba is not installed")
     limit = 2e-5 if dtype is np.float32 else 1e-12
     for dims in ((2, 5, 7, 24), (3, 1, 1, 1), (4, 9, 5, 3), (1, 1, 1, 40), (2, 3, 31, 32)):
         given = arguments(dims, dtype)
         batch_norm_loops.gradient(*given, tuple)
-        jit.wait()
+        compiling.wait()
         found = batch_norm_loops.gradient(*given, tuple)
         for a, b in zip(found, gradient(*given), strict=True):
             assert a.dtype == dtype
@@ -61,11 +62,11 @@ def test_results(eager, dtype):
 
 def test_the_gradient_that_comes_in_may_become_the_result(eager):
     """Unless it may not be written to."""
-    if not jit.enabled():
+    if not compiling.enabled():
         pytest.skip("Numba is not installed")
     dy, *others = arguments((3, 6, 5, 24), np.float32)
     batch_norm_loops.gradient(dy, *others, tuple)
-    jit.wait()
+    compiling.wait()
     expected, *_ = batch_norm_loops.gradient(dy, *others, tuple)
     assert expected is not dy
     fixed = dy.copy()
@@ -79,7 +80,7 @@ def test_the_gradient_that_comes_in_may_become_the_result(eager):
 
 def test_in_steps(eager):
     """A gradient that is fetched, or is a variable's value, keeps its value."""
-    if not jit.enabled():
+    if not compiling.enabled():
         pytest.skip("Numba is not installed")
     dy, x, scale, mean, inverse = arguments((3, 6, 5, 24), np.float32)
     expected, *_ = gradient(dy, x, scale, mean, inverse)
@@ -99,7 +100,7 @@ def test_in_steps(eager):
                 if len(found) > 1:
                     value = dy * (1.5 if fetches[1] is made else 1)
                     np.testing.assert_array_equal(found[1], value.astype(np.float32))
-            jit.wait()
+            compiling.wait()
 
 
 def test_what_has_no_loop(eager, monkeypatch):
@@ -110,9 +111,9 @@ def test_what_has_no_loop(eager, monkeypatch):
         assert batch_norm_loops.gradient(dy[:, ::2], x[:, ::2], *vectors, lambda: own) is own
         wide = [v.astype(np.float64) for v in vectors]
         assert batch_norm_loops.gradient(dy, x, *wide, lambda: own) is own
-        jit.wait()
+        compiling.wait()
     monkeypatch.setattr(config.flags, "deterministic", True)
     for _ in range(2):
         assert batch_norm_loops.gradient(dy, x, *vectors, lambda: own) is own
-        jit.wait()
-    assert not any(c.function for c in jit._programs.values())
+        compiling.wait()
+    assert not any(c.function for c in compiling._programs.values())

@@ -14,7 +14,7 @@ import pytest
 
 import hpcflow
 from hpcflow.comm.launch import without_launcher
-from hpcflow.tools import cli
+from hpcflow.tools import cli, table
 from hpcflow.tools.bench import (
     child,
     command,
@@ -25,7 +25,6 @@ from hpcflow.tools.bench import (
     overlap,
     plain_numpy,
     sampling,
-    table,
     training,
 )
 from hpcflow.tools.bench.programs import dispatch as program

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from hpcflow import config
-from hpcflow.kernels.reductions import ColumnSums
-from hpcflow.native import blas, threads
-from hpcflow.native.blas import _Threads
+from hpcflow.host import blas, threads
+from hpcflow.host.blas import _Threads
+from hpcflow.kernels.math.reductions import ColumnSums
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.contrib import rnn
-from hpcflow.runtime import by_shapes
+from hpcflow.runtime.session import shape_specialization
 
 F = np.float32
 
@@ -19,7 +19,7 @@ def _graph(graph):
 def compiled_for(monkeypatch):
     """The shapes that steps were compiled for; they are, once they have run."""
     found = []
-    init = by_shapes.ByShapes.__init__
+    init = shape_specialization.ByShapes.__init__
 
     def noting(self, general, feeds, seconds, compile_for):
         def compile_and_note(shapes):
@@ -28,9 +28,9 @@ def compiled_for(monkeypatch):
 
         init(self, general, feeds, seconds, compile_and_note)
 
-    monkeypatch.setattr(by_shapes.ByShapes, "__init__", noting)
-    monkeypatch.setattr(by_shapes, "_FEWEST_RUNS", 1)
-    monkeypatch.setattr(by_shapes, "_WORTH", 0.0)
+    monkeypatch.setattr(shape_specialization.ByShapes, "__init__", noting)
+    monkeypatch.setattr(shape_specialization, "_FEWEST_RUNS", 1)
+    monkeypatch.setattr(shape_specialization, "_WORTH", 0.0)
     return found
 
 
@@ -69,7 +69,7 @@ def test_feeds_of_known_shapes_need_no_other_step(compiled_for):
 
 
 def test_many_shapes_are_left_to_the_general_step(compiled_for, monkeypatch):
-    monkeypatch.setattr(by_shapes, "_MOST_STEPS", 2)
+    monkeypatch.setattr(shape_specialization, "_MOST_STEPS", 2)
     x = hf.placeholder(hf.int32)
     total = hf.reduce_sum(x)
     with hf.Session() as session:
@@ -80,7 +80,8 @@ def test_many_shapes_are_left_to_the_general_step(compiled_for, monkeypatch):
 
 def test_it_takes_as_long_as_compiling(monkeypatch):
     compiled = []
-    step = by_shapes.ByShapes(lambda feeds, timeout: ["general"], [hf.placeholder(F)], 1e6,
+    step = shape_specialization.ByShapes(
+        lambda feeds, timeout: ["general"], [hf.placeholder(F)], 1e6,
                               compiled.append)
     for _ in range(5):
         assert step([numbers(2)]) == ["general"]
@@ -88,14 +89,15 @@ def test_it_takes_as_long_as_compiling(monkeypatch):
 
 
 def test_what_cannot_be_compiled_for_a_shape_runs_as_before(monkeypatch):
-    monkeypatch.setattr(by_shapes, "_FEWEST_RUNS", 1)
+    monkeypatch.setattr(shape_specialization, "_FEWEST_RUNS", 1)
     refused = []
 
     def refuse(shapes):
         refused.append(shapes)
         raise TypeError("no such step")
 
-    step = by_shapes.ByShapes(lambda feeds, timeout: ["general"], [hf.placeholder(F)], 0.0, refuse)
+    step = shape_specialization.ByShapes(
+        lambda feeds, timeout: ["general"], [hf.placeholder(F)], 0.0, refuse)
     for _ in range(3):
         assert step([numbers(2)]) == ["general"]
     assert refused == [((2,),)]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.ops import grouping
+from hpcflow.ops.common import grouping
 
 Failed = hf.errors.InvalidArgumentError
 

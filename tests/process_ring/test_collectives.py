@@ -167,8 +167,8 @@ def test_one_master_for_all_tasks():
 
 def test_two_levels_are_one_sum():
     """Members on two nodes: reduced within the node, then across."""
-    from hpcflow.runtime.collective_parts import Layout
-    from hpcflow.runtime.collective_work import Allreduce
+    from hpcflow.runtime.collective.collective_parts import Layout
+    from hpcflow.runtime.collective.collective_work import Allreduce
 
     nodes = [[0, 2], [1, 3]]
     data = [part(i, (20_001,)) for i in range(4)]
@@ -187,8 +187,8 @@ def test_two_levels_are_one_sum():
 @pytest.mark.parametrize("length", [50_001, 9_001])
 def test_shared_memory_gives_the_same_bits(monkeypatch, nodes, length):
     from hpcflow.comm import shared_memory
-    from hpcflow.runtime.collective_parts import Layout
-    from hpcflow.runtime.collective_work import Allreduce
+    from hpcflow.runtime.collective.collective_parts import Layout
+    from hpcflow.runtime.collective.collective_work import Allreduce
 
     monkeypatch.setattr(patterns, "SEGMENT_BYTES", 1 << 15)  # several blocks
     count = sum(map(len, nodes))

@@ -125,8 +125,8 @@ def test_means_of_integers_over_slices(dtype):
 @pytest.mark.parametrize("dtype", ["int8", "int64"])
 def test_means_of_integers_on_two_nodes(dtype):
     """A sum within a node need not fit into the type: then there is one level."""
-    from hpcflow.runtime.collective_parts import Layout
-    from hpcflow.runtime.collective_work import Allreduce
+    from hpcflow.runtime.collective.collective_parts import Layout
+    from hpcflow.runtime.collective.collective_work import Allreduce
 
     kind = np.dtype(dtype)
     data = [extreme_integers(i, kind, (20_001,)) for i in range(4)]

@@ -10,18 +10,19 @@ import time
 import numpy as np
 import pytest
 
-from hpcflow import config, jit
-from hpcflow.native import openmp
+from hpcflow import config
+from hpcflow.host import openmp
+from hpcflow.loops import compiling
 
-pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
-if jit.enabled():
-    from hpcflow.jit import cache, child, objects, service
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
+if compiling.enabled():
+    from hpcflow.loops import cache, child, objects, service
 
 HALF = "def loop(x, y, n):\n    for i in range(x.shape[0]):\n        y[i, 0] = x[i, 0] / 2 + n\n"
 SPANS = "def loop(x, spans):\n    x[0] = spans[0][1] + 10 * spans[1][0]\n    return x[0] > 20\n"
 
 
-class Text(jit.Loop):
+class Text(compiling.Loop):
     """A loop of a text, for one of the signatures below."""
 
     def __init__(self, source: str, kind: str) -> None:
@@ -30,7 +31,7 @@ class Text(jit.Loop):
         self.key = kind, source
 
     def typed(self):
-        return jit.typed_text(self.source, SIGNATURES[self.kind])
+        return compiling.typed_text(self.source, SIGNATURES[self.kind])
 
 
 SIGNATURES = {
@@ -59,7 +60,7 @@ def served(folder):
 
 def asked_for(served, loop):
     """What the service makes of a loop."""
-    found = jit.Compiled(loop)
+    found = compiling.Compiled(loop)
     found.is_wanted = True
     served.ask(found)
     served.wait()
@@ -80,7 +81,7 @@ def test_a_process_compiles_and_the_next_one_loads_the_file(served, folder):
 
 
 def test_programs_need_no_process(served):
-    found = asked_for(served, jit.Program("int32", 2, 1, *ADD))
+    found = asked_for(served, compiling.Program("int32", 2, 1, *ADD))
     assert served._child is None
     x, y = np.arange(100, dtype=np.int32), np.zeros(100, np.int32)
     found.function(x, y, -7)
@@ -154,7 +155,7 @@ def test_a_loop_that_fails_says_so(served):
 
 
 def test_damaged_files_are_compiled_again(served, folder):
-    found = asked_for(served, jit.Program("float32", 2, 1, *ADD))
+    found = asked_for(served, compiling.Program("float32", 2, 1, *ADD))
     path = folder / cache.name_of(found.program)
     whole = path.read_bytes()
     for damaged in (b"", whole[:-1], whole[:100] + b"x" + whole[101:]):
@@ -168,12 +169,13 @@ def test_a_directory_that_others_may_write_to_is_not_used(folder, served):
     folder.mkdir(mode=0o777)
     folder.chmod(0o777)
     assert cache.directory() is None
-    assert asked_for(served, jit.Program("float64", 2, 1, *ADD)).function is not None
+    assert asked_for(served, compiling.Program("float64", 2, 1, *ADD)).function is not None
     assert not list(folder.iterdir())
 
 
 def test_names_tell_loops_apart(folder):
-    names = {cache.name_of(jit.Program(dtype, 2, 1, *ADD)) for dtype in ("float32", "float64")}
+    names = {cache.name_of(compiling.Program(dtype, 2, 1, *ADD))
+             for dtype in ("float32", "float64")}
     names |= {cache.name_of(Text(HALF, kind)) for kind in SIGNATURES}
     assert len(names) == 2 + len(SIGNATURES)
 
@@ -236,12 +238,12 @@ def test_a_process_ends_with_the_one_that_asked(folder):
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_copy_of_the_process_has_a_service_of_its_own(folder, monkeypatch):
-    monkeypatch.setattr(jit, "_services", {})
-    jit._service(True)
-    with jit._lock:  # as if another thread looked for a service
+    monkeypatch.setattr(compiling, "_services", {})
+    compiling._service(True)
+    with compiling._lock:  # as if another thread looked for a service
         pid = os.fork()
         if pid == 0:
-            os._exit(0 if not jit._services and jit._lock.acquire(timeout=5) else 1)
+            os._exit(0 if not compiling._services and compiling._lock.acquire(timeout=5) else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
 
 
@@ -254,7 +256,7 @@ def test_arrays_lie_in_memory_as_the_code_reads_them():
 def test_copies_of_rows(row_dtype, width):
     """Rows of whole lines and not, fewer and more of them than are fetched ahead."""
     rng = np.random.default_rng(width)
-    code = jit.RowCopies(row_dtype).code(f"rows{row_dtype}{width}")
+    code = compiling.RowCopies(row_dtype).code(f"rows{row_dtype}{width}")
     functions = objects.functions_of(code)
     source = rng.integers(1 << 60, size=(50, width)).astype(np.uint64)
     for count in (0, 1, 5, 8, 9, 300):
@@ -271,11 +273,11 @@ def test_copies_of_rows(row_dtype, width):
 @pytest.mark.parametrize("ufunc", ["add", "subtract", "multiply", "divide", "maximum", "minimum"])
 def test_updates_of_rows(ufunc, dtype, row_dtype):
     """All parts together do what NumPy does one row after the other, NaNs included."""
-    if not jit.supports(ufunc, dtype):
+    if not compiling.supports(ufunc, dtype):
         pytest.skip("integers have no quotients")
     rng = np.random.default_rng(1)
     program = (("v0", ufunc, ("a0", "a1")),), (("a0", "v0"),)
-    code = jit.RowUpdates(dtype, row_dtype, 1, 0, *program).code(
+    code = compiling.RowUpdates(dtype, row_dtype, 1, 0, *program).code(
         f"updates{ufunc}{dtype}{row_dtype}")
     call = objects.functions_of(code).call
     for width, count, parts in ((1, 0, 1), (1, 300, 2), (16, 5, 3), (17, 200, 2), (70, 90, 4)):
@@ -299,7 +301,7 @@ def test_programs_of_rows(dtype):
              ("v5", "divide", ("v4", "v2")), ("v6", "reciprocal", ("s1",)),
              ("v7", "multiply", ("v5", "v6")), ("v8", "subtract", ("a0", "v7")),
              ("v9", "absolute", ("v8",)))
-    loop = jit.RowUpdates(dtype, "int64", 2, 2, steps, (("a0", "v9"), ("a1", "v1")))
+    loop = compiling.RowUpdates(dtype, "int64", 2, 2, steps, (("a0", "v9"), ("a1", "v1")))
     call = objects.functions_of(loop.code(f"programs{dtype}")).call
     rng, rate = np.random.default_rng(2), 0.1
     for width, count in ((1, 40), (8, 3), (37, 60)):

@@ -6,15 +6,15 @@ from __future__ import annotations
 import pytest
 from random_check import check_all, loopback
 
-from hpcflow.compiler import (
+from hpcflow.compiler.distribute import late_receives
+from hpcflow.compiler.native import (
+    accumulate_gemm,
+    batch_iterations,
+    concurrent_gemm,
     fusion,
-    late_receives,
-    over_time,
-    products_ahead,
-    running_sums,
-    together,
+    hoist_input_gemm,
 )
-from hpcflow.native import threads
+from hpcflow.host import threads
 
 GRAPHS, CHUNK = 220, 20
 
@@ -31,10 +31,10 @@ def test_random_graphs(cluster, chunk, monkeypatch):
     # blocks, and values come late.
     if chunk % 2:
         for name in ("_LARGE", "_FEWEST_COLUMNS"):
-            monkeypatch.setattr(over_time, name, 1)
-        for module in (products_ahead, running_sums):
+            monkeypatch.setattr(batch_iterations, name, 1)
+        for module in (hoist_input_gemm, accumulate_gemm):
             monkeypatch.setattr(module, "_BLOCK_FLOPS", 1.0)
-        monkeypatch.setattr(together, "_LARGE", 1)
+        monkeypatch.setattr(concurrent_gemm, "_LARGE", 1)
         monkeypatch.setattr(threads, "at_once", lambda: 2)
         for name in ("_FEWEST", "_PARALLEL", "_LARGE"):
             monkeypatch.setattr(fusion, name, 1)

@@ -7,8 +7,8 @@ import random
 import numpy as np
 import pytest
 
-from hpcflow import config, jit
-from hpcflow.native import copies, spread
+from hpcflow import config
+from hpcflow.loops import compiling, parallel_for, strided_copy
 
 DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.bool_, np.complex128)
 
@@ -16,10 +16,10 @@ DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.bool_, np.complex128)
 @pytest.fixture(params=["compiled", "numpy"])
 def small(request, monkeypatch):
     """Copies of any size are large, and compiled at once or never."""
-    monkeypatch.setattr(copies, "LARGE_BYTES", 1)
-    monkeypatch.setattr(copies, "_SHARED_BYTES", 1)
+    monkeypatch.setattr(strided_copy, "LARGE_BYTES", 1)
+    monkeypatch.setattr(strided_copy, "_SHARED_BYTES", 1)
     if request.param == "compiled":
-        monkeypatch.setattr(jit, "WORTH_SECONDS", 0)
+        monkeypatch.setattr(compiling, "WORTH_SECONDS", 0)
     else:
         monkeypatch.setattr(config.flags, "jit", False)
 
@@ -55,11 +55,11 @@ def test_any_layouts(small, seed):
         dims, dtype = [rng.choice(sizes) for _ in range(rank)], rng.choice(DTYPES)
         source, target = turned(rng, laid_out(rng, dims, dtype)), laid_out(rng, dims, dtype)
         around = target.base.copy()
-        copies.assign(target, source)
-        jit.wait()
-        copies.assign(target, source)
+        strided_copy.assign(target, source)
+        compiling.wait()
+        strided_copy.assign(target, source)
         assert target.tobytes() == source.tobytes(), (number, dims, dtype)
-        made = copies.contiguous(source)
+        made = strided_copy.contiguous(source)
         assert made.flags.c_contiguous
         assert made.tobytes() == source.tobytes()
         # Nothing beside the target has changed.
@@ -75,9 +75,9 @@ def test_concatenate(small, axis):
     values = [np.arange(6 * n, dtype=np.int32).reshape(*dims) for n, dims in (
         (4, (2, 3, 4)), (4, (2, 3, 4)), (4, (2, 3, 4)))]
     wanted = np.concatenate(values, axis)
-    np.testing.assert_array_equal(copies.concatenate(values, axis), wanted)
+    np.testing.assert_array_equal(strided_copy.concatenate(values, axis), wanted)
     out = np.empty_like(wanted)
-    assert copies.concatenate(values, axis, out) is out
+    assert strided_copy.concatenate(values, axis, out) is out
     np.testing.assert_array_equal(out, wanted)
 
 
@@ -85,8 +85,8 @@ def test_concatenate(small, axis):
 def test_rows_that_are_joined(small, monkeypatch, dtype):
     """Inner dimensions of other sizes, more rows than threads, with `out` and without; also what a
     loop over rows does not take."""
-    monkeypatch.setattr(copies, "_LEAST_ROWS", 2)
-    monkeypatch.setattr(spread, "LARGE_BYTES", 1)
+    monkeypatch.setattr(strided_copy, "_LEAST_ROWS", 2)
+    monkeypatch.setattr(parallel_for, "LARGE_BYTES", 1)
     rng = np.random.default_rng(0)
 
     def drawn(*dims):
@@ -99,40 +99,40 @@ def test_rows_that_are_joined(small, monkeypatch, dtype):
         wanted = np.concatenate(values, axis)
         out = np.empty_like(wanted)
         for _ in range(3):
-            np.testing.assert_array_equal(copies.concatenate(values, axis), wanted)
-            assert copies.concatenate(values, axis, out) is out
+            np.testing.assert_array_equal(strided_copy.concatenate(values, axis), wanted)
+            assert strided_copy.concatenate(values, axis, out) is out
             np.testing.assert_array_equal(out, wanted)
-            jit.wait()
+            compiling.wait()
 
 
 def test_rows_are_joined_by_a_loop(small, monkeypatch):
-    if not jit.enabled():
+    if not compiling.enabled():
         pytest.skip("Numba is not installed, or not to be used")
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "_programs", {})
     values = [np.ones((80, n), np.float32) for n in (16, 40)]
     for _ in range(2):
-        copies.concatenate(values, 1)
-        jit.wait()
-    (found,) = jit._programs.values()
+        strided_copy.concatenate(values, 1)
+        compiling.wait()
+    (found,) = compiling._programs.values()
     assert found.function is not None
 
 
 def test_concatenate_refuses_other_shapes(small):
     with pytest.raises(ValueError, match="must match"):
-        copies.concatenate([np.zeros((2, 3)), np.zeros((2, 4))], 0)
+        strided_copy.concatenate([np.zeros((2, 3)), np.zeros((2, 4))], 0)
     with pytest.raises(ValueError, match="out of bounds"):
-        copies.concatenate([np.zeros(3), np.zeros(3)], 1)
+        strided_copy.concatenate([np.zeros(3), np.zeros(3)], 1)
 
 
 def test_reshaped(small):
     x = np.arange(24.0).reshape(4, 6)
-    assert np.shares_memory(copies.reshaped(x, (2, -1)), x)
-    assert np.shares_memory(copies.reshaped(x[:, :3], (2, 2, 3)), x)
-    np.testing.assert_array_equal(copies.reshaped(x.T, (3, 8)), x.T.reshape(3, 8))
+    assert np.shares_memory(strided_copy.reshaped(x, (2, -1)), x)
+    assert np.shares_memory(strided_copy.reshaped(x[:, :3], (2, 2, 3)), x)
+    np.testing.assert_array_equal(strided_copy.reshaped(x.T, (3, 8)), x.T.reshape(3, 8))
     with pytest.raises(ValueError, match="reshape"):
-        copies.reshaped(x.T, (5, 5))
-    assert copies.in_order(x) is x
-    assert copies.in_order(x.T).flags.c_contiguous
+        strided_copy.reshaped(x.T, (5, 5))
+    assert strided_copy.in_order(x) is x
+    assert strided_copy.in_order(x.T).flags.c_contiguous
 
 
 @pytest.mark.parametrize("shape", [(512, 256), (300, 512), (1024, 1000)])
@@ -140,10 +140,10 @@ def test_squares_of_lines_that_compete_in_the_cache(shape):
     x = np.random.RandomState(3).rand(*shape).astype(np.float32)
     for source in (x.T, x[:, 128:].T, x[::2].T):
         target = np.empty(source.shape, np.float32)
-        copies._share(target, source)
+        strided_copy._share(target, source)
         np.testing.assert_array_equal(target, source)
 
 
 def test_strings(small):
     x = np.array([[b"a", b"bc"], [b"", b"d"]], object)
-    np.testing.assert_array_equal(copies.contiguous(x.T), x.T)
+    np.testing.assert_array_equal(strided_copy.contiguous(x.T), x.T)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, deferred, jit
-from hpcflow.compiler import fusion
-from hpcflow.kernels import block_rules
+from hpcflow import config
+from hpcflow.compiler.native import fusion
+from hpcflow.kernels.training import block_rules
+from hpcflow.loops import compiling, lazy_array
 from hpcflow.resources.variables import VariableState
 
 SIZE = 5000
@@ -34,15 +35,15 @@ def small(monkeypatch):
             (fusion, "_LARGE", 1), (fusion, "_FUSED_SECONDS", 0.0), (fusion, "_PARALLEL", 1),
             (fusion, "_BLOCK_BYTES", 4096), (fusion, "_LEAST_PART", 64),
             (block_rules, "WORKING_SET_BYTES", 4096), (block_rules, "_LEAST_PART", 64),
-            (jit, "WORTH_SECONDS", 0.0), (jit, "_programs", {})):
+            (compiling, "WORTH_SECONDS", 0.0), (compiling, "_programs", {})):
         monkeypatch.setattr(module, name, value)
     made = []
 
-    class Counted(deferred.Deferred):
+    class Counted(lazy_array.Deferred):
         __slots__ = ()
 
         def __new__(cls, *args):
-            made.append(deferred.Deferred(*args))
+            made.append(lazy_array.Deferred(*args))
             return made[-1]
 
     monkeypatch.setattr(fusion, "Deferred", Counted)
@@ -63,7 +64,7 @@ def trained(optimizer, gradient, use_resource=False):
         for _ in range(4):
             session.run(train, {t: random.standard_normal(SIZE).astype(np.float32)
                                 for t in (g, h)})
-            jit.wait()
+            compiling.wait()
             found.append(session.run(v))
         return found
 

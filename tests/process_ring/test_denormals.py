@@ -12,7 +12,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.native import denormals
+from hpcflow.host import fp_mode
 
 pytestmark = [
     pytest.mark.usefixtures("graph"),
@@ -111,9 +111,9 @@ def test_a_flag_keeps_them():
 
 
 def test_depth_is_counted():
-    denormals.flush()
-    denormals.flush()
-    denormals.keep()
+    fp_mode.flush()
+    fp_mode.flush()
+    fp_mode.keep()
     flushed = not kept()
-    denormals.keep()
+    fp_mode.keep()
     assert kept() and flushed is not config.flags.denormals

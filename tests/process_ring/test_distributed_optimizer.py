@@ -238,11 +238,11 @@ def test_a_reduction_does_not_wait_for_the_other_gradients_of_an_operation():
 def test_slices_keep_bits_that_do_not_depend_on_what_is_compiled(monkeypatch):
     """Loops whose last bits differ are there from some run on, which is not the same on all ranks.
     """
-    from hpcflow import jit
+    from hpcflow.loops import compiling
 
-    monkeypatch.setattr(jit, "enabled", lambda: True)
+    monkeypatch.setattr(compiling, "enabled", lambda: True)
     plain = hf.train.GradientDescentOptimizer(0.1)
     hf.mpi.DistributedOptimizer(plain)
-    assert jit.approximates() and not jit.keeps_bits()
+    assert compiling.approximates() and not compiling.keeps_bits()
     hf.mpi.DistributedOptimizer(plain, slices=4)
-    assert jit.keeps_bits() and not jit.approximates()
+    assert compiling.keeps_bits() and not compiling.approximates()

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from hpcflow.runtime import loop as event_loop
-from hpcflow.runtime.loop import _BESIDE_SECONDS, _COVER_SECONDS, EventLoop
+from hpcflow.runtime.executor import event_loop
+from hpcflow.runtime.executor.event_loop import _BESIDE_SECONDS, _COVER_SECONDS, EventLoop
 
 
 class Endpoint:

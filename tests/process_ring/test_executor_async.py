@@ -13,10 +13,10 @@ from raw_control_flow import branches, loop
 
 import hpcflow as hf
 from hpcflow import config, raw_ops
-from hpcflow.compiler.executable import Executable
-from hpcflow.runtime.compiled import make_parts
-from hpcflow.runtime.executor import DEAD, Step
-from hpcflow.runtime.session import LocalEngine, StepOptions
+from hpcflow.compiler.emit.executable import Executable
+from hpcflow.runtime.executor.executor import DEAD, Step
+from hpcflow.runtime.session.session import LocalEngine, StepOptions
+from hpcflow.runtime.steps.compiled import make_parts
 
 assert async_ops  # registers the test ops
 

@@ -11,8 +11,8 @@ from raw_control_flow import branches, loop, switch
 
 import hpcflow as hf
 from hpcflow import config, raw_ops
-from hpcflow.compiler import absorb
-from hpcflow.runtime import iterations
+from hpcflow.compiler.regions import structurize
+from hpcflow.runtime.executor import iterations
 
 
 @pytest.fixture(params=["compiled", "control flow by the executor", "node by node"])
@@ -20,7 +20,7 @@ def form(request, monkeypatch):
     """Also with regions, but without control flow in them."""
     monkeypatch.setattr(config.flags, "compile", request.param != "node by node")
     if request.param == "control flow by the executor":
-        monkeypatch.setattr(absorb, "_fits", lambda node: False)
+        monkeypatch.setattr(structurize, "_fits", lambda node: False)
     return request.param
 
 
@@ -415,7 +415,7 @@ def test_nothing_is_left_behind(session, n, p):
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_parallel_iterations_are_the_limit(session, n, parallel, monkeypatch, form):
     if form == "compiled":  # one at a time
-        monkeypatch.setattr(absorb, "_fits", lambda node: False)
+        monkeypatch.setattr(structurize, "_fits", lambda node: False)
     seen = []
     original = iterations.Frame.add_iteration
 

@@ -17,7 +17,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import extending
-from hpcflow.runtime import device as devices
+from hpcflow.runtime.executor import device as devices
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "examples" / "extending"

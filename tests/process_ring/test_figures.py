@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hpcflow.compiler.costs import Rates
+from hpcflow.compiler.distribute.costs import Rates
 
 ROOT = Path(__file__).resolve().parents[2]
 

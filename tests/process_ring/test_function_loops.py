@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit
+from hpcflow import config
 from hpcflow.kernels import load
 from hpcflow.kernels.registry import KernelNode, find_kernel
-from hpcflow.native import formulas
+from hpcflow.loops import compiling, formulas
 
-pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 
 # Units in the last place of the result by which loops may differ from NumPy's forms.
 ULPS = {"Sigmoid": 4, "Elu": 3, "Selu": 4, "SoftplusGrad": 4, "Erf": 1, "Erfc": 1, "Lgamma": 2}
@@ -27,8 +27,8 @@ class Host:
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used from the second call on."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_programs", {})
 
 
 def kernel_of(kind, dtype):
@@ -61,8 +61,8 @@ def test_loops_against_numpy(eager, kind, dtype):
     inputs = [numbers(dtype.np, seed) for seed in range(2 if kind in BINARY else 1)]
     with np.errstate(all="ignore"):
         expected = run(*inputs)
-        jit.wait()
-        (compiled,) = jit._programs.values()
+        compiling.wait()
+        (compiled,) = compiling._programs.values()
         assert compiled.function is not None
         found = run(*inputs)
         target = np.empty_like(found)
@@ -85,7 +85,7 @@ def test_the_deterministic_mode_keeps_to_numpy(eager, monkeypatch):
     with np.errstate(all="ignore"):
         for kind, count in (("Erf", 0), ("Relu", 1)):
             kernel_of(kind, hf.float32)(x)
-            assert len(jit._programs) == count
+            assert len(compiling._programs) == count
 
 
 @pytest.mark.parametrize("kind", ["Relu", "TanhGrad"])
@@ -100,6 +100,6 @@ def test_other_layouts(eager, kind):
         np.testing.assert_array_equal(run(*[x.T] * count), whole.T)
         out = np.empty((200, 300), np.float32).T
         np.testing.assert_array_equal(run(*[x] * count, out=out), whole)
-        jit.wait()
+        compiling.wait()
     if count == 2:
         np.testing.assert_array_equal(run(x, x[:1]), (1 - x * x) * x[:1])

@@ -9,20 +9,21 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit
-from hpcflow.compiler import fusion
-from hpcflow.kernels import block_rules, ftrl_rules, moment_rules, update_rules
-from hpcflow.native import threads
+from hpcflow import config
+from hpcflow.compiler.native import fusion
+from hpcflow.host import threads
+from hpcflow.kernels.training import block_rules, ftrl_rules, moment_rules, update_rules
+from hpcflow.loops import compiling
 
-NUMBA = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+NUMBA = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 DTYPES = {"f": hf.float32, "d": hf.float64, "i": hf.int32, "l": hf.int64}
 
 
 @pytest.fixture
 def eager(monkeypatch):
     """Programs are compiled at once, and used from the second call on."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_programs", {})
 
 
 @pytest.fixture
@@ -91,7 +92,7 @@ def test_every_way_gives_the_same(monkeypatch, eager, pool, kind, seed):
             found["lines"] = session.run(fetches, feeds)
             small_parts(monkeypatch)
             found["blocks"] = session.run(fetches, feeds)
-            jit.wait()
+            compiling.wait()
             found["compiled"] = session.run(fetches, feeds)
             found["again"] = session.run(fetches, feeds)
     for way, values in found.items():
@@ -104,21 +105,21 @@ def test_every_way_gives_the_same(monkeypatch, eager, pool, kind, seed):
 def test_a_first_run_compiles_nothing(graph, monkeypatch):
     monkeypatch.setattr(config.flags, "compile", True)
     monkeypatch.setattr(config.flags, "loop_cache", "0")
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "_programs", {})
     x = hf.placeholder(hf.float32, [1000])
     y = x
     for _ in range(10):
         y = y * 1.5 + x
     with hf.Session() as session:
         session.run(y, {x: np.ones(1000)})
-        jit.wait()
-        (found,) = jit._programs.values()
+        compiling.wait()
+        (found,) = compiling._programs.values()
         assert found.function is None
         for _ in range(40_000):
             session.run(y, {x: np.ones(1000, np.float32)})
             if found.is_wanted:
                 break
-        jit.wait()
+        compiling.wait()
         assert found.function is not None
 
 
@@ -133,7 +134,7 @@ def test_shapes_that_differ_after_all(graph, eager, monkeypatch):
             np.testing.assert_array_equal(session.run(z, {x: [1, 2], y: [5]}), [4, 2])
             with pytest.raises(hf.errors.InvalidArgumentError, match="the_sum"):
                 session.run(z, {x: [1, 2], y: [5, 6, 7]})
-            jit.wait()
+            compiling.wait()
 
 
 def test_a_kernel_that_fails_in_a_block(graph, monkeypatch):
@@ -186,7 +187,7 @@ def test_vectors_with_gaps(graph, eager, monkeypatch):
     with hf.Session() as session:
         for fed in (values, values, odd):
             np.testing.assert_array_equal(session.run(y, {x: fed}), expected)
-            jit.wait()
+            compiling.wait()
 
 
 def test_inputs_stay_as_they_are(graph, eager, monkeypatch):
@@ -197,7 +198,7 @@ def test_inputs_stay_as_they_are(graph, eager, monkeypatch):
     with hf.Session() as session:
         session.run(v.initializer)
         first = session.run([y, v])
-        jit.wait()
+        compiling.wait()
         second = session.run([y, v])
         assert first[0].tolist() == second[0].tolist() == [9.0] * 300
         assert session.run(v).tolist() == [1.0] * 300
@@ -231,6 +232,7 @@ def test_rules_in_blocks_and_compiled(monkeypatch, eager, pool, name):
     scalars = tuple(np.float32(s) for s in (0.05, 0.2, 0.3, 0.4)[:scalar_count])
     if name == "ftrl":
         scalars = (*scalars[:3], np.float32(-0.5))
+        rule = ftrl_rules.for_scalars(rule, scalars)
     expected = [a.copy() for a in start]
     rule(np, expected, scalars, [np.empty_like(start[0]) for _ in range(scratch)])
     for _ in range(2):
@@ -238,9 +240,9 @@ def test_rules_in_blocks_and_compiled(monkeypatch, eager, pool, name):
         block_rules.run_rule(np, rule, arrays, scalars, scratch)
         for a, b in zip(arrays, expected, strict=True):
             np.testing.assert_array_equal(a, b)
-        jit.wait()
-    if jit.enabled():
-        (found,) = jit._programs.values()
+        compiling.wait()
+    if compiling.enabled():
+        (found,) = compiling._programs.values()
         assert found.function is not None
 
 
@@ -261,16 +263,16 @@ def test_rules_of_small_arrays_compiled(eager, name, dtype):
             block_rules.run_rule(np, rule, start, scalars, scratch)
             for a, b in zip(start, expected, strict=True):
                 np.testing.assert_array_equal(a, b)
-        jit.wait()
-    if jit.enabled() and name != "ftrl":  # whose power decides what it does
-        (found,) = jit._programs.values()
+        compiling.wait()
+    if compiling.enabled() and name != "ftrl":  # whose power decides what it does
+        (found,) = compiling._programs.values()
         assert found.function is not None
 
 
 @pytest.mark.parametrize("name", ["momentum", "rms_prop"])
 def test_a_rule_is_traced_once(monkeypatch, eager, pool, name):
     """The loop of a large array is known in later steps, with whatever numbers."""
-    if not jit.enabled():
+    if not compiling.enabled():
         pytest.skip("Numba is not installed")
     monkeypatch.setattr(block_rules, "WORKING_SET_BYTES", 8192)
     count, scalar_count, scratch = RULES[name]
@@ -288,7 +290,7 @@ def test_a_rule_is_traced_once(monkeypatch, eager, pool, name):
         block_rules.run_rule(np, counted, arrays, scalars, scratch)
         for a, b in zip(arrays, expected, strict=True):
             np.testing.assert_array_equal(a, b)
-        jit.wait()
+        compiling.wait()
         if k == 1:
             calls.clear()  # from now on there is the loop
     assert not calls
@@ -304,7 +306,7 @@ def test_a_compiled_rule_takes_only_what_it_is_for(eager):
             rule(np, [expected, grad], (rate,), [np.empty_like(start)])
             block_rules.run_rule(np, rule, [var, grad], (rate,), 1)
             np.testing.assert_array_equal(var, expected)
-            jit.wait()
+            compiling.wait()
 
 
 # ---------------------------------------------------------------- threads

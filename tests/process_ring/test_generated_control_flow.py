@@ -11,7 +11,7 @@ from async_ops import later
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler import absorb
+from hpcflow.compiler.regions import structurize
 
 
 @pytest.fixture
@@ -197,9 +197,9 @@ def test_a_deadline_stops_a_loop_of_loops(form, session):
 
 def test_cancelling_stops_a_loop_that_never_waits(form, graph):
     """The failure of another part of the step."""
-    from hpcflow.compiler.executable import Executable
-    from hpcflow.runtime.compiled import compiled_form, make_parts
-    from hpcflow.runtime.executor import Step
+    from hpcflow.compiler.emit.executable import Executable
+    from hpcflow.runtime.executor.executor import Step
+    from hpcflow.runtime.steps.compiled import compiled_form, make_parts
 
     endless = count_to(10, lambda i: (i + 1) % 7)
     with hf.Session() as session:
@@ -218,9 +218,9 @@ def test_cancelling_stops_a_loop_that_never_waits(form, graph):
 
 
 def test_nodes_may_be_built_from_again_in_the_other_form(graph):
-    from hpcflow.compiler.executable import Executable
-    from hpcflow.runtime.compiled import make_parts
-    from hpcflow.runtime.executor import Step
+    from hpcflow.compiler.emit.executable import Executable
+    from hpcflow.runtime.executor.executor import Step
+    from hpcflow.runtime.steps.compiled import make_parts
 
     total = count_to(5) + hf.Variable(1)
     with hf.Session() as session:
@@ -321,7 +321,7 @@ def test_nothing_is_absorbed_that_is_fetched_in_a_branch(form, session):
 def test_absorbing_can_be_told_from_the_graph(session):
     """The pass marks the nodes; what is fetched or waits is left alone."""
     seen = []
-    original = absorb.Absorption.reject_torn
+    original = structurize.Absorption.reject_torn
 
     def look(self):
         result = original(self)
@@ -329,6 +329,6 @@ def test_absorbing_can_be_told_from_the_graph(session):
         return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(absorb.Absorption, "reject_torn", look)
+        patch.setattr(structurize.Absorption, "reject_torn", look)
         session.run(count_to(3))
     assert seen[-1] == {"Enter", "Merge", "LoopCond", "Switch", "NextIteration", "Exit"}

@@ -7,7 +7,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.framework import function
-from hpcflow.ops.handle_variables import ResourceVariable, UnreadVariable
+from hpcflow.ops.state.handle_variables import ResourceVariable, UnreadVariable
 
 ONES = np.ones((3, 2), np.float32)
 

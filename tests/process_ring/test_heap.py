@@ -55,6 +55,6 @@ def test_steps_reuse_what_steps_freed():
 
 
 def test_settings_of_the_user_stay():
-    program = "from hpcflow.native import heap; print(heap.keep_freed())"
+    program = "from hpcflow.host import malloc_policy; print(malloc_policy.keep_freed())"
     assert output_of(program, MALLOC_TRIM_THRESHOLD_="100000") == "False"
     assert output_of(program, HPCFLOW_KEEP_BYTES="0") == "False"

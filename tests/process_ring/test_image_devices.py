@@ -7,7 +7,8 @@ import pytest
 from fake_accelerator import FakeDevice, fake_accelerators
 
 import hpcflow as hf
-from hpcflow import image, raw_ops, spectral
+from hpcflow import image, raw_ops
+from hpcflow.signal import spectral
 
 RNG = np.random.default_rng(0)
 X = RNG.random((2, 6, 7, 3)).astype("float32")

@@ -11,7 +11,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import image, raw_ops
-from hpcflow.kernels import png
+from hpcflow.kernels.image import png
 
 Image = pytest.importorskip("PIL.Image")
 RNG = np.random.default_rng(2)

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.runtime import lane as lanes
-from hpcflow.runtime.endpoint import Endpoint
-from hpcflow.runtime.executor import Step
-from hpcflow.runtime.loop import event_loop
-from hpcflow.runtime.offload import SHORT_SECONDS
+from hpcflow.runtime.cluster import lane as lanes
+from hpcflow.runtime.cluster.endpoint import Endpoint
+from hpcflow.runtime.executor.event_loop import event_loop
+from hpcflow.runtime.executor.executor import Step
+from hpcflow.runtime.executor.offload import SHORT_SECONDS
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 

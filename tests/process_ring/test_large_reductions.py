@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from hpcflow.kernels import large_reductions
+from hpcflow.kernels.math import large_reductions
 
 
 @pytest.mark.parametrize("block_bytes", [64, 4096, 1 << 19])

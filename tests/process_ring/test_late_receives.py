@@ -9,9 +9,9 @@ from async_ops import later
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler import late_receives
+from hpcflow.compiler.distribute import late_receives
 from hpcflow.errors import ResourceExhaustedError
-from hpcflow.runtime.lane import Lane
+from hpcflow.runtime.cluster.lane import Lane
 
 pytestmark = pytest.mark.usefixtures("form")
 

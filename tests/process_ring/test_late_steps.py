@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.runtime import deadline
+from hpcflow.runtime.executor import deadline
 
 
 @pytest.fixture

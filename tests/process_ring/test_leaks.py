@@ -13,14 +13,14 @@ from async_ops import gate, gates
 
 import hpcflow as hf
 from hpcflow.resources.handles import Handle
-from hpcflow.runtime import compiled
-from hpcflow.runtime.compiled import LocalRun
-from hpcflow.runtime.executor import Step
-from hpcflow.runtime.iterations import Frame, Iteration
-from hpcflow.runtime.lane import Lane
-from hpcflow.runtime.loop import EventLoop
-from hpcflow.runtime.master import Execution
-from hpcflow.runtime.spread import SpreadLoops
+from hpcflow.runtime.cluster.lane import Lane
+from hpcflow.runtime.cluster.master import Execution
+from hpcflow.runtime.executor.distributed_loops import SpreadLoops
+from hpcflow.runtime.executor.event_loop import EventLoop
+from hpcflow.runtime.executor.executor import Step
+from hpcflow.runtime.executor.iterations import Frame, Iteration
+from hpcflow.runtime.steps import compiled
+from hpcflow.runtime.steps.compiled import LocalRun
 
 COUNTED = (Handle, Step, LocalRun, Execution, SpreadLoops, Frame, Iteration, Lane)
 TASKS = [f"/job:worker/task:{i}" for i in range(3)]

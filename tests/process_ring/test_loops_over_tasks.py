@@ -15,7 +15,7 @@ from spread_loops import PROGRAMS, build, chain, expected
 
 import hpcflow as hf
 from hpcflow import raw_ops
-from hpcflow.runtime import wire
+from hpcflow.runtime.wire import wire
 
 TASKS = [f"/job:worker/task:{i}" for i in range(3)]
 TIMEOUT = hf.RunOptions(timeout_in_ms=20000)
@@ -261,7 +261,7 @@ def test_one_message_per_iteration_and_participant(servers, session, monkeypatch
 @pytest.mark.parametrize("parallel", [1, 3, 10])
 def test_nobody_runs_ahead_by_more_than_allowed(servers, session, monkeypatch, parallel):
     """The owner of the predicate is fast, the other task slow: what comes early is bounded."""
-    from hpcflow.runtime.spread import SpreadLoops
+    from hpcflow.runtime.executor.distributed_loops import SpreadLoops
 
     most = [0]
     arrived = SpreadLoops.arrived

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.python import aliases
-from hpcflow.python.table import MODULES
+from hpcflow.api import aliases
+from hpcflow.api.table import MODULES
 
 # Per path, names that 1.x programs and unit tests take from it.
 USED = {

@@ -4,19 +4,20 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, errors, jit
-from hpcflow.compiler import (
+from hpcflow import config, errors
+from hpcflow.compiler.native import (
+    accumulate_gemm,
+    batch_iterations,
     native_loops,
     native_memory,
     native_multiplications,
-    over_time,
-    running_sums,
 )
-from hpcflow.compiler.native_loops import NativeLoop
-from hpcflow.compiler.native_products import Factors, Panels, panels_for
-from hpcflow.native import blas, float_errors, native_calls, panel_products, threads
-from hpcflow.native.native_calls import Call, Operand
-from hpcflow.runtime import by_shapes
+from hpcflow.compiler.native.native_loops import NativeLoop
+from hpcflow.compiler.native.native_products import Factors, Panels, panels_for
+from hpcflow.host import blas, fp_mode, threads
+from hpcflow.loops import call_list, compiling, packed_gemm
+from hpcflow.loops.call_list import Call, Operand
+from hpcflow.runtime.session import shape_specialization
 
 TIME, UNITS = 7, 8
 
@@ -24,11 +25,11 @@ TIME, UNITS = 7, 8
 @pytest.fixture(scope="module")
 def runner():
     pytest.importorskip("numba")
-    found = native_calls.runner()
+    found = call_list.runner()
     if found is None:
         pytest.skip("NumPy's BLAS cannot be called")
     found.spent(1.0)
-    jit.wait()
+    compiling.wait()
     assert found.function is not None
     return found
 
@@ -55,7 +56,7 @@ def calls(request, monkeypatch, runner):
     monkeypatch.setattr(threads, "has_idle_cores", lambda: request.param > 1)
     monkeypatch.setattr(NativeLoop, "__call__", counted)
     for name in ("_LARGE", "_FEWEST_COLUMNS"):
-        monkeypatch.setattr(over_time, name, 1)
+        monkeypatch.setattr(batch_iterations, name, 1)
     monkeypatch.setattr(native_loops, "_LEAST_SECONDS", 0.0)
     # The bits are those of the lines then.
     monkeypatch.setattr(native_multiplications, "_MOST_ADDED", 0)
@@ -166,8 +167,8 @@ def test_peepholes_are_sums_of_rows(graph, calls):
 
 @pytest.mark.parametrize("rows", [None, 40])
 def test_random_numbers_are_those_of_the_lines(graph, calls, rows, monkeypatch):
-    monkeypatch.setattr(by_shapes, "_FEWEST_RUNS", 1)
-    monkeypatch.setattr(by_shapes, "_WORTH", 0.0)
+    monkeypatch.setattr(shape_specialization, "_FEWEST_RUNS", 1)
+    monkeypatch.setattr(shape_specialization, "_WORTH", 0.0)
     x, w = hf.placeholder(hf.float32, [rows, UNITS]), hf.constant(data(3, UNITS, UNITS) / 3)
     _, y = hf.while_loop(
         lambda t, y: t < TIME,
@@ -206,7 +207,7 @@ def test_short_loops_keep_their_lines(graph, calls, monkeypatch):
 def test_many_iterations_run_in_several_chunks(graph, calls, monkeypatch, chunk, block):
     """The sums have blocks of their own, whose bits do not depend on chunks."""
     monkeypatch.setattr(native_loops, "_CHUNK_STEPS", chunk)
-    monkeypatch.setattr(running_sums, "_BLOCK_FLOPS", block)
+    monkeypatch.setattr(accumulate_gemm, "_BLOCK_FLOPS", block)
     x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
     with hf.Session() as session:
         both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
@@ -280,12 +281,12 @@ class TestAddedProducts:
             a, b = whole_numbers(1, 2, rows, inner), whole_numbers(2, 2, rows, columns)
             parts = -(-rows // step)
             made = np.ones((parts + 1, inner, columns), np.float32)
-            call = Call(native_calls.ADDED_PRODUCT, form.widths[-1], step, columns, inner,
+            call = Call(call_list.ADDED_PRODUCT, form.widths[-1], step, columns, inner,
                         Operand(0, 4 * inner, 4), Operand(1, 4 * columns, 4),
                         Operand(2, 4 * columns, 4))
             slots = np.array([[x.ctypes.data for x in pair]
                               for pair in ((a[0], a[1]), (b[0], b[1]), (made, made))])
-            scratch = np.empty((1, native_calls.SCRATCH), np.int64)
+            scratch = np.empty((1, call_list.SCRATCH), np.int64)
             for start in range(0, rows, step):
                 runner.function(np.array([call.words()]), slots, scratch, 2, start,
                                 min(start + step, rows))
@@ -296,7 +297,7 @@ class TestAddedProducts:
             assert (made[parts:] == 1).all()
 
     @pytest.mark.parametrize("owner, flag", [(config.flags, "deterministic"),
-                                             (jit, "_keeps_bits")])
+                                             (compiling, "_keeps_bits")])
     def test_programs_that_keep_bits_have_those_of_the_lines(self, graph, calls, added, form,
                                                              monkeypatch, owner, flag):
         """In the deterministic mode, and where bits are the same on any number of ranks."""
@@ -395,17 +396,17 @@ def test_a_list_of_calls(runner, dtype, is_flipped):
     a, b = data(1, 48, 20, dtype=dtype), data(2, 20, 12, dtype=dtype)
     b = np.asfortranarray(b) if is_flipped else b
     bias, made = data(3, 12, dtype=dtype), np.zeros((48, 12), dtype)
-    kind, product = native_calls.product_of(dtype)
+    kind, product = call_list.product_of(dtype)
     size = a.itemsize
     place = Operand(2, 12 * size, size)
     listed = [
         Call(kind, product, 0, 12, 20, Operand(0, *a.strides), Operand(1, *b.strides), place),
-        Call(native_calls.BINARY, *native_calls.loop_of(np.add, dtype), 12, 0, place,
+        Call(call_list.BINARY, *call_list.loop_of(np.add, dtype), 12, 0, place,
              Operand(3, 0, size), place),
-        Call(native_calls.UNARY, *native_calls.loop_of(np.tanh, dtype), 12, 0, place, place, place),
+        Call(call_list.UNARY, *call_list.loop_of(np.tanh, dtype), 12, 0, place, place, place),
     ]
     slots = np.array([[x.ctypes.data] for x in (a, b, made, bias)])
-    scratch = np.empty((1, native_calls.SCRATCH), np.int64)
+    scratch = np.empty((1, call_list.SCRATCH), np.int64)
     with blas.alone():
         for start in (0, 16, 32):
             runner.function(np.array([c.words() for c in listed]), slots, scratch, 1, start,
@@ -421,7 +422,7 @@ def whole_numbers(seed, *shape):
 
 @pytest.fixture
 def form(runner):
-    found = panel_products.tile()
+    found = packed_gemm.tile()
     if found is None:
         pytest.skip("this processor rounds products before it adds them")
     return found
@@ -433,9 +434,9 @@ def by_panels(runner, a, b, parts, panels, addend=None):
     more = None if addend is None else Operand(3, (0, *addend.strides)[-2], size)
     call = panels.call(b.shape[1], len(b), Operand(0, *a.strides), Operand(1, 0, 0),
                        Operand(2, *made.strides))._replace(addend=more)
-    arrays = [a, panel_products.pack(b, panels.vectors), made, *[x for x in [addend] if more]]
+    arrays = [a, packed_gemm.pack(b, panels.vectors), made, *[x for x in [addend] if more]]
     slots = np.array([[x.ctypes.data] for x in arrays])
-    scratch = np.empty((1, native_calls.SCRATCH), np.int64)
+    scratch = np.empty((1, call_list.SCRATCH), np.int64)
     for start, stop in parts:
         runner.function(np.array([call.words()]), slots, scratch, 1, start, stop)
     return made
@@ -451,10 +452,10 @@ def test_products_by_panels(runner, form, rows, inner, columns):
     middle = rows // 2
     for chain in {1, inner, max(1, inner // 3)}:
         for even in (1, 16):
-            panels = Panels(vectors, chain, even, panel_products.ZERO)
+            panels = Panels(vectors, chain, even, packed_gemm.ZERO)
             found = by_panels(runner, a, b, [(0, middle), (middle, rows)], panels)
             np.testing.assert_array_equal(found, a @ b)
-    panels = Panels(vectors, inner, 1, panel_products.ZERO)
+    panels = Panels(vectors, inner, 1, packed_gemm.ZERO)
     for addend in (bias, more):
         found = by_panels(runner, a, b, [(middle, rows)], panels, addend)
         np.testing.assert_array_equal(found[middle:], (a @ b + addend)[middle:])
@@ -468,7 +469,7 @@ def test_terms_are_added_in_their_chains(runner, form):
     vectors = form.vectors_of(1)
 
     def total(chain, even=1):
-        panels = Panels(vectors, chain, even, panel_products.ZERO)
+        panels = Panels(vectors, chain, even, packed_gemm.ZERO)
         return by_panels(runner, terms, ones, [(0, 1)], panels)[0, 0]
 
     one = np.float32(1)
@@ -482,13 +483,13 @@ def test_terms_are_added_in_their_chains(runner, form):
 def test_the_sign_of_a_sum_of_zeros(runner, form, inner):
     a, b = np.zeros((2, inner), np.float32), np.ones((inner, 3), np.float32)
     a[:, -1] = -np.finfo(np.float32).tiny
-    entered = float_errors.silence()
+    entered = fp_mode.silence()
     try:
         found = [by_panels(runner, a, b / 2, [(0, 2)], Panels(form.vectors_of(3), inner, 1, start))
-                 for start in (panel_products.ZERO, panel_products.NEGATIVE_ZERO)]
+                 for start in (packed_gemm.ZERO, packed_gemm.NEGATIVE_ZERO)]
         flushes = not (a * np.float32(0.5)).any()
     finally:
-        float_errors.restore(entered)
+        fp_mode.restore(entered)
     if flushes:
         assert not np.signbit(found[0]).any() and np.signbit(found[1]).all()
     np.testing.assert_array_equal(*found)
@@ -510,9 +511,9 @@ def test_panels_have_the_bits_of_the_lines_or_blas_does_it(graph, calls, monkeyp
     with hf.Session() as session:
         both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
     assert calls.made == [True, True]
-    if is_found and native_calls.PANELS in kinds[0]:  # bias and sum are part of the products
-        assert kinds[0] == [native_calls.PANELS] * 2 + [native_calls.UNARY]
-    assert is_found or all(native_calls.PANELS not in k for k in kinds)
+    if is_found and call_list.PANELS in kinds[0]:  # bias and sum are part of the products
+        assert kinds[0] == [call_list.PANELS] * 2 + [call_list.UNARY]
+    assert is_found or all(call_list.PANELS not in k for k in kinds)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -529,7 +530,7 @@ def test_few_rows_are_shared_where_panels_multiply_them(graph, calls, monkeypatc
         both(calls, session, recurrent(x, simple, dtype=dtype),
              {x: data(2, TIME, 20, UNITS, dtype=dtype)})
     for layout in layouts:
-        by_panels = any(call.kind == native_calls.PANELS for call in layout.made)
+        by_panels = any(call.kind == call_list.PANELS for call in layout.made)
         rows = [(0, 10), (10, 20)] if by_panels and threads.pool().size > 1 else [(0, 20)]
         assert layout.parts == rows
 
@@ -563,16 +564,16 @@ def test_a_way_that_gives_other_bits_is_not_taken(runner, form):
 def test_rows_that_a_flag_chooses(runner):
     a, made = data(1, 9, 6), np.zeros((9, 6), np.float32)
     flags = np.arange(9) % 3 == 1
-    call = Call(native_calls.CHOICE, *native_calls.loop_of(np.negative, "float32"), 6, 1,
+    call = Call(call_list.CHOICE, *call_list.loop_of(np.negative, "float32"), 6, 1,
                 Operand(1, 1, 1), Operand(0, *a.strides), Operand(2, *made.strides))
     slots = np.array([[x.ctypes.data] for x in (a, flags, made)])
-    scratch = np.empty((1, native_calls.SCRATCH), np.int64)
+    scratch = np.empty((1, call_list.SCRATCH), np.int64)
     runner.function(np.array([call.words()]), slots, scratch, 1, 2, 9)
     np.testing.assert_array_equal(made[2:], np.where(flags[2:, np.newaxis], -a[2:], 0))
     assert not made[:2].any()
 
 
 def test_what_has_no_loop_of_floats_is_not_called():
-    assert native_calls.loop_of(np.greater, "float32") is None
-    assert native_calls.loop_of(np.modf, "float64") is None
-    assert native_calls.product_of("int32") is None
+    assert call_list.loop_of(np.greater, "float32") is None
+    assert call_list.loop_of(np.modf, "float64") is None
+    assert call_list.product_of("int32") is None

@@ -7,8 +7,8 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config, kernels, raw_ops
-from hpcflow.kernels import quantized_nn as plain
 from hpcflow.kernels.onednn import integers, library
+from hpcflow.kernels.quantized import quantized_nn as plain
 
 kernels.load()
 pytestmark = pytest.mark.skipif(

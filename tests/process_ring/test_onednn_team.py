@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from hpcflow.host import blas
 from hpcflow.kernels.onednn import products, team
 from hpcflow.kernels.onednn.library import load
-from hpcflow.native import blas
 
 TRIAL = 2 * team._PERIODS * team._TURNS
 

@@ -8,7 +8,7 @@ from op_forms import evaluate, failing
 
 import hpcflow as hf
 from hpcflow import raw_ops
-from hpcflow.kernels import gathering
+from hpcflow.kernels.arrays import gathering
 
 X = np.arange(24, dtype=np.float32).reshape(4, 3, 2)
 S = np.array([b"a", b"b", b"c", b"b"], object)

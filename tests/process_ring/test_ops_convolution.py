@@ -11,7 +11,7 @@ from op_forms import evaluate, failing
 
 import hpcflow as hf
 from hpcflow import raw_ops
-from hpcflow.windows import spans
+from hpcflow.base.geometry.windows import spans
 
 RNG = np.random.default_rng(41)
 

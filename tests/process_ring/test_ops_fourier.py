@@ -7,7 +7,8 @@ import pytest
 from gradcheck import check_gradient
 
 import hpcflow as hf
-from hpcflow import raw_ops, spectral
+from hpcflow import raw_ops
+from hpcflow.signal import spectral
 
 RNG = np.random.default_rng(3)
 SUFFIXES = {1: "", 2: "2d", 3: "3d"}

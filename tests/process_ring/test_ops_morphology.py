@@ -10,7 +10,7 @@ from gradcheck import check_gradient
 from op_forms import evaluate, failing
 
 import hpcflow as hf
-from hpcflow.windows import spans
+from hpcflow.base.geometry.windows import spans
 
 RNG = np.random.default_rng(53)
 

@@ -115,7 +115,7 @@ def test_softmax_of_extremes():
 
 
 def test_dimensions_that_do_not_exist():
-    with pytest.raises(ValueError, match="out of range"):
+    with pytest.raises(hf.errors.InvalidArgumentError, match=r"must be in the range \[-2, 2\)"):
         hf.nn.softmax(hf.constant([[1.0]]), 2)
 
 

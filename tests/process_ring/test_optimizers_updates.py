@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.kernels import block_rules
+from hpcflow.kernels.training import block_rules
 
 
 def gradient_descent(states, grad, alpha):

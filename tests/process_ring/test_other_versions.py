@@ -6,7 +6,7 @@ import pytest
 
 import hpcflow as hf
 import hpcflow.compat.v1
-from hpcflow import other_names
+from hpcflow.api import other_names
 
 pytestmark = pytest.mark.usefixtures("form", "checked")
 X = np.arange(6.0, dtype=np.float32).reshape(2, 3)

@@ -8,10 +8,11 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config, errors
-from hpcflow.compiler import codegen, over_time, products_ahead, running_sums
-from hpcflow.compiler.products_ahead import Ahead
-from hpcflow.compiler.running_sums import Sums
-from hpcflow.native import blas, threads
+from hpcflow.compiler.emit import codegen
+from hpcflow.compiler.native import accumulate_gemm, batch_iterations, hoist_input_gemm
+from hpcflow.compiler.native.accumulate_gemm import Sums
+from hpcflow.compiler.native.hoist_input_gemm import Ahead
+from hpcflow.host import blas, threads
 
 ROWS, SIZE = 2, 4
 
@@ -28,7 +29,7 @@ class Used:
 @pytest.fixture(params=[True, False], ids=["helper", "one thread"])
 def used(request, monkeypatch):
     """Every product is large enough, a block has two or three iterations."""
-    found, total, take, begin = Used(), Sums.total, products_ahead._Block.take, Ahead._begin
+    found, total, take, begin = Used(), Sums.total, hoist_input_gemm._Block.take, Ahead._begin
 
     def note_total(self, *initial):
         found.sums += len(initial)
@@ -45,12 +46,12 @@ def used(request, monkeypatch):
 
     pool = threads.Pool(2)
     for name in ("_LARGE", "_FEWEST_COLUMNS"):
-        monkeypatch.setattr(over_time, name, 1)
+        monkeypatch.setattr(batch_iterations, name, 1)
     monkeypatch.setattr(codegen, "call_loops", lambda program: None)
-    monkeypatch.setattr(running_sums, "_BLOCK_FLOPS", 300.0)
-    monkeypatch.setattr(products_ahead, "_BLOCK_FLOPS", 200.0)
+    monkeypatch.setattr(accumulate_gemm, "_BLOCK_FLOPS", 300.0)
+    monkeypatch.setattr(hoist_input_gemm, "_BLOCK_FLOPS", 200.0)
     monkeypatch.setattr(Sums, "total", note_total)
-    monkeypatch.setattr(products_ahead._Block, "take", note_take)
+    monkeypatch.setattr(hoist_input_gemm._Block, "take", note_take)
     monkeypatch.setattr(Ahead, "_begin", note_begin)
     monkeypatch.setattr(threads, "has_idle_cores", lambda: request.param)
     monkeypatch.setattr(threads, "pool", lambda: pool)
@@ -153,7 +154,7 @@ def test_the_batch_size_may_be_unknown_and_change_between_steps(used, monkeypatc
 def test_elements_may_be_read_in_any_order(used, monkeypatch, read):
     network = Network(read=read)
     both([network.last, *network.gradients], network.feeds(6), monkeypatch)
-    assert used.begun <= products_ahead._MOST_MISSES + 1
+    assert used.begun <= hoist_input_gemm._MOST_MISSES + 1
 
 
 def test_a_loop_may_end_early(used, monkeypatch):
@@ -201,13 +202,13 @@ def test_a_bias_is_added_to_the_products_of_elements(used, monkeypatch, form):
 @pytest.mark.parametrize("wanted", [0, 1, 2, "both"])
 @pytest.mark.parametrize("flip", [False, True])
 def test_columns_that_nobody_reads_are_not_computed(used, monkeypatch, wanted, flip):
-    cuts, call = [], over_time._Columns.__call__
+    cuts, call = [], batch_iterations._Columns.__call__
 
     def note(self, factor):
         cuts.append((self.part.start, self.part.stop))
         return call(self, factor)
 
-    monkeypatch.setattr(over_time._Columns, "__call__", note)
+    monkeypatch.setattr(batch_iterations._Columns, "__call__", note)
     factor = hf.placeholder(hf.float32, [3 * SIZE, SIZE] if flip else [SIZE, 3 * SIZE])
 
     def body(t, h):
@@ -408,7 +409,7 @@ def test_the_thread_of_the_loop_computes_while_another_does(used, monkeypatch):
         return np.dot(a, b)
 
     monkeypatch.setattr(blas, "dot_alone", product)
-    sums = running_sums.Plan([running_sums.Term(None, np.dot, 0, 1)]).begin()
+    sums = accumulate_gemm.Plan([accumulate_gemm.Term(None, np.dot, 0, 1)]).begin()
     random = np.random.default_rng(1)
     a, b = random.random((20, 3, 4), np.float32), random.random((20, 3, 5), np.float32)
     for left, right in zip(a, b):
@@ -423,8 +424,8 @@ def test_rows_are_added_up_over_time_first(used):
     def of_rows(x):
         return np.add.reduce(x, 0)
 
-    terms = [running_sums.Term(None, np.dot, 0, 1), running_sums.Term(None, of_rows, None, 1)]
-    sums, random = running_sums.Plan(terms).begin(), np.random.default_rng(2)
+    terms = [accumulate_gemm.Term(None, np.dot, 0, 1), accumulate_gemm.Term(None, of_rows, None, 1)]
+    sums, random = accumulate_gemm.Plan(terms).begin(), np.random.default_rng(2)
     given = [(whole_of(random, rows, 4), whole_of(random, rows, 5)) for rows in (3, 3, 2, 2, 3)]
     for left, right in given:
         sums.add(left, right)

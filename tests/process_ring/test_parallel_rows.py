@@ -9,8 +9,9 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.kernels import channel_rows, indices, parallel
-from hpcflow.native import threads
+from hpcflow.host import threads
+from hpcflow.kernels.common import indices, parallel
+from hpcflow.kernels.nn import channel_rows
 
 RNG = np.random.default_rng(67)
 

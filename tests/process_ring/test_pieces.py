@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.compiler.executable import CALL, RECEIVE
-from hpcflow.runtime.master import DistributedStep
+from hpcflow.compiler.emit.executable import CALL, RECEIVE
+from hpcflow.runtime.cluster.master import DistributedStep
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 

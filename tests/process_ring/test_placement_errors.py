@@ -7,8 +7,8 @@ from fake_accelerator import fake_accelerators
 
 import hpcflow as hf
 from hpcflow import errors, raw_ops
-from hpcflow.compiler.ir import StepGraph
-from hpcflow.compiler.place import DeviceInfo, Placer
+from hpcflow.compiler.distribute.place import DeviceInfo, Placer
+from hpcflow.compiler.ir.step_graph import StepGraph
 from hpcflow.graph.opdef import has_op, register_op
 from hpcflow.graph.shape_inference import unchanged
 from hpcflow.kernels.registry import kernel
@@ -128,7 +128,7 @@ def placer(*names, default="/job:worker/task:0", **options):
 
 def place(graph, placer, fetches, remembered=None):
     from hpcflow import kernels
-    from hpcflow.compiler.prune import prune
+    from hpcflow.compiler.rewrite.prune import prune
 
     kernels.load()
     client = placer.devices[0].name

@@ -6,19 +6,20 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit, raw_ops
-from hpcflow.kernels import pooling_loops
+from hpcflow import config, raw_ops
+from hpcflow.host import threads
+from hpcflow.kernels.compiled import pooling_loops
 from hpcflow.kernels.onednn import pooling as library_pooling
-from hpcflow.native import threads
+from hpcflow.loops import compiling
 
-pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 
 
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used for small arrays from the second call on."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_programs", {})
     monkeypatch.setattr(pooling_loops, "_LARGE", 1)
     monkeypatch.setattr(pooling_loops, "LARGE_BYTES", 1)
     # Without the library, what the loop is compared with is the form of NumPy.
@@ -48,9 +49,9 @@ def gradients(forward, backward, options, dtype, cases):
                 patch.setattr(pooling_loops, "_LARGE", 1 << 40)
                 expected = session.run(dx, feeds)
             session.run(dx, feeds)
-            jit.wait()
+            compiling.wait()
             found.append((expected, session.run(dx, feeds)))
-    (program,) = jit._programs.values()
+    (program,) = compiling._programs.values()
     assert program.function is not None
     return found
 
@@ -92,4 +93,4 @@ def test_the_deterministic_mode_has_no_loop(graph, eager, monkeypatch):
                              grad=hf.ones([1, 2, 2, 1]), **options)
     with hf.Session() as session:
         session.run(dx)
-    assert not jit._programs
+    assert not compiling._programs

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import callbacks
+from hpcflow.base import callbacks
 
 pytestmark = pytest.mark.usefixtures("form", "checked")
 

@@ -7,9 +7,9 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config, kernels
-from hpcflow.compiler.prune import prune
-from hpcflow.compiler.recompute import recompute
-from hpcflow.compiler.schedule import schedule
+from hpcflow.compiler.distribute.schedule import schedule
+from hpcflow.compiler.rewrite.prune import prune
+from hpcflow.compiler.rewrite.recompute import recompute
 
 DEVICE = "/job:a/replica:0/task:0/device:CPU:0"
 

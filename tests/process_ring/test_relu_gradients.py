@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import errors, jit
-from hpcflow.kernels import array_loops, relu_gradients
-from hpcflow.kernels.relu_gradients import relu_bias_grad
-from hpcflow.native import threads
+from hpcflow import errors
+from hpcflow.host import threads
+from hpcflow.kernels.compiled import array_loops
+from hpcflow.kernels.nn import relu_gradients
+from hpcflow.kernels.nn.relu_gradients import relu_bias_grad
+from hpcflow.loops import compiling
 
 GRAD = relu_bias_grad(None)
 
@@ -17,8 +19,8 @@ GRAD = relu_bias_grad(None)
 @pytest.fixture
 def eager(monkeypatch):
     """Small blocks over several threads; loops from the second call on."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_programs", {})
     monkeypatch.setattr(array_loops, "LARGE", 1)
     monkeypatch.setattr(relu_gradients, "_LARGE_BYTES", 1)
     monkeypatch.setattr(relu_gradients, "_BLOCK_BYTES", 1 << 8)
@@ -52,7 +54,7 @@ def test_whole_arrays(eager, dims, own):
     dy, y = arrays(*dims)
     for _ in range(2):
         assert check(dy, y, own) == own
-        jit.wait()
+        compiling.wait()
 
 
 def test_slices_of_channels(eager):
@@ -64,18 +66,18 @@ def test_slices_of_channels(eager):
             check(dy[..., part], y[..., part], own=True)
         check(dy[:, ::2, :, 3:20], y[:, 1::2, :, :17])
         check(dy.T, y.T)
-        jit.wait()
+        compiling.wait()
     before = y.copy()
     GRAD(dy[..., 3:20], y[..., 3:20], own=True)
     np.testing.assert_array_equal(y, before)
 
 
 def test_a_loop_that_is_used(eager):
-    if not jit.enabled():
+    if not compiling.enabled():
         pytest.skip("Numba is not installed")
     check(*arrays(9, 64))
-    jit.wait()
-    (program,) = jit._programs.values()
+    compiling.wait()
+    (program,) = compiling._programs.values()
     assert program.function is not None
 
 

@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hpcflow import config, jit
-from hpcflow.kernels import array_loops, response_loops
-from hpcflow.native import spread, threads
+from hpcflow import config
+from hpcflow.host import threads
+from hpcflow.kernels.compiled import array_loops, response_loops
+from hpcflow.loops import compiling, parallel_for
 
 
 @pytest.fixture
 def eager(monkeypatch):
     """Small parts over several threads; loops from the second call on."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_programs", {})
     monkeypatch.setattr(array_loops, "LARGE", 1)
-    monkeypatch.setattr(spread, "LARGE_BYTES", 1)
+    monkeypatch.setattr(parallel_for, "LARGE_BYTES", 1)
     pool = threads.Pool(3)
     monkeypatch.setattr(threads, "_pool", pool)
     yield
@@ -49,9 +50,9 @@ def by_loop(run):
         return None
 
     run(other)
-    jit.wait()
+    compiling.wait()
     found = run(other)
-    if not jit.enabled():
+    if not compiling.enabled():
         pytest.skip("Numba is not installed")
     assert found is not None
     return found
@@ -82,12 +83,12 @@ def test_what_has_no_loop(eager, monkeypatch):
     for _ in range(2):
         for images, numbers in cases:
             assert response_loops.forward(*images, *numbers, lambda: own) is own
-        jit.wait()
+        compiling.wait()
     monkeypatch.setattr(config.flags, "deterministic", True)
     for _ in range(2):
         assert response_loops.gradient(dy, x, y, 2, 1.0, 0.1, 0.75, lambda: own) is own
-        jit.wait()
-    assert not jit._programs
+        compiling.wait()
+    assert not compiling._programs
 
 
 def test_a_view(eager):
@@ -97,4 +98,4 @@ def test_a_view(eager):
     for _ in range(2):
         assert response_loops.gradient(dy[:, ::2], x[:, ::2], y[:, ::2], 2, 1.0, 0.1, 0.75,
                                        lambda: own) is own
-        jit.wait()
+        compiling.wait()

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit
-from hpcflow.compiler import fusion, row_blocks
-from hpcflow.native import threads
+from hpcflow import config
+from hpcflow.compiler.native import fusion, row_blocks
+from hpcflow.host import threads
+from hpcflow.loops import compiling
 
 ROWS, COLUMNS = 37, 24
 
@@ -280,8 +281,8 @@ def test_an_end_of_one_block_is_the_reduction():
 
 def test_few_rows_still_run_as_compiled_loops(graph, monkeypatch):
     """Where the number of rows is not known, runs over one shape have calls inside."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_programs", {})
     monkeypatch.setattr(fusion, "_FUSED_SECONDS", 0.0)
     x = hf.placeholder(hf.float32, [None, COLUMNS])
     y = hf.cast(hf.greater(((x + 1.0) * x - 2.0) * x, [0.1] * COLUMNS), hf.float32)
@@ -292,5 +293,6 @@ def test_few_rows_still_run_as_compiled_loops(graph, monkeypatch):
     with hf.Session() as session:
         for _ in range(2):
             np.testing.assert_array_equal(session.run(y, {x: value}), expected)
-            jit.wait()
-    assert not jit.enabled() or [c for c in jit._programs.values() if c.function is not None]
+            compiling.wait()
+    assert not compiling.enabled() or [
+        c for c in compiling._programs.values() if c.function is not None]

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit
-from hpcflow.compiler import fusion, row_blocks, row_programs
-from hpcflow.native import spread, threads
+from hpcflow import config
+from hpcflow.compiler.native import fusion, row_blocks, row_programs
+from hpcflow.host import threads
+from hpcflow.loops import compiling, parallel_for
 
-pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 ROWS, COLUMNS = 37, 24
 PROGRAMS: dict = {}  # other tests do not find these loops
 
@@ -18,13 +19,13 @@ PROGRAMS: dict = {}  # other tests do not find these loops
 @pytest.fixture
 def loops(monkeypatch):
     """Loops are compiled after the first step, and run in three threads; those that have run."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", PROGRAMS)
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_programs", PROGRAMS)
     for name in ("FEWEST", "LARGE"):
         monkeypatch.setattr(row_blocks, name, 1)
     monkeypatch.setattr(fusion, "_ROWS_SECONDS", 0.0)
     monkeypatch.setattr(row_programs, "_PIECE", 64)
-    monkeypatch.setattr(spread, "LARGE_BYTES", 1)
+    monkeypatch.setattr(parallel_for, "LARGE_BYTES", 1)
     pool = threads.Pool(3)
     monkeypatch.setattr(threads, "_pool", pool)
     found, run = [], row_programs.RowLoop.run
@@ -51,7 +52,7 @@ def both(monkeypatch, loops, fetches, feeds):
         for _ in range(3):
             loops.clear()
             found = session.run(fetches, feeds)
-            jit.wait()
+            compiling.wait()
     return expected, found
 
 
@@ -157,7 +158,7 @@ def test_sums_do_not_depend_on_threads(graph, monkeypatch, loops):
     fetches, value = [hf.reduce_sum(y * x, 0), hf.reduce_mean(y * x)], data(0, 3000, COLUMNS)
     _, found = both(monkeypatch, loops, fetches, {x: value})
     assert loops
-    monkeypatch.setattr(spread, "LARGE_BYTES", 1 << 40)
+    monkeypatch.setattr(parallel_for, "LARGE_BYTES", 1 << 40)
     with hf.Session() as session:
         other = session.run(fetches, {x: value})
     for a, b in zip(found, other, strict=True):

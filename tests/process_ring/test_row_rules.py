@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit
-from hpcflow.kernels import indices, partition, row_rules
+from hpcflow import config
+from hpcflow.kernels.arrays import partition
+from hpcflow.kernels.common import indices
+from hpcflow.kernels.training import row_rules
+from hpcflow.loops import compiling
 
-pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 RNG = np.random.default_rng(0)
 # Op type: (states, scalars); the scalars come in the order of the op.
 UPDATES = {
@@ -25,7 +28,7 @@ WITHOUT_LOOP = {"Ftrl": (3, {"lr": 0.1, "l1": 0.02, "l2": 0.3, "lr_power": -0.7}
 @pytest.fixture
 def ran(monkeypatch):
     """Loops are compiled after the first step; those that have run."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
     found, run = [], row_rules.RowLoop.run
 
     def counted(self):
@@ -50,7 +53,7 @@ def after(name, states, scalars, grad, rows, steps=4):
         session.run(hf.global_variables_initializer())
         for _ in range(steps):
             session.run(update)
-            jit.wait()
+            compiling.wait()
         return session.run(variables)
 
 
@@ -92,7 +95,7 @@ def test_no_rows(ran):
 
 def test_columns_are_added_up_by_the_loop(monkeypatch):
     """Updates that do not lie in order, like those of one of several joined tables."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
     columns = RNG.standard_normal((40, 50)).astype(np.float32)[:, 7:30]
     rows, expected = RNG.integers(9, size=40), np.zeros((9, 23), np.float32)
     np.add.at(expected, rows, columns)
@@ -101,16 +104,16 @@ def test_columns_are_added_up_by_the_loop(monkeypatch):
             monkeypatch.setattr(indices, "_combine_in_rounds", None)
         target = np.zeros((9, 23), np.float32)
         indices.combine_rows(np.add, target, rows, columns)
-        jit.wait()
+        compiling.wait()
         np.testing.assert_array_equal(target, expected)
 
 
 def test_few_elements_are_told_apart_by_the_loop(monkeypatch):
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
     x = RNG.integers(30, size=100)
     expected = partition._in_order_by_sorting(np, x)
     partition._in_order(np, x)
-    jit.wait()
+    compiling.wait()
     monkeypatch.setattr(partition, "_in_order_by_sorting", None)
     for found, wanted in zip(partition._in_order(np, x), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.train import meta_graph
+from hpcflow.metagraph import meta_graph
 
 
 @pytest.fixture(autouse=True)
@@ -252,7 +252,7 @@ def test_contexts_of_loops_and_conditionals(tmp_path):
             for tensor in build():
                 hf.add_to_collection("ends", tensor)
         meta = hf.train.export_meta_graph(str(tmp_path / "graph.meta"), export_scope="part")
-    from hpcflow.protos import message_class
+    from hpcflow.base.formats.protos import message_class
 
     kind = message_class("WhileContextDef")
     proto = kind.FromString(meta.collection_def["while_context"].bytes_list.value[0])

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit
-from hpcflow.kernels import score_loops
-from hpcflow.native import threads, vector_math
+from hpcflow import config
+from hpcflow.host import threads
+from hpcflow.kernels.compiled import score_loops
+from hpcflow.loops import compiling, vector_math
 
 KINDS = (score_loops.SOFTMAX, score_loops.LOG_SOFTMAX, score_loops.DENSE, score_loops.SPARSE)
 
@@ -16,8 +17,8 @@ KINDS = (score_loops.SOFTMAX, score_loops.LOG_SOFTMAX, score_loops.DENSE, score_
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, for the second call."""
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
-    monkeypatch.setattr(jit, "_programs", {})
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "_programs", {})
     pool = threads.Pool(3)
     monkeypatch.setattr(threads, "_pool", pool)
     yield
@@ -55,18 +56,18 @@ def test_the_same_results(graph, eager, monkeypatch, kind, dtype):
                      labels: random.standard_normal((40, columns)).astype(dtype),
                      classes: random.randint(0, columns, 40)}
             with monkeypatch.context() as patch:
-                patch.setattr(jit, "approximates", lambda: False)
+                patch.setattr(compiling, "approximates", lambda: False)
                 expected = session.run(made, feeds)
             for _ in range(2):
                 found = session.run(made, feeds)
-                jit.wait()
+                compiling.wait()
                 for a, b in zip(found, expected, strict=True):
                     # Sums of numbers of both signs are as exact as their terms are large.
                     size = 100 * columns if kind == score_loops.DENSE and a.ndim == 1 else 1
                     np.testing.assert_allclose(a, b, 8 * epsilon, 4 * epsilon * size)
-    if jit.enabled():
-        assert len(jit._programs) == 2  # of narrow rows, and of others
-        assert all(program.function is not None for program in jit._programs.values())
+    if compiling.enabled():
+        assert len(compiling._programs) == 2  # of narrow rows, and of others
+        assert all(program.function is not None for program in compiling._programs.values())
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -77,10 +78,10 @@ def test_the_deterministic_mode_keeps_to_numpy(graph, eager, monkeypatch, kind):
     made = made_of(kind, hf.identity(x), labels, hf.constant(np.arange(40)))
     with hf.Session() as session:
         session.run(made)
-    assert not jit._programs
+    assert not compiling._programs
 
 
-@pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+@pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 @pytest.mark.parametrize("below_one", [False, True])
 @pytest.mark.parametrize(("dtype", "wide"), [("float32", np.float64), ("float64", np.longdouble)])
 def test_exponentials(dtype, wide, below_one):
@@ -116,7 +117,7 @@ def test_few_scores_that_lie_in_another_order(graph, eager, kind):
     with hf.Session() as session:
         for value in (scores_of, np.asfortranarray(scores_of)):
             session.run(made, {x: value})
-            jit.wait()
+            compiling.wait()
         for one, other in zip(session.run(made, {x: scores_of}),
                               session.run(made, {x: np.asfortranarray(scores_of)}), strict=True):
             np.testing.assert_array_equal(one, other)

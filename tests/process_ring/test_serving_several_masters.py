@@ -13,7 +13,7 @@ from hpcflow import raw_ops
 from hpcflow.graph.opdef import register_op
 from hpcflow.graph.shape_inference import unchanged
 from hpcflow.kernels.registry import kernel
-from hpcflow.runtime.offload import LONG_SECONDS, LONG_SHARED_SECONDS, Masters, Pace
+from hpcflow.runtime.executor.offload import LONG_SECONDS, LONG_SHARED_SECONDS, Masters, Pace
 
 register_op("TestNap", "x: T", "y: T", "T: type; seconds: float", shape=unchanged, stateful=True)
 slept_in: list[str] = []

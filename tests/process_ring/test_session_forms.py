@@ -9,7 +9,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.python.client import session as session_lib
-from hpcflow.runtime import fetching
+from hpcflow.runtime.session import fetching
 
 
 class Squared:

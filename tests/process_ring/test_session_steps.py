@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow.runtime import compiled
+from hpcflow.runtime.steps import compiled
 
 
 @pytest.fixture
@@ -21,7 +21,8 @@ def compilations(monkeypatch):
         seen.append([f.name for f in fetches])
         return original(fetches, *args)
 
-    for module in ("hpcflow.runtime.session.make_parts", "hpcflow.runtime.compiled.make_parts"):
+    for module in ("hpcflow.runtime.session.session.make_parts",
+                   "hpcflow.runtime.steps.compiled.make_parts"):
         monkeypatch.setattr(module, counting)
     return seen
 

@@ -8,7 +8,7 @@ import numpy as np
 
 import hpcflow as hf
 from hpcflow.comm import shared_memory
-from hpcflow.runtime.shared_edges import (
+from hpcflow.runtime.wire.shared_edges import (
     LEAST_BYTES,
     MOST_BYTES,
     SharedOutbox,

@@ -9,8 +9,8 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config, kernels
-from hpcflow.compiler.costs import MeasuredCosts, Rates, cost_of
-from hpcflow.compiler.prune import prune
+from hpcflow.compiler.distribute.costs import MeasuredCosts, Rates, cost_of
+from hpcflow.compiler.rewrite.prune import prune
 from hpcflow.placement import Placement, plan
 from hpcflow.simulator.cluster import Cluster, Job, Link
 from hpcflow.simulator.engine import Simulation

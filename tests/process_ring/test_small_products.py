@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
-from hpcflow import config, jit
-from hpcflow.kernels import small_products
+from hpcflow import config
+from hpcflow.kernels.compiled import small_products
+from hpcflow.loops import compiling
 
-pytestmark = pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed")
+pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
 RNG = np.random.default_rng(0)
 SIZES = [(16, 8, 1), (1, 8, 16), (16, 1, 8), (8, 8, 8), (4, 4, 4), (7, 5, 3), (1, 9, 1), (5, 1, 1),
          (3, 30, 2), (1, 1, 1)]
@@ -17,7 +18,7 @@ SIZES = [(16, 8, 1), (1, 8, 16), (16, 1, 8), (8, 8, 8), (4, 4, 4), (7, 5, 3), (1
 
 @pytest.fixture(autouse=True)
 def loops_at_once(monkeypatch):
-    monkeypatch.setattr(jit, "WORTH_SECONDS", 0.0)
+    monkeypatch.setattr(compiling, "WORTH_SECONDS", 0.0)
 
 
 def factors(m, k, n, flip_a, flip_b, dtype, batch=(9, 11)):
@@ -43,7 +44,7 @@ def missing():
 def test_products(sizes, flip_a, flip_b, dtype):
     a, b = factors(*sizes, flip_a, flip_b, dtype)
     small_products.multiply(a, b, flip_a, flip_b, lambda: None)
-    jit.wait()
+    compiling.wait()
     found = small_products.multiply(a, b, flip_a, flip_b, missing)
     assert found.dtype == dtype
     tolerance = 1e-5 if dtype is np.float32 else 1e-13
@@ -54,7 +55,7 @@ def test_factors_that_do_not_lie_in_order():
     a, b = factors(4, 5, 6, False, False, np.float32, batch=(200,))
     turned = np.ascontiguousarray(a.swapaxes(0, 1)).swapaxes(0, 1)
     small_products.multiply(a, b, False, False, lambda: None)
-    jit.wait()
+    compiling.wait()
     np.testing.assert_array_equal(small_products.multiply(turned, b[::-1], False, False, missing),
                                   small_products.multiply(a, b[::-1].copy(), False, False, missing))
 
@@ -66,7 +67,7 @@ def test_others_have_no_loop(a, b):
     for _ in range(2):
         found = small_products.multiply(np.ones(a, np.float32), np.ones(b, np.float32), False,
                                         False, lambda: 5)
-        jit.wait()
+        compiling.wait()
         assert found == 5
 
 
@@ -75,7 +76,7 @@ def test_the_deterministic_mode_keeps_to_blas(monkeypatch):
     a, b = factors(8, 4, 2, False, False, np.float32)
     for _ in range(2):
         assert small_products.multiply(a, b, False, False, lambda: 5) == 5
-        jit.wait()
+        compiling.wait()
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -89,7 +90,7 @@ def test_steps(compiled, monkeypatch):
         fetches = [z, *hf.gradients(z, [x, y], z)]
         for _ in range(2):
             found = session.run(fetches, {x: a, y: b})
-            jit.wait()
+            compiling.wait()
     expected = product(a, b, False, False)
     for value, wanted in zip(found, (expected, product(expected, b, False, True),
                                      product(a, expected, True, False)), strict=True):

@@ -95,7 +95,7 @@ def test_softmax():
 
 
 def test_matmul_in_blocks(monkeypatch):
-    from hpcflow.kernels import sparse_math
+    from hpcflow.kernels.sparse import sparse_math
 
     monkeypatch.setattr(sparse_math, "_BLOCK", 64)
     parts, b = random_sparse(np.float32, (9, 30), 100), RNG.normal(size=(30, 5)).astype("f4")

@@ -9,16 +9,17 @@ import sys
 import numpy as np
 import pytest
 
-from hpcflow import jit
-from hpcflow.native import openmp, spread, threads
+from hpcflow.host import openmp, threads
+from hpcflow.loops import compiling, parallel_for
 
 pytestmark = [
-    pytest.mark.skipif(not jit.enabled(), reason="Numba is not installed"),
+    pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed"),
     pytest.mark.skipif(openmp.team() is None, reason="there is no OpenMP"),
 ]
 
 ROWS, WIDTH = 1001, 3
-USES = spread.ROWS + spread.WHOLE + spread.ROWS + spread.START + spread.STOP + spread.WHOLE * 2
+USES = (parallel_for.ROWS + parallel_for.WHOLE + parallel_for.ROWS + parallel_for.START
+        + parallel_for.STOP + parallel_for.WHOLE * 2)
 SOURCE = """
 def loop(x, table, y, start, stop, factor, shift):
     assert y.shape[0] == x.shape[0] == stop - start
@@ -28,7 +29,7 @@ def loop(x, table, y, start, stop, factor, shift):
 """
 
 
-class Loop(jit.Loop):
+class Loop(compiling.Loop):
     key = "spread", SOURCE
 
     def signature(self, types):
@@ -37,15 +38,15 @@ class Loop(jit.Loop):
                 types.float32, types.int32)
 
     def typed(self):
-        return jit.typed_text(SOURCE, self.signature)
+        return compiling.typed_text(SOURCE, self.signature)
 
 
 @pytest.fixture(scope="module")
 def found():
-    made = jit.Compiled(Loop())
+    made = compiling.Compiled(Loop())
     made.spent(1)
     made.spent(0)
-    jit.wait()
+    compiling.wait()
     assert made.function is not None and made.entry is not None
     return made
 
@@ -62,7 +63,7 @@ def pool(monkeypatch):
 def check(found, step=64):
     x = np.random.default_rng(0).random((ROWS, WIDTH), np.float32)
     table, y = np.array([250, 2, 3], np.uint8), np.zeros_like(x)
-    spread.run(found, ROWS, step, USES, [x, table, y, 0, 0, np.float32(2), np.int32(-7)])
+    parallel_for.run(found, ROWS, step, USES, [x, table, y, 0, 0, np.float32(2), np.int32(-7)])
     expected = x * np.float32(2) + table + np.arange(ROWS)[:, np.newaxis] - 7
     np.testing.assert_allclose(y, expected, 1e-6)
 
@@ -100,14 +101,14 @@ def test_ranks_that_compete_for_cores_do_not_wait_busily(found, pool, monkeypatc
 
 
 def test_blocks_are_few_where_the_work_is_small(pool):
-    assert spread.block_rows(1000, 8) == 1000
-    assert 1 < spread.block_rows(1 << 16, 1 << 10) * (1 << 10) <= 1 << 18
-    assert spread.block_rows(4, 1 << 24) == 1
+    assert parallel_for.block_rows(1000, 8) == 1000
+    assert 1 < parallel_for.block_rows(1 << 16, 1 << 10) * (1 << 10) <= 1 << 18
+    assert parallel_for.block_rows(4, 1 << 24) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_child_has_no_team():
-    text = ("import os; from hpcflow.native import openmp; assert openmp.team()\n"
+    text = ("import os; from hpcflow.host import openmp; assert openmp.team()\n"
             "pid = os.fork()\n"
             "if not pid: os._exit(openmp.team() is not None)\n"
             "raise SystemExit(os.waitpid(pid, 0)[1])")

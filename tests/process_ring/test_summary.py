@@ -10,7 +10,7 @@ import pytest
 
 import hpcflow as hf
 from hpcflow.graph.raw import raw_ops
-from hpcflow.kernels import encoding
+from hpcflow.kernels.io import encoding
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.compiler import together
-from hpcflow.compiler.together import Together
-from hpcflow.native import threads
+from hpcflow.compiler.native import concurrent_gemm
+from hpcflow.compiler.native.concurrent_gemm import Together
+from hpcflow.host import threads
 
 SIZE = 4
 
@@ -27,7 +27,7 @@ def calls(monkeypatch):
 
     pool = threads.Pool(2)
     monkeypatch.setattr(Together, "__call__", note)
-    monkeypatch.setattr(together, "_LARGE", 1)
+    monkeypatch.setattr(concurrent_gemm, "_LARGE", 1)
     monkeypatch.setattr(threads, "at_once", lambda: 2)
     monkeypatch.setattr(threads, "_wide_pool", pool)
     monkeypatch.setattr(config.flags, "compile", True)

@@ -38,8 +38,8 @@ from hpcflow.framework import nest
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.legacy import is_tensor
 from hpcflow.layers.helpers import smart_cond, smart_constant_value
-from hpcflow.ops.checks import assert_same_float_dtype, assert_scalar
-from hpcflow.ops.convolutional_initializers import (
+from hpcflow.ops.flow.checks import assert_same_float_dtype, assert_scalar
+from hpcflow.ops.state.convolutional_initializers import (
     convolutional_delta_orthogonal,
     convolutional_orthogonal_1d,
     convolutional_orthogonal_2d,

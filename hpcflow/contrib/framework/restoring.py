@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.base.keywords import also_called
 from hpcflow.contrib.framework.variables import get_unique_variable, get_variable_full_name
-from hpcflow.ops.constants import placeholder
-from hpcflow.ops.grouping import group
-from hpcflow.other_names import also_called
+from hpcflow.ops.arrays.constants import placeholder
+from hpcflow.ops.common.grouping import group
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 from hpcflow.train.checkpoint_state import latest_checkpoint
 from hpcflow.train.saver import Saver

@@ -9,8 +9,8 @@ from typing import Any
 from hpcflow.contrib.framework.arg_scopes import add_arg_scope
 from hpcflow.graph.graph import add_to_collection, device, get_collection
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.ops.variable_scope import VariableScope, get_variable
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.state.variable_scope import VariableScope, get_variable
+from hpcflow.ops.state.variables import Variable
 
 
 @add_arg_scope

@@ -13,7 +13,7 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.layers.building import OpenScope, format_name
 from hpcflow.nn.activations import bias_add
-from hpcflow.ops.variable_scope import VariableScope, get_variable_scope, pure_variable_scope
+from hpcflow.ops.state.variable_scope import VariableScope, get_variable_scope, pure_variable_scope
 
 
 def layer_variable(name: str, shape: Any, dtype: Any, initializer: Any, regularizer: Any,

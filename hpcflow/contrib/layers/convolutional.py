@@ -21,8 +21,8 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.layers.building import known_size, numbers
 from hpcflow.nn.activations import relu
 from hpcflow.nn.convolution import depthwise_conv2d
-from hpcflow.ops.initializers import Zeros
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.state.initializers import Zeros
+from hpcflow.ops.state.variable_scope import variable_scope
 
 _XAVIER, _ZEROS = xavier_initializer(), Zeros()
 

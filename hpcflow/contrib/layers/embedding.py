@@ -14,11 +14,11 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.sparse_tensor import SparseTensor
-from hpcflow.ops.indexing import where
-from hpcflow.ops.shape_ops import reshape
-from hpcflow.ops.sparse_changes import sparse_fill_empty_rows, sparse_retain
-from hpcflow.ops.variable_scope import variable_scope
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.arrays.indexing import where
+from hpcflow.ops.arrays.shape_ops import reshape
+from hpcflow.ops.sparse.sparse_changes import sparse_fill_empty_rows, sparse_retain
+from hpcflow.ops.state.variable_scope import variable_scope
+from hpcflow.ops.state.variables import Variable
 
 
 def embed_sequence(ids: Any, vocab_size: int | None = None, embed_dim: int | None = None,

@@ -15,9 +15,9 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.activations import relu, relu6
-from hpcflow.ops.initializers import Zeros
-from hpcflow.ops.matmul import tensordot
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.linalg.matmul import tensordot
+from hpcflow.ops.state.initializers import Zeros
+from hpcflow.ops.state.variable_scope import variable_scope
 
 _XAVIER, _ZEROS = xavier_initializer(), Zeros()
 

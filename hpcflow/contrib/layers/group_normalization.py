@@ -13,9 +13,9 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn import normalization
-from hpcflow.ops.initializers import Ones, Zeros
-from hpcflow.ops.reductions import reduce_mean
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.math.reductions import reduce_mean
+from hpcflow.ops.state.initializers import Ones, Zeros
+from hpcflow.ops.state.variable_scope import variable_scope
 
 
 @add_arg_scope

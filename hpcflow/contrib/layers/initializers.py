@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow import dtypes
-from hpcflow.ops.initializers import Initializer, VarianceScaling
+from hpcflow.ops.state.initializers import Initializer, VarianceScaling
 
 
 def xavier_initializer(uniform: bool = True, seed: int | None = None,

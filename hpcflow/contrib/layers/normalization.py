@@ -27,9 +27,9 @@ from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn import normalization
-from hpcflow.ops.initializers import Ones, Zeros
-from hpcflow.ops.reductions import reduce_sum
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.math.reductions import reduce_sum
+from hpcflow.ops.state.initializers import Ones, Zeros
+from hpcflow.ops.state.variable_scope import variable_scope
 
 
 @add_arg_scope

@@ -13,11 +13,11 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.clipping import clip_by_global_norm, global_norm
-from hpcflow.ops.initializers import Constant
-from hpcflow.ops.random_ops import truncated_normal
-from hpcflow.ops.variable_lists import trainable_variables
-from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.ops.math.clipping import clip_by_global_norm, global_norm
+from hpcflow.ops.random.random_ops import truncated_normal
+from hpcflow.ops.state.initializers import Constant
+from hpcflow.ops.state.variable_lists import trainable_variables
+from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 from hpcflow.optimizers.global_step import assert_global_step, get_or_create_global_step
 
 OPTIMIZER_CLS_NAMES = {

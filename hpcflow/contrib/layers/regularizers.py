@@ -10,7 +10,7 @@ from hpcflow.graph.graph import add_to_collection, get_collection, name_scope
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.reductions import reduce_sum
+from hpcflow.ops.math.reductions import reduce_sum
 
 
 def _check_scale(scale: Any) -> None:

@@ -15,8 +15,8 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.indexing import one_hot
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.arrays.indexing import one_hot
+from hpcflow.ops.state.variable_scope import variable_scope
 
 
 @add_arg_scope

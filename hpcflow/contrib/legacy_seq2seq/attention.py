@@ -21,10 +21,10 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import embedding_lookup
-from hpcflow.ops.joining import concat
-from hpcflow.ops.reductions import reduce_sum
-from hpcflow.ops.shape_ops import reshape, shape
-from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
+from hpcflow.ops.arrays.joining import concat
+from hpcflow.ops.arrays.shape_ops import reshape, shape
+from hpcflow.ops.math.reductions import reduce_sum
+from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
 
 
 def attention_decoder(decoder_inputs: Sequence[Any], initial_state: Any, attention_states: Any,

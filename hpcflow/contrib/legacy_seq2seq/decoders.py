@@ -16,7 +16,7 @@ from hpcflow.contrib.rnn.static import static_rnn
 from hpcflow.contrib.rnn.wrappers import EmbeddingWrapper, OutputProjectionWrapper
 from hpcflow.dtypes import float32
 from hpcflow.nn.embedding import embedding_lookup
-from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
+from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
 
 
 def rnn_decoder(decoder_inputs: Sequence[Any], initial_state: Any, cell: Any,

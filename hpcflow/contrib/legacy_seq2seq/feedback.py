@@ -9,10 +9,10 @@ from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.nn.embedding import embedding_lookup
-from hpcflow.ops.cond import cond
-from hpcflow.ops.identities import stop_gradient
-from hpcflow.ops.reductions import arg_max
-from hpcflow.ops.variable_scope import get_variable_scope, variable_scope
+from hpcflow.ops.arrays.identities import stop_gradient
+from hpcflow.ops.flow.cond import cond
+from hpcflow.ops.math.reductions import arg_max
+from hpcflow.ops.state.variable_scope import get_variable_scope, variable_scope
 
 
 def embed_previous(embedding: Any, output_projection: Any, update_embedding: bool) -> Callable:

@@ -9,11 +9,11 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.nn.losses import sparse_softmax_cross_entropy_with_logits
-from hpcflow.ops.casting import cast
-from hpcflow.ops.reductions import reduce_sum
-from hpcflow.ops.shape_ops import reshape, shape
-from hpcflow.ops.sums import add_n
-from hpcflow.ops.variable_scope import get_variable_scope, variable_scope
+from hpcflow.ops.arrays.casting import cast
+from hpcflow.ops.arrays.shape_ops import reshape, shape
+from hpcflow.ops.math.reductions import reduce_sum
+from hpcflow.ops.math.sums import add_n
+from hpcflow.ops.state.variable_scope import get_variable_scope, variable_scope
 
 _TINY = 1e-12  # keeps weights that are all 0 from a division by 0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow import dtypes as dtypes_lib
+from hpcflow.base.keywords import also_called
 from hpcflow.contrib.lookup.constant import (
     HashTable,
     KeyValueTensorInitializer,
@@ -18,7 +19,6 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.other_names import also_called
 
 
 def _with_buckets(table: HashTable, num_oov_buckets: int, hasher_spec: HasherSpec,

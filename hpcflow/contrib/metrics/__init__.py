@@ -8,9 +8,9 @@ from typing import Any
 
 from hpcflow import metrics
 from hpcflow.graph.graph import name_scope
-from hpcflow.ops.casting import to_float
-from hpcflow.ops.comparison import equal
-from hpcflow.ops.reductions import reduce_mean, reduce_sum
+from hpcflow.ops.arrays.casting import to_float
+from hpcflow.ops.math.comparison import equal
+from hpcflow.ops.math.reductions import reduce_mean, reduce_sum
 
 _ALONE = ("mean", "mean_tensor", "percentage_below")  # of values, not of predictions and labels
 _PAIRS = (

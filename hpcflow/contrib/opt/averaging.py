@@ -6,9 +6,9 @@ from typing import Any
 
 from hpcflow.graph.graph import control_dependencies
 from hpcflow.graph.operation import Operation
-from hpcflow.ops.grouping import group
-from hpcflow.ops.variable_lists import global_variables
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.state.variable_lists import global_variables
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.moving_averages import ExponentialMovingAverage
 from hpcflow.optimizers.optimizer import Optimizer
 

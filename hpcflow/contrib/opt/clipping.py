@@ -8,11 +8,11 @@ from typing import Any
 from hpcflow.graph.graph import colocate_with, control_dependencies, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation
-from hpcflow.ops.clipping import clip_by_norm
-from hpcflow.ops.grouping import group
-from hpcflow.ops.indexing import gather
-from hpcflow.ops.state import assign, scatter_update
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.arrays.indexing import gather
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.math.clipping import clip_by_norm
+from hpcflow.ops.state.state import assign, scatter_update
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer, deduplicated
 
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from hpcflow.autodiff.gradients import gradients
-from hpcflow.graph.graph import get_default_session
+from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.operation import Tensor
-from hpcflow.ops.constants import placeholder, zeros_like
-from hpcflow.ops.variable_lists import trainable_variables
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.arrays.constants import placeholder, zeros_like
+from hpcflow.ops.state.variable_lists import trainable_variables
+from hpcflow.ops.state.variables import Variable
 from hpcflow.platform import logging
 
 

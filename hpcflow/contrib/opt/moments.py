@@ -8,11 +8,11 @@ from hpcflow.graph.graph import colocate_with, control_dependencies
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.grouping import group
-from hpcflow.ops.handle_variables import updated
-from hpcflow.ops.indexing import gather
-from hpcflow.ops.state import scatter_sub, scatter_update
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.arrays.indexing import gather
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.state.handle_variables import updated
+from hpcflow.ops.state.state import scatter_sub, scatter_update
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.adam import AdamOptimizer
 
 

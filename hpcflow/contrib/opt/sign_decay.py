@@ -9,7 +9,7 @@ from typing import Any
 from hpcflow import dtypes
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.casting import to_float
+from hpcflow.ops.arrays.casting import to_float
 from hpcflow.optimizers.optimizer import cast
 
 

@@ -7,9 +7,9 @@ from typing import Any
 from hpcflow.graph.graph import control_dependencies
 from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
-from hpcflow.ops.indexing import gather
-from hpcflow.ops.state import assign_sub, scatter_sub
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.arrays.indexing import gather
+from hpcflow.ops.state.state import assign_sub, scatter_sub
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.adam import AdamOptimizer
 from hpcflow.optimizers.momentum import MomentumOptimizer
 from hpcflow.optimizers.optimizer import Optimizer, cast, hyperparameter

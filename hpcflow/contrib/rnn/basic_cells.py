@@ -8,8 +8,8 @@ from typing import Any
 from hpcflow.contrib.rnn.cell import UnitCell
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.elementwise import sigmoid, tanh
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.math.elementwise import sigmoid, tanh
+from hpcflow.ops.state.variable_scope import variable_scope
 
 
 class _ActivatedCell(UnitCell):

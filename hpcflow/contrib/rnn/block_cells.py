@@ -10,8 +10,8 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn_steps import zeros_of
-from hpcflow.ops.initializers import Constant
-from hpcflow.ops.variable_scope import get_variable
+from hpcflow.ops.state.initializers import Constant
+from hpcflow.ops.state.variable_scope import get_variable
 
 NO_LIMIT = -1.0
 

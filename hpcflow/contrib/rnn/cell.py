@@ -18,8 +18,8 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.base import Layer
 from hpcflow.nn.rnn_steps import batch_size_of, zeros_of
-from hpcflow.ops.initializers import Constant
-from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
+from hpcflow.ops.state.initializers import Constant
+from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
 
 WEIGHTS, BIASES = "weights", "biases"
 

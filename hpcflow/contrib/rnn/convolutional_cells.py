@@ -11,9 +11,9 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.convolution import convolution
-from hpcflow.ops.elementwise import sigmoid, tanh
-from hpcflow.ops.initializers import Constant
-from hpcflow.ops.variable_scope import get_variable
+from hpcflow.ops.math.elementwise import sigmoid, tanh
+from hpcflow.ops.state.initializers import Constant
+from hpcflow.ops.state.variable_scope import get_variable
 from hpcflow.shapes import TensorShape
 
 

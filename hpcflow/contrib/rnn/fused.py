@@ -15,11 +15,11 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn import dynamic_rnn
 from hpcflow.nn.rnn_steps import as_lengths, batch_size_of, zeros_of
-from hpcflow.ops.constants import range as range_of
-from hpcflow.ops.indexing import sequence_mask
-from hpcflow.ops.joining import stack, unstack
-from hpcflow.ops.layout import reverse, reverse_sequence
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.arrays.constants import range as range_of
+from hpcflow.ops.arrays.indexing import sequence_mask
+from hpcflow.ops.arrays.joining import stack, unstack
+from hpcflow.ops.arrays.layout import reverse, reverse_sequence
+from hpcflow.ops.state.variable_scope import variable_scope
 
 
 class FusedRNNCell:

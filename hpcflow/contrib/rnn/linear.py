@@ -13,9 +13,9 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn_steps import zeros_of
-from hpcflow.ops.initializers import Constant
-from hpcflow.ops.layout import transpose
-from hpcflow.ops.variable_scope import get_variable
+from hpcflow.ops.arrays.layout import transpose
+from hpcflow.ops.state.initializers import Constant
+from hpcflow.ops.state.variable_scope import get_variable
 from hpcflow.shapes import TensorShape, as_shape
 
 _NAMES = ("kernel", "bias")

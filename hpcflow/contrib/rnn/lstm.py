@@ -9,10 +9,10 @@ from hpcflow.contrib.rnn.cell import RNNCell
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.clipping import clip_by_value
-from hpcflow.ops.elementwise import sigmoid, tanh
-from hpcflow.ops.partitioners import fixed_size_partitioner
-from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.ops.math.clipping import clip_by_value
+from hpcflow.ops.math.elementwise import sigmoid, tanh
+from hpcflow.ops.state.partitioners import fixed_size_partitioner
+from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 
 
 class LSTMStateTuple(NamedTuple):

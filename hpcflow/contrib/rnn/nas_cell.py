@@ -10,9 +10,9 @@ from hpcflow.contrib.rnn.lstm import LSTMStateTuple, MemoryCell
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.elementwise import sigmoid, tanh
-from hpcflow.ops.initializers import Constant
-from hpcflow.ops.variable_scope import get_variable
+from hpcflow.ops.math.elementwise import sigmoid, tanh
+from hpcflow.ops.state.initializers import Constant
+from hpcflow.ops.state.variable_scope import get_variable
 
 
 class NASCell(MemoryCell):

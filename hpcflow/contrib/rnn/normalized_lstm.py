@@ -12,9 +12,9 @@ from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn import normalization
 from hpcflow.nn.activations import dropout
-from hpcflow.ops.elementwise import sigmoid, tanh
-from hpcflow.ops.initializers import Constant
-from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.ops.math.elementwise import sigmoid, tanh
+from hpcflow.ops.state.initializers import Constant
+from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 
 
 class LayerNormBasicLSTMCell(MemoryCell):

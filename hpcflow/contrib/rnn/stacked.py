@@ -10,8 +10,8 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn import bidirectional_dynamic_rnn
-from hpcflow.ops.joining import concat
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.arrays.joining import concat
+from hpcflow.ops.state.variable_scope import variable_scope
 
 
 def stack_bidirectional_dynamic_rnn(

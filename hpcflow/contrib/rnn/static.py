@@ -20,7 +20,7 @@ from hpcflow.nn.rnn_steps import (
     step_until,
     zeros_of,
 )
-from hpcflow.ops.variable_scope import variable_scope
+from hpcflow.ops.state.variable_scope import variable_scope
 
 
 def static_rnn(cell: Any, inputs: Sequence[Any], initial_state: Any = None, dtype: Any = None,

@@ -16,9 +16,9 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.activations import dropout
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.rnn_steps import check_cell
-from hpcflow.ops.initializers import Constant, RandomUniform
-from hpcflow.ops.random_ops import random_uniform
-from hpcflow.ops.variable_scope import get_variable, get_variable_scope, variable_scope
+from hpcflow.ops.random.random_ops import random_uniform
+from hpcflow.ops.state.initializers import Constant, RandomUniform
+from hpcflow.ops.state.variable_scope import get_variable, get_variable_scope, variable_scope
 from hpcflow.shapes import as_shape
 
 

@@ -14,11 +14,11 @@ from hpcflow.graph.raw import raw_ops
 from hpcflow.layers.classes import Dense
 from hpcflow.nn.activations import softmax
 from hpcflow.nn.rnn_steps import as_lengths
-from hpcflow.ops.indexing import sequence_mask
-from hpcflow.ops.initializers import Constant, Zeros
-from hpcflow.ops.reductions import reduce_sum
-from hpcflow.ops.tensor_array import TensorArray
-from hpcflow.ops.variable_scope import get_variable, variable_scope
+from hpcflow.ops.arrays.indexing import sequence_mask
+from hpcflow.ops.flow.tensor_array import TensorArray
+from hpcflow.ops.math.reductions import reduce_sum
+from hpcflow.ops.state.initializers import Constant, Zeros
+from hpcflow.ops.state.variable_scope import get_variable, variable_scope
 
 
 class _Mechanism:

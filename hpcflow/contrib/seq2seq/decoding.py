@@ -11,10 +11,10 @@ from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.rnn_steps import static_batch, zeros_of
-from hpcflow.ops.reductions import reduce_all
-from hpcflow.ops.tensor_array import TensorArray
-from hpcflow.ops.variable_scope import variable_scope
-from hpcflow.ops.while_loop import while_loop
+from hpcflow.ops.flow.tensor_array import TensorArray
+from hpcflow.ops.flow.while_loop import while_loop
+from hpcflow.ops.math.reductions import reduce_all
+from hpcflow.ops.state.variable_scope import variable_scope
 from hpcflow.shapes import TensorShape
 
 

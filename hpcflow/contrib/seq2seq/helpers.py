@@ -13,10 +13,10 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import embedding_lookup
 from hpcflow.nn.rnn_steps import as_lengths, batch_size_of
-from hpcflow.ops.cond import cond
-from hpcflow.ops.random_ops import multinomial
-from hpcflow.ops.reductions import reduce_all
-from hpcflow.ops.tensor_array import TensorArray
+from hpcflow.ops.flow.cond import cond
+from hpcflow.ops.flow.tensor_array import TensorArray
+from hpcflow.ops.math.reductions import reduce_all
+from hpcflow.ops.random.random_ops import multinomial
 from hpcflow.shapes import TensorShape
 
 

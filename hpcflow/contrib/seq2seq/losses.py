@@ -12,7 +12,7 @@ from hpcflow.graph.graph import name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.losses import sparse_softmax_cross_entropy_with_logits
-from hpcflow.ops.reductions import reduce_sum
+from hpcflow.ops.math.reductions import reduce_sum
 
 _TINY = 1e-12  # keeps weights that are all 0 from a division by 0
 

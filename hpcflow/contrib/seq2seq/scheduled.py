@@ -14,10 +14,10 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import embedding_lookup
-from hpcflow.ops.cond import cond
-from hpcflow.ops.joining import concat
-from hpcflow.ops.random_ops import multinomial, random_uniform
-from hpcflow.ops.reductions import reduce_all, reduce_any
+from hpcflow.ops.arrays.joining import concat
+from hpcflow.ops.flow.cond import cond
+from hpcflow.ops.math.reductions import reduce_all, reduce_any
+from hpcflow.ops.random.random_ops import multinomial, random_uniform
 
 
 class _ScheduledHelper(TrainingHelper):

@@ -17,7 +17,7 @@ from hpcflow.graph.graph import colocate_with, control_dependencies, name_scope
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.nn.embedding import assign_to_parts, parts_of, total_rows
-from hpcflow.ops.checks import assert_less, assert_non_negative
+from hpcflow.ops.flow.checks import assert_less, assert_non_negative
 
 
 def sharded_softmax_cross_entropy(weights: Any, biases: Any, labels: Any, inputs: Any,

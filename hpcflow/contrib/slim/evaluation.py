@@ -7,10 +7,13 @@ from typing import Any
 
 from hpcflow.contrib.framework.variables import get_variables_to_restore
 from hpcflow.graph.operation import Tensor
-from hpcflow.ops.lookup import tables_initializer
-from hpcflow.ops.variable_lists import global_variables_initializer, local_variables_initializer
+from hpcflow.ops.io.lookup import tables_initializer
+from hpcflow.ops.state.variable_lists import (
+    global_variables_initializer,
+    local_variables_initializer,
+)
 from hpcflow.optimizers.global_step import get_or_create_global_step
-from hpcflow.runtime.session import Session
+from hpcflow.runtime.session.session import Session
 from hpcflow.summary import FileWriter
 from hpcflow.train.checkpoint_state import latest_checkpoint
 from hpcflow.train.coordinator import Coordinator

@@ -16,10 +16,10 @@ from hpcflow.contrib.training.gradients import (
 from hpcflow.contrib.training.gradients import create_train_op as _create_train_op
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.operation import Tensor
-from hpcflow.ops.comparison import equal, greater_equal
-from hpcflow.ops.grouping import group
-from hpcflow.ops.lookup import tables_initializer
-from hpcflow.ops.variable_lists import local_variables_initializer
+from hpcflow.ops.common.grouping import group
+from hpcflow.ops.io.lookup import tables_initializer
+from hpcflow.ops.math.comparison import equal, greater_equal
+from hpcflow.ops.state.variable_lists import local_variables_initializer
 from hpcflow.optimizers import Optimizer
 from hpcflow.optimizers.global_step import get_or_create_global_step
 from hpcflow.platform import logging

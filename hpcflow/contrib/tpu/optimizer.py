@@ -6,7 +6,7 @@ from typing import Any
 
 from hpcflow.graph.operation import Operation
 from hpcflow.losses import Reduction
-from hpcflow.ops.variables import Variable
+from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer
 
 

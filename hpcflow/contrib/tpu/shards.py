@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.variable_scope import VariableScope, variable_scope
+from hpcflow.ops.state.variable_scope import VariableScope, variable_scope
 
 
 def rewrite(computation: Callable, inputs: Any = None, infeed_queue: Any = None,

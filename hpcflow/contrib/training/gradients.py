@@ -12,9 +12,9 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.keys import GraphKeys
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.clipping import clip_by_norm, global_norm
-from hpcflow.ops.identities import verify_tensor_all_finite
-from hpcflow.ops.variable_lists import trainable_variables
+from hpcflow.ops.arrays.identities import verify_tensor_all_finite
+from hpcflow.ops.math.clipping import clip_by_norm, global_norm
+from hpcflow.ops.state.variable_lists import trainable_variables
 from hpcflow.optimizers import Optimizer
 from hpcflow.optimizers.global_step import get_or_create_global_step
 

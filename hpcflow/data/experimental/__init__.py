@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.data.dataset import AUTOTUNE
 from hpcflow.data.experimental.batching import (
     batch_and_drop_remainder,
@@ -31,7 +32,6 @@ from hpcflow.data.experimental.order import (
     unique,
 )
 from hpcflow.data.experimental.sampling import choose_from_datasets, sample_from_datasets
-from hpcflow.other_names import named_otherwise
 
 __all__ = [
     "AUTOTUNE",

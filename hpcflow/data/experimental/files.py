@@ -23,7 +23,7 @@ from hpcflow.data.structure import Leaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.example_features import parse_example
+from hpcflow.ops.io.example_features import parse_example
 from hpcflow.shapes import TensorShape
 
 _COLUMN_TYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.string)

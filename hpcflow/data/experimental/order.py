@@ -13,7 +13,7 @@ from hpcflow.data.scanning import state_function
 from hpcflow.data.structure import Leaf, Structure, as_tensors
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.random_ops import get_seed
+from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.shapes import TensorShape
 
 Transformation = Callable[[Dataset], Dataset]

@@ -12,7 +12,7 @@ from hpcflow.data.dataset import Dataset
 from hpcflow.data.structure import Structure, merged
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.raw import raw_ops
-from hpcflow.ops.random_ops import get_seed
+from hpcflow.ops.random.random_ops import get_seed
 from hpcflow.shapes import TensorShape
 
 

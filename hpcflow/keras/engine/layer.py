@@ -9,12 +9,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import hpcflow as hf
+from hpcflow.base.hooks import Hook
 from hpcflow.framework import nest
 from hpcflow.keras import constraints, initializers, regularizers
 from hpcflow.keras.session import batch_get_value, batch_set_value, unique_name
 from hpcflow.layers import base
 
 _OWN_OPTIONS = ("input_shape", "batch_input_shape", "batch_size", "input_dim", "input_length")
+
+
+#: ``deserialize(config, custom_objects)`` is a layer of its class's name; `layers` provides it.
+deserialize = Hook("the layers by name")
 
 
 class Node(NamedTuple):

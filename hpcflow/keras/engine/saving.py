@@ -11,6 +11,7 @@ import numpy as np
 import hpcflow as hf
 from hpcflow.framework import nest
 from hpcflow.keras import lookup
+from hpcflow.keras.engine.layer import deserialize
 from hpcflow.keras.session import batch_get_value, batch_set_value, get_session
 from hpcflow.storage import layer_files
 
@@ -116,9 +117,6 @@ def _plain(keywords: dict) -> dict:
 
 def model_of(cls: Any, config: dict, custom_objects: dict | None = None) -> Any:
     """A model of :func:`config_of`."""
-    from hpcflow.keras.engine.training import Model
-    from hpcflow.keras.layers import deserialize
-
     layers = {v["name"]: deserialize(v, custom_objects) for v in config["layers"]}
     results: dict[tuple, Any] = {}
     waiting = [(v["name"], n, call) for v in config["layers"]
@@ -139,7 +137,7 @@ def model_of(cls: Any, config: dict, custom_objects: dict | None = None) -> Any:
         waiting = [w for w in waiting if w not in ready]
     ends = [[results[tuple(t)] for t in config[k]] for k in ("input_layers", "output_layers")]
     ends = [e[0] if len(e) == 1 else e for e in ends]
-    return (cls if issubclass(cls, Model) else Model)(*ends, name=config["name"])
+    return cls(*ends, name=config["name"])
 
 
 def _described(model: Any) -> dict:
@@ -160,8 +158,6 @@ def _jsonable(value: Any) -> Any:
 
 def model_from_config(config: dict, custom_objects: dict | None = None) -> Any:
     """Return a model of its class's name and its configuration."""
-    from hpcflow.keras.layers import deserialize
-
     return deserialize(config, custom_objects)
 
 

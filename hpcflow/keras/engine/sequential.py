@@ -6,7 +6,7 @@ from typing import Any
 
 import hpcflow as hf
 from hpcflow.keras.engine.inputs import Input, InputLayer
-from hpcflow.keras.engine.layer import Layer
+from hpcflow.keras.engine.layer import Layer, deserialize
 from hpcflow.keras.engine.training import Model
 
 
@@ -108,8 +108,6 @@ class Sequential(Model):
     @classmethod
     def from_config(cls, config: Any, custom_objects: dict | None = None) -> Any:
         """Return a model of a configuration."""
-        from hpcflow.keras.layers import deserialize
-
         layers = config["layers"] if isinstance(config, dict) else config
         name = config.get("name") if isinstance(config, dict) else None
         return cls([deserialize(v, custom_objects) for v in layers], name)

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from hpcflow.keras import lookup
+from hpcflow.keras.engine import layer as engine_layer
 from hpcflow.keras.engine.inputs import Input, InputLayer
 from hpcflow.keras.engine.layer import Layer
+from hpcflow.keras.engine.sequential import Sequential as _Sequential
+from hpcflow.keras.engine.training import Model as _Model
 from hpcflow.keras.layers.basic import (
     ELU,
     Activation,
@@ -112,13 +115,11 @@ from hpcflow.keras.layers.wrappers import Bidirectional, TimeDistributed, Wrappe
 from hpcflow.layers.input_spec import InputSpec
 
 
+@engine_layer.deserialize.provide
 def deserialize(config: dict, custom_objects: dict | None = None) -> Any:
     """Return a layer of its class's name and its configuration. ``ValueError`` for other names."""
-    from hpcflow.keras.engine.sequential import Sequential
-    from hpcflow.keras.engine.training import Model
-
     table = {n: v for n, v in globals().items() if isinstance(v, type)}
-    table.update(Sequential=Sequential, Model=Model)
+    table.update(Sequential=_Sequential, Model=_Model)
     with lookup.custom_object_scope(custom_objects or {}):
         return lookup.named(table, config["class_name"], "layer").from_config(config["config"])
 

@@ -7,7 +7,7 @@ from typing import Any
 import hpcflow as hf
 from hpcflow.framework import nest
 from hpcflow.keras import initializers, lookup
-from hpcflow.keras.engine.layer import Layer
+from hpcflow.keras.engine.layer import Layer, deserialize
 from hpcflow.keras.layers.function_layer import understood
 from hpcflow.keras.session import batch_set_value, learning_phase
 from hpcflow.layers.building import if_training
@@ -251,8 +251,6 @@ class StackedRNNCells(Layer):
     @classmethod
     def from_config(cls, config: dict) -> Any:
         """Return cells of a configuration."""
-        from hpcflow.keras.layers import deserialize
-
         return cls([deserialize(c) for c in config.pop("cells")], **config)
 
 
@@ -423,8 +421,6 @@ class RNN(Layer):
     @classmethod
     def from_config(cls, config: dict) -> Any:
         """Return a layer of a configuration."""
-        from hpcflow.keras.layers import deserialize
-
         config = dict(config)
         cell = config.pop("cell", None)
         return cls(deserialize(cell), **config) if cell is not None else cls(**config)

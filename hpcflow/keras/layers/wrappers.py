@@ -6,7 +6,7 @@ from typing import Any
 
 import hpcflow as hf
 from hpcflow.keras import lookup
-from hpcflow.keras.engine.layer import Layer, _parameters
+from hpcflow.keras.engine.layer import Layer, _parameters, deserialize
 
 
 class Wrapper(Layer):
@@ -23,8 +23,6 @@ class Wrapper(Layer):
     @classmethod
     def from_config(cls, config: dict) -> Any:
         """Return a wrapper of a configuration."""
-        from hpcflow.keras.layers import deserialize
-
         config = dict(config)
         return cls(deserialize(config.pop("layer")), **config)
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import batch_norm as plain
 from hpcflow.kernels.cudnn import library as c
+from hpcflow.kernels.nn import batch_norm as plain
 from hpcflow.kernels.registry import KernelNode, kernel
 
 _TYPES = {"T": ("float16", "float32")}

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import convolution as plain
+from hpcflow.base.geometry.windows import Span, extent
+from hpcflow.kernels.common.windows import check_rank, last, pad, restored, window_of
 from hpcflow.kernels.cudnn import library as c
+from hpcflow.kernels.nn import convolution as plain
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.kernels.windows import check_rank, last, pad, restored, window_of
-from hpcflow.windows import Span, extent
 
 _TYPES = {"T": ("float16", "float32", "float64")}
 

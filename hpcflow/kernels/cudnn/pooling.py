@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import pooling as plain
+from hpcflow.base.geometry.windows import Span, moves
 from hpcflow.kernels.cudnn import library as c
+from hpcflow.kernels.nn import pooling as plain
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.windows import Span, moves
 
 _TYPES = {"T": ("float16", "float32", "float64")}
 _MAX, _MEAN_INSIDE, _NAN = 0, 2, 1

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import response as plain
 from hpcflow.kernels.cudnn import library as c
+from hpcflow.kernels.nn import response as plain
 from hpcflow.kernels.registry import KernelNode, kernel
 
 _TYPES = {"T": ("float32",)}

@@ -1,15 +1,6 @@
-"""Kernels of the CPU by oneDNN, where the library is there; the NumPy kernels serve elsewhere.
+"""Kernels of the CPU by oneDNN, where its library is installed; the NumPy kernels serve elsewhere.
 
-Nothing is loaded before the first kernel is made.
+They may use every other room of the kernels and `host`; only `library` and `primitives` know the
+library's C functions. Nothing of it is loaded before the first kernel is made. Begin reading with
+`products`.
 """
-
-from hpcflow.kernels.onednn import (
-    batch_norm,
-    convolution,
-    fused,
-    integers,
-    pooling,
-    products,
-    recurrent,
-    response,
-)

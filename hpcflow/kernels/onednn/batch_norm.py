@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import batch_norm_loops
-from hpcflow.kernels.convolution import channels_last
+from hpcflow.host import memory
+from hpcflow.host.memory import address_of
+from hpcflow.kernels.compiled import batch_norm_loops
+from hpcflow.kernels.nn.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.native import aligned
-from hpcflow.native.addresses import address_of
 
 _GLOBAL_STATISTICS, _SCALE_AND_SHIFT = 1, 2 | 4
 _OPTIONS: dict[str, Any] = {"device": "CPU", "priority": 10}
@@ -94,7 +94,7 @@ def _forward(node: KernelNode) -> Callable:
         if run_all is None:
             return fallback(x, *vectors)
         x, scale, offset, mean, variance = map(np.ascontiguousarray, (x, *vectors))
-        y = aligned.empty(x.shape, np.float32)
+        y = memory.empty(x.shape, np.float32)
         if training:
             mean, variance = np.empty_like(scale), np.empty_like(scale)
         run_all(*_addresses(x, scale, offset, mean, variance, y))
@@ -128,7 +128,7 @@ def _gradient(node: KernelNode) -> Callable:
         given = [np.ascontiguousarray(a) for a in (dy, x, scale, mean, variance)]
 
         def by_library() -> tuple:
-            dx = aligned.empty(x.shape, np.float32)
+            dx = memory.empty(x.shape, np.float32)
             by_scale, by_offset = np.empty_like(given[2]), np.empty_like(given[2])
             run_all(*_addresses(*given, dx, by_scale, by_offset))
             return dx, by_scale, by_offset

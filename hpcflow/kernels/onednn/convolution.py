@@ -13,16 +13,16 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import convolution as plain
-from hpcflow.kernels import depthwise
-from hpcflow.kernels.convolution import channels_last, described
+from hpcflow.base.geometry.windows import Span
+from hpcflow.host import memory
+from hpcflow.host.memory import address_of
+from hpcflow.kernels.common.windows import check_rank, in_float32, window_of
+from hpcflow.kernels.nn import convolution as plain
+from hpcflow.kernels.nn import depthwise
+from hpcflow.kernels.nn.convolution import channels_last, described
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, find_kernel, kernel
-from hpcflow.kernels.windows import check_rank, in_float32, window_of
-from hpcflow.native import aligned
-from hpcflow.native.addresses import address_of
-from hpcflow.windows import Span
 
 _AUTO = 3  # the algorithm
 # Where the gradient by the filter is computed in another layout: up to so many images, from so many
@@ -239,7 +239,7 @@ def _forward(node: KernelNode) -> Callable:
         dims = channels_last(x.shape, first)
         over = checked(window, dims, w.shape)
         channels = w.shape[-1] * (w.shape[-2] if by_channel else 1)
-        y = aligned.empty(output_shape(dims, channels, over, first), np.float32)
+        y = memory.empty(output_shape(dims, channels, over, first), np.float32)
         if not (y.size and x.size and w.size):
             return fallback(x, w)
         made = primitive(Forward, lib, dims, w.shape, over, first, by_channel)
@@ -270,7 +270,7 @@ def _by_input(node: KernelNode) -> Callable:
         shape = described(sizes, "input_sizes", rank)
         dims = channels_last(shape, first)
         over = checked(window, dims, w.shape, channels_last(dy.shape, first))
-        dx = aligned.empty(shape, np.float32)
+        dx = memory.empty(shape, np.float32)
         if not (dy.size and dx.size and w.size):
             return fallback(sizes, w, dy)
         made = primitive(_ByInput, lib, dims, w.shape, over, first, by_channel)
@@ -297,7 +297,7 @@ def _by_filter(node: KernelNode) -> Callable:
         w_dims = described(sizes, "filter_sizes", rank)
         dims = channels_last(x.shape, first)
         over = checked(window, dims, w_dims, channels_last(dy.shape, first))
-        dw = aligned.empty(w_dims, np.float32)
+        dw = memory.empty(w_dims, np.float32)
         if not (dy.size and x.size and dw.size):
             return fallback(x, sizes, dy)
         made = primitive(_ByFilter, lib, dims, w_dims, over, first, by_channel)

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import fused
-from hpcflow.kernels.convolution import channels_last, checked_spans, described
-from hpcflow.kernels.fused import check_bias, factors, targeted_factors
+from hpcflow.host import memory
+from hpcflow.host.memory import address_of
+from hpcflow.kernels.common.windows import check_rank, window_of
+from hpcflow.kernels.nn import fused
+from hpcflow.kernels.nn.convolution import channels_last, checked_spans, described
+from hpcflow.kernels.nn.fused import check_bias, factors, targeted_factors
 from hpcflow.kernels.onednn import convolution as c
 from hpcflow.kernels.onednn.library import load
 from hpcflow.kernels.onednn.products import is_large, multiply, product
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.kernels.windows import check_rank, window_of
-from hpcflow.native import aligned
-from hpcflow.native.addresses import address_of
 from hpcflow.resources.variables import VariableState
 
 _OPTIONS: dict[str, Any] = {"device": "CPU", "priority": 10}
@@ -36,7 +36,7 @@ def _conv_bias(node: KernelNode) -> Callable:
         check_bias(bias, w.shape[-1])
         dims = channels_last(x.shape, first)
         over = checked_spans(window, dims, w.shape)
-        y = aligned.empty(c.output_shape(dims, w.shape[-1], over, first), np.float32)
+        y = memory.empty(c.output_shape(dims, w.shape[-1], over, first), np.float32)
         primitive = None
         if y.size and x.size and w.size:
             primitive = c.primitive(kind, lib, dims, w.shape, over, first, False)
@@ -108,7 +108,7 @@ def _layer(node: KernelNode) -> Callable:
                 known.clear()
             found = known[a.shape, b.shape, bias.shape] = whole, (m, n)
         whole, dims = found
-        y = aligned.empty(dims, np.float32)
+        y = memory.empty(dims, np.float32)
         a, b, bias = np.ascontiguousarray(a), np.ascontiguousarray(b), np.ascontiguousarray(bias)
         whole(address_of(a), address_of(b), address_of(bias), address_of(y))
         return y

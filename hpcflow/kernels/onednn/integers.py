@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import quantized_nn as plain
+from hpcflow.base.geometry.windows import Span, taps
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import ordered, output_shape
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
+from hpcflow.kernels.quantized import quantized_nn as plain
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.windows import Span, taps
 
 _AUTO = 3  # the algorithm
 _HALF = 128

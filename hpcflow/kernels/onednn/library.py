@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from hpcflow import config
+from hpcflow.host import openmp
 from hpcflow.kernels.onednn.team import Team
-from hpcflow.native import openmp
 
 MAJOR = 3
 OFF = ("0", "off", "no", "false")  # values of the flag

@@ -11,17 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import fused
-from hpcflow.kernels.convolution import channels_last
+from hpcflow.base.geometry.windows import Span, whole
+from hpcflow.host import memory
+from hpcflow.host.memory import address_of
+from hpcflow.kernels.common.windows import Window, in_float32, window_of
+from hpcflow.kernels.compiled.pooling_loops import max_gradient
+from hpcflow.kernels.nn import fused
+from hpcflow.kernels.nn.convolution import channels_last
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
-from hpcflow.kernels.pooling_loops import max_gradient
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
-from hpcflow.kernels.windows import Window, in_float32, window_of
-from hpcflow.native import aligned
-from hpcflow.native.addresses import address_of
-from hpcflow.windows import Span, whole
 
 _MAX, _MEAN_WITHOUT_PADDING = 511, 1023
 _OPTIONS: dict[str, Any] = {"device": "CPU", "types": {"T": TYPES}, "priority": 10, "fresh": True}
@@ -80,7 +80,7 @@ class _Pooling:
 
     def forward_with_places(self, x: Any, y: Any) -> Any:
         """Pool `x` into `y`; returns where the maxima are, for :meth:`gradient_at`."""
-        places = aligned.empty((self.places,), np.uint8)
+        places = memory.empty((self.places,), np.uint8)
         self.run(address_of(x), address_of(y), address_of(places))
         return places
 
@@ -136,7 +136,7 @@ def _forward(node: KernelNode) -> Callable:
         pooling = _pooling(lib, algorithm, dims, over, first, False)
         if pooling is None:
             return fallback(x)
-        y = aligned.empty(_out_shape(dims, over, first), np.float32)
+        y = memory.empty(_out_shape(dims, over, first), np.float32)
         pooling.forward(np.ascontiguousarray(x), y)
         return y
 
@@ -163,7 +163,7 @@ def _max_gradient(node: KernelNode) -> Callable:
         x, dy = np.ascontiguousarray(x), np.ascontiguousarray(dy)
 
         def compute() -> Any:
-            dx = aligned.empty(x.shape, np.float32)
+            dx = memory.empty(x.shape, np.float32)
             pooling.max_gradient(x, dy, dx)
             return dx
 
@@ -191,7 +191,7 @@ def _mean_gradient(node: KernelNode) -> Callable:
         pooling = _pooling(lib, algorithm, dims, over, first, True)
         if pooling is None or dy.shape != _out_shape(dims, over, first):
             return fallback(shape, dy)
-        dx = aligned.empty(x_dims, np.float32)
+        dx = memory.empty(x_dims, np.float32)
         pooling.mean_gradient(np.ascontiguousarray(dy), dx)
         return dx
 
@@ -210,7 +210,7 @@ def _forward_with_places(node: KernelNode) -> Callable:
         if found is None:
             return plain(x)
         pooling, dims = found
-        y = aligned.empty(dims, np.float32)
+        y = memory.empty(dims, np.float32)
         return y, pooling.forward_with_places(np.ascontiguousarray(x), y)
 
     return run
@@ -224,7 +224,7 @@ def _gradient_at_places(node: KernelNode) -> Callable:
         found = pooling_of(x)
         if found is None or not y.shape == dy.shape == found[1]:
             return plain(x, y, dy, places)
-        dx = aligned.empty(x.shape, np.float32)
+        dx = memory.empty(x.shape, np.float32)
         found[0].gradient_at(places, np.ascontiguousarray(dy), dx)
         return dx
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.memory import address_of
 from hpcflow.kernels.onednn.library import Library, OneDNNError
-from hpcflow.native.addresses import address_of
 
 _ANY, _STREAM_IN_ORDER = 1, 1
 # The library's numbers of element types.

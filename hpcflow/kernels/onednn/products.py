@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import small_products
+from hpcflow.host import blas, memory
+from hpcflow.host.memory import address_of
+from hpcflow.kernels.common.windows import in_float32
+from hpcflow.kernels.compiled import small_products
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.kernels.windows import in_float32
-from hpcflow.native import aligned, blas
-from hpcflow.native.addresses import address_of
 
 _Operand = tuple[Any, bytes, int]  # the array whose memory is read, "N" or "T", its row length
 
@@ -84,7 +84,7 @@ def _multiply_alone(a: Any, b: Any) -> Any:
     if lib is None or lib.team is None or a.dtype != np.float32 or b.dtype != np.float32 or (
             not is_large(a.shape[0], a.shape[1], b.shape[1])):
         return None
-    out = aligned.empty((a.shape[0], b.shape[1]), np.float32)
+    out = memory.empty((a.shape[0], b.shape[1]), np.float32)
     key, (a, b) = _form(a, b, False, False, out, 0.0)
     lib.team.alone(_sgemm(lib, key, 1.0), (address_of(a), address_of(b), address_of(out)))
     return out
@@ -100,7 +100,7 @@ def _multiply_together(a: Any, b: Any) -> Any:
     if lib is None or _same_bits.get(key) is False or a.dtype != np.float32 or (
             b.dtype != np.float32 or not is_large(a.shape[0], a.shape[1], b.shape[1])):
         return None
-    out = aligned.empty((a.shape[0], b.shape[1]), np.float32)
+    out = memory.empty((a.shape[0], b.shape[1]), np.float32)
     multiply(lib, a, b, False, False, out)
     if key not in _same_bits:
         if len(_same_bits) >= _MOST_FORMS:
@@ -206,7 +206,7 @@ def _matmul(node: KernelNode) -> Callable:
         if k != inner or not is_large(m, k, n):
             return plain(a, b) if out is None else plain(a, b, out=out)
         if out is None:
-            out = aligned.empty((m, n), np.float32)
+            out = memory.empty((m, n), np.float32)
         found = product(lib, 1, m, k, n, flip_a, flip_b) if flip_b else None
         if found is None:
             multiply(lib, a, b, flip_a, flip_b, out)
@@ -256,8 +256,8 @@ _MOST_AXES = 4  # of arrays that lie in another order
 def _empty(dims: tuple[int, ...], order: Sequence[int] | None) -> np.ndarray:
     """A new array of `dims` that lies in C order when its axes are permuted so."""
     if order is None:
-        return aligned.empty(dims, np.float32)
-    made = aligned.empty([dims[axis] for axis in order], np.float32)
+        return memory.empty(dims, np.float32)
+    made = memory.empty([dims[axis] for axis in order], np.float32)
     return made.transpose(np.argsort(order))
 
 
@@ -320,7 +320,7 @@ def _sparse_matmul(node: KernelNode) -> Callable:
         found = product(lib, 1, m, k, n, flip_a, flip_b, dtype)
         if found is None:
             return plain(a, b)
-        out = aligned.empty((m, n), np.float32)
+        out = memory.empty((m, n), np.float32)
         _run_product(found, a, b, out)
         return out
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hpcflow.kernels import gru_blocks, recurrent_blocks
+from hpcflow.kernels.nn import gru_blocks, recurrent_blocks
+from hpcflow.kernels.nn.recurrent_blocks import Multiply, plain_multiply
 from hpcflow.kernels.onednn.library import load
 from hpcflow.kernels.onednn.products import is_large, multiply, multiply_transposed
-from hpcflow.kernels.recurrent_blocks import Multiply, plain_multiply
 from hpcflow.kernels.registry import KernelNode, kernel
 
 _KINDS: dict[str, Callable[[KernelNode, Multiply], Callable]] = {

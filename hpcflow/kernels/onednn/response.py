@@ -11,14 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels import response, response_loops
+from hpcflow.host import memory
+from hpcflow.host.memory import address_of
+from hpcflow.kernels.common.windows import in_float32
+from hpcflow.kernels.compiled import response_loops
+from hpcflow.kernels.nn import response
 from hpcflow.kernels.onednn import primitives as p
 from hpcflow.kernels.onednn.convolution import TYPES, numpy_kernel
 from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.kernels.windows import in_float32
-from hpcflow.native import aligned
-from hpcflow.native.addresses import address_of
 
 _ACROSS_CHANNELS = 0xAFF  # the algorithm
 _POWER = 0.75
@@ -108,7 +109,7 @@ def _lrn(node: KernelNode) -> Callable:
         found = find(x)
         if found is None:
             return fallback(x)
-        y = aligned.empty(x.shape, np.float32)
+        y = memory.empty(x.shape, np.float32)
         found.forward(np.ascontiguousarray(x), y)
         return y
 
@@ -124,7 +125,7 @@ def _lrn_grad(node: KernelNode) -> Callable:
     radius, bias, alpha = (node.attr(name) for name in ("depth_radius", "bias", "alpha"))
 
     def by_library(found: _Response, dy: Any, x: Any) -> Any:
-        dx = aligned.empty(x.shape, np.float32)
+        dx = memory.empty(x.shape, np.float32)
         found.gradient(np.ascontiguousarray(dy), np.ascontiguousarray(x), dx)
         return dx
 

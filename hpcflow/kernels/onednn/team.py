@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Hashable
 from typing import Any
 
-from hpcflow.native import blas
+from hpcflow.host import blas
 
 _LARGEST = 6 << 20  # multiplications, which take one thread about a tenth of a millisecond
 _MOST_SHAPES = 1024

@@ -1,1 +1,4 @@
-"""Data sets: what their variants stand for, and the iterators that go over their elements."""
+"""Data sets as objects that can be gone over: sources, orders, batches, work done ahead.
+
+May use nothing but level 0. Begin reading with `base`.
+"""

@@ -13,9 +13,10 @@ import numpy as np
 import hpcflow
 from hpcflow.comm.world import world
 from hpcflow.tools.bench.contestants import Local
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, alternate, plan_of, rows_of
 from hpcflow.tools.bench.together import Team
+from hpcflow.tools.table import Row
 
 BARE = "bare mpi4py"
 SIZES = {

@@ -14,8 +14,9 @@ import hpcflow
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.kernels import FASTER, row_of, with_summary
 from hpcflow.tools.bench.programs import arrays as program
-from hpcflow.tools.bench.registry import Options, Row, with_title
+from hpcflow.tools.bench.registry import Options, with_title
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, until_compiled
+from hpcflow.tools.table import Row
 
 
 class Case(NamedTuple):

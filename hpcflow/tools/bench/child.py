@@ -147,9 +147,9 @@ class Server:
 
 def wait_for_compilation() -> None:
     """Wait for the background compiler of hpcflow, if this process has one."""
-    jit = sys.modules.get("hpcflow.jit")
-    if jit is not None:
-        jit.wait()
+    package = sys.modules.get("hpcflow")
+    if package is not None:
+        package.loops.compiling.wait()
 
 
 def main() -> None:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from hpcflow.comm.launch import launch
-from hpcflow.tools.bench import table
-from hpcflow.tools.bench.registry import BENCHMARKS, Benchmark, Options, Row
+from hpcflow.tools import table
+from hpcflow.tools.bench.registry import BENCHMARKS, Benchmark, Options
 from hpcflow.tools.cli import CommandError, unknown
+from hpcflow.tools.launchers import find_mpirun, mpirun_options
+from hpcflow.tools.table import Row
 
 NOTES = {
     "hpcflow/it": "hpcflow/it: hpcflow's time over this program's, the median over rounds in which "
@@ -151,21 +153,6 @@ def start_job(benchmark: Benchmark, ranks: int, arguments: argparse.Namespace) -
     command += [sys.executable, "-m", "hpcflow", "bench", *rank_arguments(benchmark, arguments)]
     sys.stdout.flush()
     return subprocess.call(command, env=job_environment() | benchmark.environment)
-
-
-def find_mpirun() -> str:
-    """The mpirun of this environment, or the machine's; CommandError if there is none."""
-    beside = Path(sys.prefix) / "bin" / "mpirun"
-    mpirun = str(beside) if beside.exists() else shutil.which("mpirun")
-    if mpirun is None:
-        raise CommandError("this benchmark needs several ranks, and no mpirun is found")
-    return mpirun
-
-
-def mpirun_options(mpirun: str) -> list[str]:
-    """More ranks than cores, and no binding, by the options of Open MPI; others need none."""
-    text = subprocess.run([mpirun, "--version"], capture_output=True, text=True).stdout
-    return ["--oversubscribe", "--bind-to", "none"] if "Open MPI" in text else []
 
 
 def rank_arguments(benchmark: Benchmark, arguments: argparse.Namespace) -> list[str]:

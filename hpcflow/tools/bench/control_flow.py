@@ -19,9 +19,10 @@ from hpcflow.tools.bench import dispatch
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer
 from hpcflow.tools.bench.programs import control_flow as program
 from hpcflow.tools.bench.programs import dispatch as small_steps
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of, until_compiled
 from hpcflow.tools.cli import CommandError
+from hpcflow.tools.table import Row
 
 PEAK = f"peak memory, {program.STACK}"
 

@@ -17,8 +17,9 @@ import numpy as np
 
 from hpcflow.tools.bench.contestants import Peer, core_count
 from hpcflow.tools.bench.kernels import FASTER
-from hpcflow.tools.bench.registry import Options, Row, with_title
+from hpcflow.tools.bench.registry import Options, with_title
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, ratio_of
+from hpcflow.tools.table import Row
 
 #: The program of each contestant.
 PROGRAMS = {OURS: "convnets", "torch": "convnets_torch", "tensorflow": "convnets"}

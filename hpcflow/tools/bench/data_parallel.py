@@ -19,13 +19,14 @@ import numpy as np
 import hpcflow
 from hpcflow.comm.launch import launch
 from hpcflow.comm.world import world
-from hpcflow.tools.bench import table
+from hpcflow.tools import table
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.convnets import NETWORKS, Network
 from hpcflow.tools.bench.programs import convnets
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, ratio_of
 from hpcflow.tools.bench.together import Team
+from hpcflow.tools.table import Row
 
 ALONE = "hpcflow alone"
 MLP = Network("MLP", 128, 16, [["dense", 1024], ["dense", 1024], ["dense", 1000, False]])

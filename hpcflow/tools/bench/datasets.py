@@ -7,9 +7,10 @@ import contextlib
 import hpcflow
 from hpcflow.tools.bench.contestants import Local, Peer
 from hpcflow.tools.bench.programs import datasets as program
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
 from hpcflow.tools.cli import CommandError
+from hpcflow.tools.table import Row
 
 
 def run(options: Options) -> list[Row]:

@@ -13,8 +13,9 @@ import hpcflow
 from hpcflow.tools.bench import plain_numpy
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer
 from hpcflow.tools.bench.programs import dispatch as program
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of, until_compiled
+from hpcflow.tools.table import Row
 
 
 def run(options: Options) -> list[Row]:

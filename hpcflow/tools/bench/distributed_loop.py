@@ -23,8 +23,9 @@ from hpcflow.graph.opdef import register_op
 from hpcflow.graph.shape_inference import unchanged
 from hpcflow.kernels.registry import KernelNode, kernel
 from hpcflow.tools.bench.contestants import Local
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import Plan, alternate, ratio_of
+from hpcflow.tools.table import Row
 
 RANKS = (1, 2, 4)
 STAGES = 4

@@ -13,13 +13,14 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import hpcflow
-from hpcflow import jit
+from hpcflow.loops import compiling
 from hpcflow.tools.bench import plain_formulas
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.kernels import FASTER, row_of
 from hpcflow.tools.bench.programs import elementwise as program
-from hpcflow.tools.bench.registry import Options, Row, with_title
+from hpcflow.tools.bench.registry import Options, with_title
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of
+from hpcflow.tools.table import Row
 
 LARGE, SMALL = 2_000_000, 1_000
 _COMMON = ("Add", "Sub", "Mul", "Maximum", "Minimum", "Neg", "Abs", "Square", "Less", "Equal",
@@ -72,7 +73,7 @@ def _compile(ours: Local, plan: Plan) -> None:
     end = time.perf_counter() + 8 * plan.block_seconds
     while time.perf_counter() < end:
         ours.block(1, 1)
-    jit.wait()
+    compiling.wait()
 
 
 def measure_case(case: Case, peers: list[Peer], plan: Plan) -> Row:

@@ -14,7 +14,7 @@ import numpy as np
 import hpcflow
 from hpcflow.tools.bench.contestants import Contestant, Local, Peer, core_count
 from hpcflow.tools.bench.programs import kernels as program
-from hpcflow.tools.bench.registry import Options, Row, with_title
+from hpcflow.tools.bench.registry import Options, with_title
 from hpcflow.tools.bench.sampling import (
     OURS,
     Plan,
@@ -24,6 +24,7 @@ from hpcflow.tools.bench.sampling import (
     ratio_of,
     until_compiled,
 )
+from hpcflow.tools.table import Row
 
 #: The program of each peer.
 PROGRAMS = {"torch": "kernels_torch", "tensorflow": "kernels"}

@@ -13,14 +13,15 @@ from dataclasses import replace
 
 import hpcflow
 from hpcflow import kernels
-from hpcflow.compiler.costs import Rates
+from hpcflow.compiler.distribute.costs import Rates
 from hpcflow.simulator.cluster import Cluster, Job, Link
 from hpcflow.simulator.engine import Simulation
 from hpcflow.simulator.program import compile_program
 from hpcflow.tools.bench.prediction import MASTER, measured_link, one_thread, real_steps
 from hpcflow.tools.bench.programs import sweeps
 from hpcflow.tools.bench.programs.sweeps import Point
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
+from hpcflow.tools.table import Row
 
 SERVERS = (1, 2)  # measured
 MORE = (4, 8, 16)  # predicted only

@@ -17,12 +17,14 @@ import numpy as np
 import hpcflow
 from hpcflow.comm.launch import launch
 from hpcflow.comm.world import world
-from hpcflow.runtime.loop import event_loop
-from hpcflow.tools.bench import bare_exchange, child, table
+from hpcflow.runtime.executor.event_loop import event_loop
+from hpcflow.tools import table
+from hpcflow.tools.bench import bare_exchange, child
 from hpcflow.tools.bench.contestants import Local, Peer
 from hpcflow.tools.bench.programs import null_step as program
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
+from hpcflow.tools.table import Row
 
 # A command to the servers: how many bare steps follow (0: the end), on how many float32, and
 # whether only on some rows of them.

@@ -23,13 +23,14 @@ import numpy as np
 import hpcflow
 from hpcflow.comm.simulated_link import SimulatedLink
 from hpcflow.comm.world import world
-from hpcflow.runtime import server
-from hpcflow.runtime.loop import event_loop
-from hpcflow.tools.bench import table
+from hpcflow.runtime.cluster import server
+from hpcflow.runtime.executor.event_loop import event_loop
+from hpcflow.tools import table
 from hpcflow.tools.bench.contestants import Contestant, Local
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import Plan, alternate, plan_of
 from hpcflow.tools.bench.together import Team
+from hpcflow.tools.table import Row
 
 COMPUTE, COMMUNICATE, BOTH = "compute", "communicate", "both"
 #: The same over a link that takes no time.

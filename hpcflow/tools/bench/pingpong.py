@@ -17,9 +17,11 @@ import numpy as np
 from hpcflow.comm.mpi_transport import MpiTransport
 from hpcflow.comm.waiting import Backoff
 from hpcflow.comm.world import private_comms
-from hpcflow.tools.bench import child, table
-from hpcflow.tools.bench.registry import BENCHMARKS, Options, Row
+from hpcflow.tools import table
+from hpcflow.tools.bench import child
+from hpcflow.tools.bench.registry import BENCHMARKS, Options
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, rows_of
+from hpcflow.tools.table import Row
 
 BARE = "bare mpi4py"
 #: What a message of the control plane carries in the exchanges that have one.

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import hpcflow
 from hpcflow import kernels
-from hpcflow.compiler.costs import Rates
+from hpcflow.compiler.distribute.costs import Rates
 from hpcflow.simulator.cluster import Cluster, Job, Link
 from hpcflow.simulator.engine import Simulation
 from hpcflow.simulator.measure import link_from_pingpong
@@ -27,7 +27,8 @@ from hpcflow.simulator.program import compile_program
 from hpcflow.tools.bench.command import find_mpirun, job_environment, mpirun_options
 from hpcflow.tools.bench.programs import replicas, sweeps
 from hpcflow.tools.bench.programs.sweeps import Point
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
+from hpcflow.tools.table import Row
 
 MASTER = "/job:worker/replica:0/task:0"
 SIZES = ((1, 1), (1, 2), (2, 1), (1, 3), (2, 2), (0, 1), (0, 2), (0, 4))

@@ -5,12 +5,10 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from hpcflow.tools.cli import CommandError
-
-#: A line of a table: column -> text, number or None.
-Row = dict[str, Any]
+from hpcflow.tools.table import Row
 
 
 @dataclass(frozen=True)
@@ -69,7 +67,7 @@ class Benchmark:
 
     def run(self, options: Options) -> list[Row]:
         """Measure. With several ranks each calls this, and one of them gets the rows."""
-        return importlib.import_module(f"hpcflow.tools.bench.{self.name}").run(options)
+        return importlib.import_module(f"{__package__}.{self.name}").run(options)
 
 
 BENCHMARKS = {

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hpcflow import jit
+from hpcflow.loops import compiling
 from hpcflow.tools.bench.contestants import Contestant
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
+from hpcflow.tools.table import Row
 
 OURS = "hpcflow"
 Rounds = dict[str, list[list[float]]]
@@ -57,11 +58,11 @@ def calibrate(contestant: Contestant, plan: Plan) -> tuple[int, int]:
 def until_compiled(ours: Contestant, plan: Plan) -> None:
     """Run steps until the loops that they are worth are compiled, also those that only come with
     steps for certain shapes. A plan that only shows that it runs does not wait."""
-    for _ in range(2 if jit.enabled() and plan.min_samples > 1 else 0):
-        end = time.perf_counter() + 2 * jit.WORTH_SECONDS
+    for _ in range(2 if compiling.enabled() and plan.min_samples > 1 else 0):
+        end = time.perf_counter() + 2 * compiling.WORTH_SECONDS
         while time.perf_counter() < end:
             ours.block(1, 1)
-        jit.wait()
+        compiling.wait()
 
 
 def alternate(contestants: Sequence[Contestant], plan: Plan) -> Rounds:

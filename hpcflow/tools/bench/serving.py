@@ -17,7 +17,8 @@ from hpcflow import raw_ops
 from hpcflow.graph.opdef import register_op
 from hpcflow.graph.shape_inference import scalar
 from hpcflow.kernels.registry import KernelNode, kernel
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
+from hpcflow.tools.table import Row
 
 #: Seconds between two steps, and how many steps are timed.
 PAUSES = ((0.0, 2000), (0.001, 500), (0.01, 100), (0.1, 20))

@@ -14,8 +14,9 @@ from hpcflow.comm.launch import launch
 from hpcflow.tools.bench import child
 from hpcflow.tools.bench.contestants import Local, Peer
 from hpcflow.tools.bench.programs import sync_step as program
-from hpcflow.tools.bench.registry import Options, Row
+from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.bench.sampling import OURS, alternate, plan_of, rows_of
+from hpcflow.tools.table import Row
 
 _CHIEF = 1
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.runtime.loop import event_loop
+from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.tools.bench.contestants import Contestant
 
 

@@ -15,8 +15,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.tools.bench.contestants import Peer, core_count
-from hpcflow.tools.bench.registry import Options, Row, with_title
+from hpcflow.tools.bench.registry import Options, with_title
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, ratio_of
+from hpcflow.tools.table import Row
 
 #: What there is a program of, in ``programs/training.py``.
 TITLES = (

@@ -102,7 +102,7 @@ def _stand_in(repo: Path) -> None:
     sys.path.insert(0, str(repo / "tests"))
     from gpu_ring.stand_in import StandIn
 
-    from hpcflow.runtime import device
+    from hpcflow.runtime.executor import device
 
     device.unregister_device_type("GPU")
     device.register_device_type(StandIn, lambda: 1)

@@ -1,0 +1,24 @@
+"""``hpcflow.compat``: texts and bytes, kinds of numbers, and the interface of 1.x as ``v1``."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+from hpcflow.platform.compat import (
+    as_bytes,
+    as_str,
+    as_str_any,
+    as_text,
+    bytes_or_text_types,
+    complex_types,
+    integral_types,
+    real_types,
+)
+from hpcflow.shapes import dimension_at_index, dimension_value
+
+
+def __getattr__(name: str) -> Any:
+    if name != "v1":
+        raise AttributeError(f"module 'hpcflow.compat' has no attribute '{name}'")
+    return importlib.import_module(f"{__name__}.v1")

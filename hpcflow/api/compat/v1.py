@@ -1,0 +1,14 @@
+"""``hpcflow.compat.v1``: what hpcflow itself is."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+
+def __getattr__(name: str) -> Any:  # also what ``import *`` brings: ``__all__``
+    return getattr(sys.modules["hpcflow"], name)
+
+
+def __dir__() -> list[str]:
+    return dir(sys.modules["hpcflow"])

@@ -1,0 +1,73 @@
+"""Modules that the package has under public paths of their own, and its protobuf classes."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+#: Attributes of the package that are modules, loaded on first use so that importing it stays fast.
+LAZY = {
+    "app": "hpcflow.platform.app",
+    "compat": "hpcflow.compat",
+    "data": "hpcflow.data",
+    "contrib": "hpcflow.contrib",
+    "core": "hpcflow.core",
+    "distributions": "hpcflow.distributions",
+    "estimator": "hpcflow.estimator",
+    "feature_column": "hpcflow.feature_column",
+    "framework": "hpcflow.framework",
+    "flags": "hpcflow.platform.flags",
+    "gfile": "hpcflow.platform.gfile",
+    "keras": "hpcflow.keras",
+    "logging": "hpcflow.platform.logging",
+    "mpi": "hpcflow.mpi",
+    "nest": "hpcflow.framework.nest",
+    "placement": "hpcflow.placement",
+    "profiler": "hpcflow.profiler",
+    "python": "hpcflow.python",
+    "python_io": "hpcflow.platform.python_io",
+    "resource_loader": "hpcflow.platform.resource_loader",
+    "saved_model": "hpcflow.saved_model",
+    "train": "hpcflow.train",
+    "summary": "hpcflow.summary",
+    "nn": "hpcflow.nn",
+    "image": "hpcflow.image",
+    "sets": "hpcflow.ops.sparse.sets",
+    "signal": "hpcflow.signal",
+    "spectral": "hpcflow.signal.spectral",
+    "graph_util": "hpcflow.graph_util",
+    "losses": "hpcflow.losses",
+    "test": "hpcflow.test_util",
+    "metrics": "hpcflow.metrics",
+    "layers": "hpcflow.layers",
+    "user_ops": "hpcflow.user_ops",
+}
+
+#: Public module paths whose modules are in another room.
+ELSEWHERE = {
+    "hpcflow.compat": "hpcflow.api.compat",
+    "hpcflow.compat.v1": "hpcflow.api.compat.v1",
+    "hpcflow.sets": "hpcflow.ops.sparse.sets",
+    "hpcflow.spectral": "hpcflow.signal.spectral",
+    "hpcflow.user_ops": "hpcflow.ops.compat.user_ops",
+}
+
+#: Protobuf classes of the package, by the file of ``tensorboard.compat.proto`` that has them.
+PROTOS = {
+    "AttrValue": "attr_value", "ConfigProto": "config", "Event": "event", "GPUOptions": "config",
+    "GraphDef": "graph", "GraphOptions": "config", "HistogramProto": "histogram",
+    "LogMessage": "event", "NameAttrList": "attr_value", "NodeDef": "node_def",
+    "OptimizerOptions": "config", "RunMetadata": "config", "RunOptions": "config",
+    "SessionLog": "event", "Summary": "summary", "TensorInfo": "meta_graph",
+    "MetaGraphDef": "meta_graph",
+}  # fmt: skip
+
+
+def load(name: str) -> Any:
+    """Import the module or protobuf class that is the attribute `name` of the package.
+
+    Raises ``KeyError`` where it is neither.
+    """
+    if name in LAZY:
+        return importlib.import_module(LAZY[name])
+    return getattr(importlib.import_module(f"tensorboard.compat.proto.{PROTOS[name]}_pb2"), name)

@@ -1,0 +1,367 @@
+"""What is behind the module paths of 1.x."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """What one path shows: the names of `sources` (module paths), the first that has a name
+    winning, and before them `names`, each with the ``module:object`` that it stands for."""
+
+    sources: tuple[str, ...]
+    names: Mapping[str, str] = MappingProxyType({})
+
+
+RAW = "raw"  # a source: the builders of all op types, by the names of generated functions
+
+_API = "hpcflow"
+_NN = "hpcflow.nn"
+_TRAIN = "hpcflow.train"
+_GRAPH = "hpcflow.graph."
+_PROTO = "tensorboard.compat.proto."
+_MORE_PROTOS = "hpcflow.base.formats.protos"
+
+
+def _from(module: str, *names: str) -> dict[str, str]:
+    return {name: f"{module}:{name}" for name in names}
+
+
+_FRAMEWORK = {
+    "common_shapes": Entry((_GRAPH + "shape_inference",),
+                           {"broadcast_shape": "hpcflow:broadcast_static_shape"}),
+    "constant_op": Entry((_API,)),
+    "device": Entry(("hpcflow.device_spec",)),
+    "device_spec": Entry(("hpcflow.device_spec",)),
+    "dtypes": Entry(("hpcflow.dtypes",)),
+    "errors": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
+    "errors_impl": Entry(("hpcflow.errors",), _from("hpcflow.errors", "_make_specific_exception")),
+    "framework_lib": Entry((_API,)),
+    "function": Entry(("hpcflow.framework.function",)),
+    "graph_io": Entry((_TRAIN,)),
+    "graph_util": Entry(("hpcflow.graph_util",)),
+    "graph_util_impl": Entry(("hpcflow.graph_util",)),
+    "importer": Entry((), _from("hpcflow", "import_graph_def")),
+    "meta_graph": Entry(("hpcflow.metagraph.scoped_meta_graph", "hpcflow.metagraph.meta_graph")),
+    "op_def_library": Entry((_GRAPH + "build",)),
+    "ops": Entry((_API, _GRAPH + "convert", _GRAPH + "graph", _GRAPH + "indexed_slices",
+                  _GRAPH + "opdef", _GRAPH + "operation"),
+                 {**_from(_GRAPH + "legacy", "get_gradient_function", "name_from_scope_name",
+                          "strip_name_scope", "prepend_name_scope", "get_all_collection_keys",
+                          "add_to_collections", "convert_n_to_tensor_or_indexed_slices"),
+                  **_from("hpcflow.ops.state.tensor_likes", "is_dense_tensor_like",
+                          "register_dense_tensor_like_type"),
+                  "_TensorLike": "hpcflow.ops.state.tensor_likes:TensorLike",
+                  "get_name_scope": "hpcflow.contrib.framework:get_name_scope",
+                  "uid": _GRAPH + "legacy:uid"}),
+    "random_seed": Entry(("hpcflow.ops.random.random_ops",), _from("hpcflow", "set_random_seed")),
+    "sparse_tensor": Entry((_GRAPH + "sparse_tensor",)),
+    "tensor_shape": Entry(("hpcflow.shapes",)),
+    "tensor_util": Entry((_GRAPH + "tensor_proto", _GRAPH + "shape_inference"),
+                         {"MakeNdarray": "hpcflow.contrib.util:make_ndarray",
+                          **_from(_GRAPH + "legacy", "is_tensor", "constant_value_as_shape",
+                                   "ShapeEquals", "TensorShapeProtoToList")}),
+    "smart_cond": Entry(("hpcflow.layers.helpers",)),
+    "test_util": Entry(("hpcflow.test_util", "hpcflow.test_util.layouts",
+                        "hpcflow.test_util.decorators"),
+                       {"TensorFlowTestCase": "hpcflow.test_util:TestCase"}),
+    "versions": Entry((_API,)),
+}  # fmt: skip
+
+_OP_MODULES = {
+    "array_grad": (), "array_ops": (), "candidate_sampling_ops": (_NN,), "check_ops": (),
+    "clip_ops": (), "confusion_matrix": (), "control_flow_grad": (), "control_flow_ops": (),
+    "control_flow_util": ("hpcflow.ops.flow.op_kinds",),
+    "ctc_ops": (_NN,), "data_flow_grad": (), "data_flow_ops": (), "embedding_ops": (_NN,),
+    "functional_ops": (), "gradients": (), "gradients_impl": (), "histogram_ops": (),
+    "image_grad": (), "image_ops": ("hpcflow.image",), "image_ops_impl": ("hpcflow.image",),
+    "init_ops": ("hpcflow.ops.state.initializers", "hpcflow.ops.state.convolutional_initializers"),
+    "io_ops": (), "linalg_grad": (), "linalg_impl": (),
+    "linalg_ops": (), "logging_ops": (), "lookup_ops": ("hpcflow.contrib.lookup",),
+    "math_grad": (), "math_ops": (), "metrics": ("hpcflow.metrics",),
+    "metrics_impl": ("hpcflow.metrics",),
+    "nn": (_NN,), "nn_grad": (_NN,), "nn_impl": (_NN,), "nn_ops": (_NN,),
+    "numerics": (), "parsing_ops": (), "partitioned_variables": (), "random_grad": (),
+    "random_ops": (), "resource_variable_ops": (), "rnn": (_NN, "hpcflow.contrib.rnn"),
+    "rnn_cell": ("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
+    "script_ops": (), "session_ops": (), "sets": ("hpcflow.ops.sparse.sets",),
+    "sets_impl": ("hpcflow.ops.sparse.sets",),
+    "sparse_grad": (), "sparse_ops": (), "special_math_ops": (), "spectral_ops":
+    ("hpcflow.signal.spectral",), "standard_ops": (), "state_grad": (),
+    "string_ops": (), "summary_ops": (), "template": (), "tensor_array_grad": (),
+    "tensor_array_ops": (), "variable_scope": ("hpcflow.ops.state.variable_scope",
+                                               "hpcflow.ops.state.variable_store"),
+    "custom_gradient": ("hpcflow.autodiff.custom",), "resources": ("hpcflow.ops.state.resources",),
+    "variables": ("hpcflow.ops.state.variables", "hpcflow.ops.state.partitioned"),
+    "weights_broadcast_ops": ("hpcflow.nn.weighting",),
+}  # fmt: skip
+_GENERATED = (
+    "array", "candidate_sampling", "control_flow", "ctc", "data_flow", "functional", "image", "io",
+    "linalg", "logging", "lookup", "math", "nn", "parsing", "random", "resource_variable",
+    "script", "sdca", "sendrecv", "set", "sparse", "spectral", "state", "string", "summary", "user",
+)
+
+_DISTRIBUTIONS = {f"distributions.{name}": Entry(("hpcflow.distributions",)) for name in (
+    "bernoulli", "beta", "categorical", "dirichlet", "dirichlet_multinomial", "distribution",
+    "distributions", "exponential", "gamma", "kullback_leibler", "laplace", "multinomial", "normal",
+    "student_t", "uniform")}
+_CELL_HELPERS = {name: f"hpcflow.contrib.rnn.linear:{own}" for name, own in (
+    ("_concat", "concat_shapes"), ("_linear", "linear"), ("_Linear", "Linear"),
+    ("_like_rnncell", "like_rnncell"), ("assert_like_rnncell", "assert_like_rnncell"),
+    ("_transpose_batch_time", "transpose_batch_time"),
+    ("_zero_state_tensors", "zero_state_tensors"))}
+
+_OPS = {
+    **{name: Entry((*first, _API, RAW)) for name, first in _OP_MODULES.items()},
+    **{f"gen_{family}_ops": Entry((RAW,)) for family in _GENERATED},
+    "rnn": Entry((_NN, "hpcflow.contrib.rnn", _API, RAW), {
+        "rnn_cell_impl": "hpcflow.contrib.rnn", **_CELL_HELPERS}),
+    "resource_variable_ops": Entry(
+        (_API, RAW), {"ResourceVariable": "hpcflow.ops.state.handle_variables:ResourceVariable"}),
+    "rnn_cell_impl": Entry(("hpcflow.contrib.rnn.nn_cells", "hpcflow.contrib.rnn"),
+                           {"_RNNCell": "hpcflow.contrib.rnn:RNNCell", **_CELL_HELPERS}),
+    "state_ops": Entry(("hpcflow.ops.state.state", _API, RAW),
+                       {"variable_op_v2": "hpcflow.ops.state.state:variable_op"}),
+    "array_ops": Entry((_API, RAW), {"_SLICE_TYPE_ERROR": "hpcflow.ops.arrays.slicing:INDEX_KINDS",
+                                     **_from("hpcflow.ops.compat.other_versions", "rank_internal",
+                                             "shape_internal", "size_internal")}),
+    "confusion_matrix": Entry((_API, RAW), _from("hpcflow.nn.weighting",
+                                                 "remove_squeezable_dimensions")),
+    "gradient_checker": Entry(("hpcflow.test_util.gradient_checker",)),
+    "control_flow_ops": Entry(
+        ("hpcflow.ops.common.grouping", "hpcflow.ops.flow.routing", "hpcflow.ops.flow.cond_context",
+         "hpcflow.ops.flow.while_context", _API, RAW), {
+            "_SwitchRefOrTensor": "hpcflow.ops.flow.routing:switch_ref_or_tensor",
+            **{f"_{name}": f"hpcflow.ops.flow.routing:{function}" for name, function in (
+                ("Identity", "identity"), ("Enter", "enter"),
+                ("NextIteration", "next_iteration"))}}),
+    **_DISTRIBUTIONS,
+    "template": Entry(("hpcflow.ops.state.templates", _API, RAW)),
+    "variable_scope": Entry(
+        ("hpcflow.ops.state.variable_scope", "hpcflow.ops.state.variable_store", _API, RAW),
+        {"variable": "hpcflow.ops.state.variables:Variable"}),
+    "losses.losses": Entry(("hpcflow.losses",)),
+    "losses.losses_impl": Entry(("hpcflow.losses",)),
+    "losses.util": Entry(("hpcflow.losses",)),
+}
+
+_LAYERS = ("base", "convolutional", "core", "layers", "normalization", "pooling")
+
+_SAVED_MODEL = ("builder", "constants", "loader", "main_op", "signature_constants",
+                "signature_def_utils", "simple_save", "tag_constants", "utils")
+
+_PLATFORM = {
+    "app": Entry(("hpcflow.platform.app",), {"flags": "hpcflow.platform.flags"}),
+    "benchmark": Entry(("hpcflow.test_util.benchmark",)),
+    "flags": Entry(("hpcflow.platform.flags",)),
+    "gfile": Entry(("hpcflow.platform.gfile",)),
+    "googletest": Entry(("hpcflow.test_util",), {
+        **_from("unittest", "TestLoader", "TestSuite", "TextTestRunner", "skip", "skipIf"),
+        "GetTempDir": "hpcflow.test_util:get_temp_dir"}),
+    "resource_loader": Entry(("hpcflow.platform.resource_loader",)),
+    "test": Entry(("hpcflow.test_util",)),
+    "tf_logging": Entry(("hpcflow.platform.logging",), {
+        "_get_logger": "hpcflow.platform.logging:get_logger"}),
+}  # fmt: skip
+
+_TRAINING = {name: Entry((_TRAIN, _API)) for name in (
+    "adadelta", "adagrad", "adagrad_da", "adam", "basic_loops", "basic_session_run_hooks",
+    "checkpoint_state_pb2", "coordinator", "device_setter", "ftrl", "gradient_descent", "input",
+    "learning_rate_decay", "momentum", "monitored_session", "moving_averages", "optimizer",
+    "proximal_adagrad", "proximal_gradient_descent", "queue_runner", "queue_runner_impl",
+    "rmsprop", "saver", "server_lib", "session_manager", "session_run_hook", "slot_creator",
+    "summary_io", "supervisor", "sync_replicas_optimizer", "training", "training_ops",
+    "training_util",
+)}  # fmt: skip
+_TRAINING["checkpoint_state_pb2"] = Entry((_MORE_PROTOS,))
+_TRAINING["moving_averages"] = Entry((_TRAIN, "hpcflow.optimizers.moving_averages"))
+_TRAINING["saver"] = Entry((_TRAIN, _API), _from("hpcflow.train.saveable", "BaseSaverBuilder"))
+_TRAINING["slot_creator"] = Entry(("hpcflow.optimizers.slots",))
+_TRAINING["training_ops"] = Entry((RAW,))
+_TRAINING["gen_training_ops"] = Entry((RAW,))
+_TRAINING["checkpoint_management"] = Entry((_TRAIN,))
+_TRAINING["checkpoint_utils"] = Entry(("hpcflow.contrib.framework", _TRAIN))
+_TRAINING["warm_starting_util"] = Entry(("hpcflow.train.warm_starting",), {
+    "warm_start": _TRAIN + ":warm_start"})
+
+_DECORATING = "hpcflow.platform.inspecting:"
+_UTIL = {
+    "all_util": Entry((), {"make_all": _DECORATING + "names_of",
+                           "remove_undocumented": _DECORATING + "nothing",
+                           "reveal_undocumented": _DECORATING + "nothing"}),
+    "compat": Entry(("hpcflow.platform.compat",)),
+    "compat_internal": Entry(("hpcflow.platform.compat",), {"path_to_str": "os:fspath"}),
+    "decorator_utils": Entry(("hpcflow.platform.deprecation",)),
+    "deprecation": Entry(("hpcflow.platform.deprecation",)),
+    "function_utils": Entry(("hpcflow.platform.inspecting",)),
+    "nest": Entry(("hpcflow.framework.nest",)),
+    "tf_contextlib": Entry(("contextlib",)),
+    "tf_decorator": Entry(("hpcflow.platform.inspecting",)),
+    "tf_export": Entry((), dict.fromkeys(("estimator_export", "keras_export", "tf_export"),
+                                         _DECORATING + "unchanged")),
+    "tf_inspect": Entry(("hpcflow.platform.inspecting", "inspect"), {"_inspect": "inspect"}),
+    "tf_should_use": Entry((), dict.fromkeys(("must_use_result_or_fatal", "should_use_result"),
+                                             _DECORATING + "same")),
+}
+
+_ESTIMATOR = {
+    **{name: Entry(("hpcflow.estimator",)) for name in (
+        "canned.dnn", "canned.dnn_linear_combined", "canned.linear", "estimator", "estimator_lib",
+        "exporter", "model_fn", "run_config", "training")},
+    **{f"export.{name}": Entry(("hpcflow.estimator.export",)) for name in (
+        "export", "export_lib", "export_output")},
+    **{f"inputs.{name}": Entry(("hpcflow.estimator.inputs",)) for name in (
+        "inputs", "numpy_io", "pandas_io")},
+    "canned.metric_keys": Entry(("hpcflow.estimator.keys",)),
+    "canned.prediction_keys": Entry(("hpcflow.estimator.keys",)),
+    "util": Entry(("hpcflow.platform.inspecting",)),
+}
+_COLUMN = "hpcflow.feature_column.column:"
+
+_PYTHON = {
+    **{f"estimator.{name}": entry for name, entry in _ESTIMATOR.items()},
+    **{f"feature_column.{name}": Entry(("hpcflow.feature_column", _COLUMN[:-1]), {
+        "_DenseColumn": _COLUMN + "DenseColumn", "_FeatureColumn": _COLUMN + "Column",
+        "_CategoricalColumn": _COLUMN + "CategoricalColumn", "FeatureColumn": _COLUMN + "Column",
+    }) for name in ("feature_column", "feature_column_lib", "feature_column_v2")},
+    **{f"util.{name}": entry for name, entry in _UTIL.items()},
+    "eager.context": Entry(("hpcflow.platform.eager_context",)),
+    "eager.function": Entry(("hpcflow.platform.eager_context",)),
+    **{f"framework.{name}": entry for name, entry in _FRAMEWORK.items()},
+    **{f"ops.{name}": entry for name, entry in _OPS.items()},
+    **{f"platform.{name}": entry for name, entry in _PLATFORM.items()},
+    **{f"training.{name}": entry for name, entry in _TRAINING.items()},
+    **{f"layers.{name}": Entry(("hpcflow.layers",)) for name in _LAYERS},
+    "layers.utils": Entry(("hpcflow.layers.helpers",)),
+    "client.client_lib": Entry((_API,)),
+    **{f"data.ops.{name}": Entry(("hpcflow.data",)) for name in (
+        "dataset_ops", "iterator_ops", "readers")},
+    "data.util.nest": Entry(("hpcflow.framework.nest",)),
+    "pywrap_tensorflow": Entry((_TRAIN,)),
+    "debug": Entry(("hpcflow.tools.debug",)),
+    "debug.lib.debug_data": Entry(("hpcflow.tools.debug",)),
+    "debug.wrappers.hooks": Entry(("hpcflow.tools.debug",)),
+    "client.device_lib": Entry(("hpcflow.platform.device_lib",)),
+    "client.session": Entry((_API,), {"BaseSession": "hpcflow:Session",
+                                      "SessionInterface": "hpcflow:Session",
+                                      **_from("hpcflow.runtime.session.fetching",
+                                              "register_session_run_conversion_functions")}),
+    "client.timeline": Entry(("hpcflow.tools.timeline",)),
+    **{f"keras.{name}": Entry((f"hpcflow.keras.{name}",)) for name in (
+        "activations", "backend", "callbacks", "constraints", "initializers", "layers", "losses",
+        "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")},
+    **{f"keras.layers.{name}": Entry(("hpcflow.keras.layers",)) for name in (
+        "advanced_activations", "convolutional", "core", "embeddings", "merge", "normalization",
+        "local", "noise", "pooling", "recurrent", "wrappers")},
+    "keras.engine.base_layer": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
+    "keras.engine.input_spec": Entry(("hpcflow.keras.engine.layer", "hpcflow.layers")),
+    "keras.engine.training": Entry(("hpcflow.keras",)),
+    "keras.utils.np_utils": Entry(("hpcflow.keras.utils",)),
+    "lib.io.file_io": Entry(("hpcflow.platform.file_io",)),
+    "lib.io.python_io": Entry(("hpcflow.platform.python_io",)),
+    "lib.io.tf_record": Entry(("hpcflow.platform.python_io",)),
+    **{f"saved_model.{name}": Entry(("hpcflow.saved_model." + name,)) for name in _SAVED_MODEL},
+    "saved_model.builder_impl": Entry(("hpcflow.saved_model.builder",)),
+    "saved_model.loader_impl": Entry(("hpcflow.saved_model.loader",)),
+    "saved_model.saved_model": Entry(("hpcflow.saved_model",)),
+    "summary.summary": Entry(("hpcflow.summary", _API)),
+    "summary.summary_iterator": Entry((_TRAIN,)),
+    "summary.writer.writer": Entry(("hpcflow.summary",)),
+    "summary.writer.writer_cache": Entry(("hpcflow.summary",)),
+    **{f"tpu.{name}": Entry(("hpcflow.contrib.tpu",)) for name in (
+        "ops.tpu_ops", "tpu", "tpu_config", "tpu_estimator", "tpu_function", "tpu_optimizer")},
+    "tools.freeze_graph": Entry(("hpcflow.tools.freeze_graph",)),
+    "tools.inspect_checkpoint": Entry(("hpcflow.tools.inspect_checkpoint",)),
+    "user_ops.user_ops": Entry(("hpcflow.user_ops",)),
+}
+
+# The packages that keras was in before.
+_OLDER_KERAS = {path.removeprefix("keras."): entry for path, entry in _PYTHON.items()
+                if path.startswith("keras.")}
+_PYTHON |= {f"keras._impl.keras.{path}": entry for path, entry in _OLDER_KERAS.items()}
+
+_PROTO_MODULES = {
+    "framework": (
+        "allocation_description", "attr_value", "cost_graph", "function", "graph", "node_def",
+        "op_def", "resource_handle", "step_stats", "summary", "tensor", "tensor_description",
+        "tensor_shape", "types", "variable", "versions",
+    ),
+    "protobuf": ("config", "debug", "meta_graph", "rewriter_config", "saver"),
+    "util": ("event",),
+}
+_CORE = {
+    **{f"{folder}.{name}_pb2": Entry((f"{_PROTO}{name}_pb2",))
+       for folder, names in _PROTO_MODULES.items() for name in names},
+    "framework.summary_pb2": Entry((f"{_PROTO}summary_pb2", f"{_PROTO}histogram_pb2")),
+    "protobuf.cluster_pb2": Entry((f"{_PROTO}cluster_pb2",)),
+    "protobuf.tensorflow_server_pb2": Entry((f"{_PROTO}cluster_pb2", _MORE_PROTOS)),
+    "protobuf.saved_model_pb2": Entry((_MORE_PROTOS,)),
+    "protobuf.queue_runner_pb2": Entry((_MORE_PROTOS,)),
+    "protobuf.control_flow_pb2": Entry((_MORE_PROTOS,)),
+    "example.example_pb2": Entry((_MORE_PROTOS,)),
+    "example.feature_pb2": Entry((_MORE_PROTOS,)),
+}  # fmt: skip
+
+# Files and folders of 1.x below packages of contrib.
+_CONTRIB_FILES = {
+    "eager": ("python.tfe",),
+    "framework": ("python.framework.checkpoint_utils", "python.framework.tensor_util",
+                  "python.ops", "python.ops.arg_scope", "python.ops.ops", "python.ops.variables"),
+    "layers": ("python.layers", "python.layers.embedding_ops", "python.layers.encoders",
+               "python.layers.initializers", "python.layers.layers",
+               "python.layers.normalization", "python.layers.optimizers",
+               "python.layers.regularizers", "python.layers.summaries", "python.layers.utils"),
+    "legacy_seq2seq": ("python.ops.seq2seq",),
+    "losses": ("python.losses.loss_ops",),
+    "metrics": ("python.ops.metric_ops",),
+    "rnn": ("python.ops.core_rnn", "python.ops.core_rnn_cell", "python.ops.core_rnn_cell_impl",
+            "python.ops.fused_rnn_cell", "python.ops.gru_ops", "python.ops.lstm_ops",
+            "python.ops.rnn", "python.ops.rnn_cell"),
+    "slim": ("python.slim.evaluation", "python.slim.learning"),
+    "training": ("python.training.hparam", "python.training.training"),
+}
+_CONTRIB_SOURCES = {
+    "layers.python.layers.utils": ("hpcflow.contrib.layers.building", "hpcflow.layers.building",
+                                   "hpcflow.contrib.slim.utils"),
+    "rnn.python.ops.core_rnn_cell": ("hpcflow.contrib.rnn", "hpcflow.contrib.rnn.basic_cells"),
+    "slim.python.slim.evaluation": ("hpcflow.contrib.slim.evaluation",),
+    "slim.python.slim.learning": ("hpcflow.contrib.slim.learning",),
+}
+_CONTRIB = {
+    f"{package}.{path}": Entry(_CONTRIB_SOURCES.get(f"{package}.{path}",
+                                                    (f"hpcflow.contrib.{package}",)))
+    for package, paths in _CONTRIB_FILES.items() for path in paths
+}
+
+# Packages of contrib that later became packages of their own.
+_CONTRIB_VIEWS = {
+    "data.python.ops": Entry(("hpcflow.contrib.data",)),
+    **{f"data.python.ops.{name}": Entry(("hpcflow.contrib.data",)) for name in (
+        "batching", "dataset_ops", "grouping", "interleave_ops", "iterator_ops", "readers",
+        "shuffle_ops", "sliding")},
+    "estimator": Entry(("hpcflow.estimator",)),
+    "keras": Entry(("hpcflow.keras",)),
+    **{f"keras.python.keras.{path}": entry for path, entry in _OLDER_KERAS.items()},
+    "signal": Entry(("hpcflow.signal",)),
+    **{f"tpu.python.{path}": Entry(("hpcflow.contrib.tpu",)) for path in (
+        "ops.tpu_ops", "tpu.tpu", "tpu.tpu_config", "tpu.tpu_estimator", "tpu.tpu_function",
+        "tpu.tpu_optimizer", "tpu.bfloat16")},
+}
+
+MODULES = {
+    **{f"hpcflow.contrib.{path}": entry for path, entry in _CONTRIB_VIEWS.items()},
+    **{f"hpcflow.contrib.{path}": entry for path, entry in _CONTRIB.items()},
+    **{f"hpcflow.python.{path}": entry for path, entry in _PYTHON.items()},
+    **{f"hpcflow.core.{path}": entry for path, entry in _CORE.items()},
+}
+
+
+def packages() -> set[str]:
+    """The paths above those of `MODULES`; ``hpcflow.contrib`` is a package of files."""
+    above = {"hpcflow.python", "hpcflow.core"}
+    for path in MODULES:
+        names = path.split(".")
+        above |= {".".join(names[:n]) for n in range(3, len(names))}
+    return above

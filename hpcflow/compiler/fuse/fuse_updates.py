@@ -1,0 +1,48 @@
+"""fuse_updates: a product that is only the gradient of a descent is added to the variable as it is
+computed, so that the gradient, as large as the variable, is never stored.
+
+A gradient that anything else reads, or that is fetched, stays a value of its own.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hpcflow.compiler.ir.single_use import product_for, readers_of, sources_of, take_out
+from hpcflow.compiler.ir.step_graph import Node, StepGraph, device_type
+from hpcflow.dtypes import float32
+from hpcflow.graph.opdef import get_op_def
+
+# Elements of a gradient below which the call costs more than the memory.
+_LARGE = 1 << 16
+
+
+def fuse_updates(graph: StepGraph) -> None:
+    """Replace ApplyGradientDescent of a MatMul by _MatMulGradientDescent where it pays."""
+    readers = readers_of(graph)
+    waits: dict[Node, list[Node]] = {}  # what to wait for instead of a node that goes
+    for node in graph.nodes:
+        if node.type == "ApplyGradientDescent":
+            chain = product_for(node, node.inputs[2], readers)
+            if chain is not None and _pays(chain[-1]):
+                waits |= sources_of(chain)
+                _fuse(node, chain)
+    if waits:
+        take_out(graph, waits)
+
+
+def _pays(product: Node) -> bool:
+    dims = product.dims[0]
+    return (device_type(product.device) == "CPU" and product.dtypes[0] is float32
+            and dims is not None and None not in dims
+            and math.prod(d or 0 for d in dims) >= _LARGE)
+
+
+def _fuse(update: Node, chain: list[Node]) -> None:
+    product = chain[-1]
+    update.type, update.op_def = "_MatMulGradientDescent", get_op_def("_MatMulGradientDescent")
+    update.attrs = {"T": float32, "transpose_a": bool(product.attrs["transpose_a"]),
+                    "transpose_b": bool(product.attrs["transpose_b"])}
+    update.inputs = [*update.inputs[:2], *product.inputs]
+    controls = [c for node in chain for c in node.controls]
+    update.controls = list(dict.fromkeys([*update.controls, *controls]))

@@ -1,0 +1,411 @@
+"""over_time: products of a loop that are not on its way are computed for many iterations at once.
+
+What an iteration needs of the one before has to be computed step by step. Three things that the
+loops of recurrent networks also hold need not be:
+
+* a sum over the iterations, as of the gradients of weights (``running_sums``);
+* products of the elements of a TensorArray by the same matrix, with the bias that is added to
+  them (``products_ahead``);
+* the layout of a transposed factor that is the same in every iteration: it is made before.
+  Of a product with such a factor, only the columns that are read are computed.
+
+The lines of the loop are replaced by calls of these objects, which live as long as the loop runs.
+The order in which numbers are added changes; everything else stays as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Collection
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow import config
+from hpcflow.compiler.ir.step_graph import Node
+from hpcflow.compiler.native.accumulate_gemm import Plan, Sums, Term
+from hpcflow.compiler.native.hoist_input_gemm import Ahead
+from hpcflow.compiler.regions.lower import (
+    END,
+    END_LOOP,
+    IF,
+    LOOP,
+    NEXT,
+    STRUCTURE,
+    UNTIL,
+    Line,
+    Translation,
+)
+from hpcflow.host import blas, memory
+from hpcflow.kernels.registry import SYNC, is_own
+
+# Operations of a product that takes longer than what is done about it.
+_LARGE = 4e5
+_FEWEST_COLUMNS = 16  # of both factors of a product that is worth copies of them
+_USUAL_ROWS = 32  # where the batch size is not known
+_ADDS = frozenset({"Add", "AddV2", "AddN"})
+_TWO_ADDS = frozenset({"Add", "AddV2"})
+_SPLITS = frozenset({"Split", "SplitV"})
+_READS = frozenset({"TensorArrayRead", "TensorArrayReadV2", "TensorArrayReadV3"})
+_DTYPES = frozenset({"float32", "float64"})
+
+
+def compute_over_time(program: Translation) -> None:
+    """Change the loops of `program`, the inner ones first."""
+    if config.flags.check_stages or not any(line.function == LOOP for line in program.lines):
+        return
+    starts = [i for i, line in enumerate(program.lines) if line.function == LOOP]
+    for start in reversed(starts):  # what comes earlier keeps its place
+        _Loop(program, start, end_of(program.lines, start)).change()
+
+
+def end_of(lines: list[Line], start: int) -> int:
+    """Where the loop ends that begins at `start`."""
+    depth = 0
+    for i in range(start, len(lines)):
+        depth += (lines[i].function == LOOP) - (lines[i].function == END_LOOP)
+        if not depth:
+            return i
+    raise AssertionError("a loop without an end")
+
+
+class _Sum(NamedTuple):
+    """``following = add(variable, value)`` where `value` is the result of the line `made`."""
+
+    variable: str
+    made: Line
+    add: Line
+
+
+class _Loop:
+    """One loop: the lines from `start` to `end`."""
+
+    def __init__(self, program: Translation, start: int, end: int) -> None:
+        self.program = program
+        self.start = start
+        self.end = end
+        lines = program.lines[start : end + 1]
+        self.uses = Counter(name for line in lines[1:] for name in line.arguments)
+        self.made_inside = {name for line in lines for name in line.targets}
+        self.own = self._own_lines(lines)
+        self.maker = {name: line for line in self.own for name in line.targets}
+
+    @staticmethod
+    def _own_lines(lines: list[Line]) -> list[Line]:
+        """The lines that run once in every complete iteration."""
+        found, depth = [], 0
+        inside = False
+        for line in lines[1:-1]:
+            depth += (line.function in (LOOP, IF)) - (line.function in (END, END_LOOP))
+            if not depth and line.function == UNTIL:
+                inside = True
+            elif not depth and inside and line.function not in STRUCTURE - {NEXT}:
+                found.append(line)
+        return found
+
+    def change(self) -> None:
+        """Replace what can be."""
+        sums = self._sums()
+        if sums:
+            self._replace_sums(sums)
+        for line in self.own:
+            if line.function in STRUCTURE or not _is_product(line) or any(
+                    line is s.made for s in sums):
+                continue
+            if sums and _may_be_long(line):
+                line.function = self._name(_beside(self.program.globals[line.function], line.node))
+            self._cut(line)
+            if line.node.attrs.get("transpose_b"):
+                self._lay_out(line)
+            elif not line.node.attrs.get("transpose_a"):
+                self._look_ahead(line)
+
+    # ------------------------------------------------------------ changes of the lines
+
+    def _before(self, line: Line) -> None:
+        self.program.lines.insert(self.start, line)
+        self.start += 1
+        self.end += 1
+
+    def _after(self, line: Line) -> None:
+        self.program.lines.insert(self.end + 1, line)
+
+    def _name(self, value: Any) -> str:
+        name = f"p{len(self.program.globals)}"
+        self.program.globals[name] = value
+        return name
+
+    def _object(self, make: Callable, *arguments: str) -> str:
+        """The name of what ``make(*arguments)`` returns whenever the loop begins."""
+        function = self._name(make)
+        name = f"v_{function}"
+        self._before(Line(self.program.lines[self.start].node, [name], function, [*arguments]))
+        return name
+
+    # ------------------------------------------------------------ sums
+
+    def _sums(self) -> list[_Sum]:
+        """The sums that are worth it, those of products first."""
+        following = dict(zip(*_assigned(self.own)))
+        found = [s for name in self.program.lines[self.start].targets
+                 if (s := self._sum(name, following.get(name))) is not None]
+        return sorted(found, key=lambda s: not _is_product(s.made))
+
+    def _sum(self, variable: str, following: str | None) -> _Sum | None:
+        """How a loop variable adds up values of the iterations, if it does nothing else."""
+        add = self.maker.get(following or "")
+        if add is None or self.uses[variable] != 1 or self.uses[add.targets[0]] != 1 or (
+                variable not in add.arguments or not is_call(add, _ADDS)):
+            return None
+        others = [name for name in add.arguments if name != variable]
+        made = self.maker.get(others[0]) if len(others) == len(add.arguments) - 1 == 1 else None
+        if made is None or self.uses[others[0]] != 1:
+            return None
+        dims = made.node.dims[0]
+        if dims is None or None in dims or any(
+                s.dims[i] != dims for s, i in add.node.inputs) or not (
+                _is_product_over_rows(made) or self._sums_rows(made)):
+            return None
+        return _Sum(variable, made, add)
+
+    def _sums_rows(self, line: Line) -> bool:
+        """True for the sum of the rows of a matrix."""
+        node = line.node
+        if not node.inputs or _rank(node, 0) != 2 or node.dtypes[0].name not in _DTYPES:
+            return False
+        if is_call(line, {"BiasAddGrad"}):
+            return node.attrs.get("data_format", b"NHWC") in (b"NHWC", "NHWC")
+        if not is_call(line, {"Sum"}) or node.attrs.get("keep_dims"):
+            return False
+        axes = self.program.globals.get(line.arguments[1])
+        return axes is not None and np.ravel(axes).tolist() in ([0], [-2])
+
+    def _replace_sums(self, sums: list[_Sum]) -> None:
+        program = self.program
+        loop = program.lines[self.start]
+        operands: list[str] = []
+        for s in sums:
+            count = 2 if _is_product(s.made) else 1
+            operands += [a for a in s.made.arguments[:count] if a not in operands]
+        program.shared.update(operands)  # they are read later: nothing may overwrite them
+        terms = [_term(s.made, operands) for s in sums]
+        name = self._object(Plan(terms).begin)
+        self._drop_lines(sums, Line(sums[0].made.node, [], self._name(Sums.add),
+                                    [name, *operands]))
+        variables = [s.variable for s in sums]
+        entering = dict(zip(loop.targets, loop.arguments))
+        kept = [t for t in loop.targets if t not in variables]
+        loop.targets, loop.arguments = kept, [entering[t] for t in kept]
+        self._after(Line(loop.node, variables, self._name(Sums.total),
+                         [name, *(entering[v] for v in variables)]))
+
+    def _drop_lines(self, sums: list[_Sum], add: Line) -> None:
+        """Put `add` in the place of the last of the lines that make the terms."""
+        made, dropped = [s.made for s in sums], [s.add for s in sums]
+        last = [line for line in self.own if line in made][-1]
+        lines: list[Line] = []
+        for line in self.program.lines[self.start : self.end + 1]:
+            if line is last:
+                lines.append(add)
+            elif line not in made and line not in dropped:
+                lines.append(line)
+        self.program.lines[self.start : self.end + 1] = lines
+        self.end = self.start + len(lines) - 1
+        variables = {s.variable for s in sums}
+        for line in self.own:
+            if line.function == NEXT:
+                pairs = [p for p in zip(line.targets, line.arguments) if p[0] not in variables]
+                line.targets, line.arguments = [t for t, _ in pairs], [v for _, v in pairs]
+
+    # ------------------------------------------------------------ factors that stay
+
+    def _is_invariant(self, name: str) -> bool:
+        return name not in self.made_inside
+
+    def _lay_out(self, line: Line) -> None:
+        """Make a transposed factor that stays the same contiguous before the loop."""
+        value, factor = line.arguments
+        dims = line.node.inputs[1][0].dims[line.node.inputs[1][1]]
+        if not self._is_invariant(factor) or not dims or None in dims:
+            return
+        function = self._name(_turned)
+        turned = f"v_{function}"
+        self._before(Line(line.node, [turned], function, [factor]))
+        line.arguments = [value, turned]
+
+    def _cut(self, product: Line) -> None:
+        """Compute only the columns that are read of a product with a factor that stays the same:
+        the gradient of joined values is often wanted for one of them."""
+        (name,), (value, factor) = product.targets, product.arguments
+        split = next((line for line in self.own if name in line.arguments), None)
+        if split is None or self.uses[name] != 1 or not self._is_invariant(factor) or (
+                not self._splits_columns(split, product.node.dims[0])):
+            return
+        read = [k for k, target in enumerate(split.targets) if self.uses[target]]
+        if len(read) != 1:
+            return
+        widths = [dims[1] for dims in split.node.dims]
+        start = sum(widths[: read[0]])
+        is_flipped = bool(product.node.attrs.get("transpose_b"))
+        function = self._name(_Columns(start, start + widths[read[0]], is_flipped))
+        part = f"v_{function}"
+        self._before(Line(product.node, [part], function, [factor]))
+        product.arguments = [value, part]
+        self._drop(split, name, split.targets[read[0]])
+
+    def _splits_columns(self, line: Line, whole: Any) -> bool:
+        """True if `line` splits a matrix of the static shape `whole` into blocks of columns."""
+        if not is_call(line, _SPLITS):
+            return False
+        axis = self.program.globals.get(line.arguments[0 if line.node.type == "Split" else 2])
+        widths: list[Any] = [dims[1] if dims is not None and len(dims) == 2 else None
+                             for dims in line.node.dims]
+        return axis in (1, -1) and None not in widths and sum(widths) == whole[1]
+
+    def _look_ahead(self, line: Line) -> None:
+        """Multiply elements of a TensorArray before they are read."""
+        value, factor = line.arguments
+        read = self.maker.get(value)
+        if read is None or not self._is_invariant(factor) or not is_call(read, _READS):
+            return
+        array, index, flow = (read.arguments * 2)[:3]
+        if not (self._is_invariant(array) and self._is_invariant(flow)):
+            return
+        function = self.program.globals[line.function]
+        bias = self._take_bias(line)
+        name = self._object(partial(Ahead, function), *bias)
+        line.function = self._name(Ahead.product)
+        line.arguments = [name, value, factor, array, index]
+        line.bound = None
+        self._after(Line(line.node, [], self._name(Ahead.close), [name]))
+
+    def _take_bias(self, product: Line) -> list[str]:
+        """The bias that is added to a product, or to a sum with it, and that stays the same. The
+        line that adds it is dropped."""
+        name = product.targets[0]
+        for _ in range(2):
+            line = next((line for line in self.own if name in line.arguments), None)
+            if line is None or self.uses[name] != 1 or line.function in STRUCTURE or (
+                    line.node.dims[0] != product.node.dims[0]):
+                break
+            bias = next((a for a in line.arguments if a != name), "")
+            if self._adds_bias(line, name, bias):
+                self._drop(line, name, line.targets[0])
+                return [bias]
+            if not is_call(line, _TWO_ADDS):
+                break
+            name = line.targets[0]
+        return []
+
+    def _adds_bias(self, line: Line, name: str, bias: str) -> bool:
+        """True if `line` adds `bias`, a vector that stays the same, to the rows of `name`."""
+        if not is_call(line, _TWO_ADDS | {"BiasAdd"}) or not self._is_invariant(bias) or (
+                line.node.attrs.get("data_format", b"NHWC") not in (b"NHWC", "NHWC")):
+            return False
+        source, index = line.node.inputs[1 - line.arguments.index(name)]
+        columns = line.node.dims[0][-1]
+        return columns is not None and source.dims[index] == (columns,)
+
+    def _drop(self, line: Line, name: str, target: str) -> None:
+        """Drop `line`; the line that makes `name` makes `target` instead."""
+        maker = self.maker[name]
+        maker.targets = self.program.fresh[target] = [target]
+        self.maker[target] = maker
+        self.own.remove(line)
+        self.program.lines.remove(line)
+        self.end -= 1
+
+
+def _assigned(own: list[Line]) -> tuple[list[str], list[str]]:
+    """The variables of a loop that change, and their next values."""
+    step = next((line for line in own if line.function == NEXT), None)
+    return ([], []) if step is None else (step.targets, step.arguments)
+
+
+class _Columns:
+    """``f(factor)``: what gives the columns from `start` to `stop` of a product by a matrix, or by
+    its transpose."""
+
+    def __init__(self, start: int, stop: int, is_flipped: bool) -> None:
+        self.part = slice(start, stop)
+        self.is_flipped = is_flipped
+
+    def __call__(self, factor: Any) -> Any:
+        """See the class."""
+        return factor[self.part] if self.is_flipped else np.ascontiguousarray(factor[:, self.part])
+
+
+def _turned(factor: Any) -> Any:
+    """A transposed matrix whose memory is in the order of the matrix as it was before."""
+    made = memory.empty(factor.shape[::-1], factor.dtype, least=0)
+    made[...] = factor.T
+    return made.T
+
+
+def _may_be_long(line: Line) -> bool:
+    """True for a product that is not surely computed by one thread anyway."""
+    dims = [d for source, i in line.node.inputs for d in source.dims[i]]
+    return None in dims or not blas.is_small(int(_flops(line)) // 2)
+
+
+def _beside(function: Callable, node: Node) -> Callable:
+    """The product `function` of `node`, by one thread while another computes sums."""
+    flip_a, flip_b = node.attrs.get("transpose_a"), node.attrs.get("transpose_b")
+
+    def product(a: Any, b: Any) -> Any:
+        left, right = a.T if flip_a else a, b.T if flip_b else b
+        found = blas.beside(left, right) if left.shape[-1:] == right.shape[:1] else None
+        return function(a, b) if found is None else found
+
+    return product
+
+
+def is_call(line: Line, types: Collection[str]) -> bool:
+    """True if `line` calls the library's own synchronous kernel of one of `types`."""
+    b = line.bound
+    return (line.node.type in types and b is not None and b.kernel is not None and not b.moves
+            and b.kernel.mode == SYNC and b.function is not None and line.function[0] == "k"
+            and is_own(b.kernel))
+
+
+def _is_product(line: Line) -> bool:
+    """True for a large product of matrices."""
+    node = line.node
+    return (is_call(line, {"MatMul"}) and node.dtypes[0].name in _DTYPES
+            and not any([s.dtypes[i]._is_ref_dtype and s.dims[i] is None for s, i in node.inputs])
+            and _rank(node, 0) == _rank(node, 1) == 2 and _flops(line) >= _LARGE)
+
+
+def _is_product_over_rows(line: Line) -> bool:
+    attrs = line.node.attrs
+    return bool(_is_product(line) and attrs.get("transpose_a") and not attrs.get("transpose_b")
+                and min(line.node.dims[0]) >= _FEWEST_COLUMNS)
+
+
+def _rank(node: Node, index: int) -> int | None:
+    source, port = node.inputs[index]
+    dims = source.dims[port]
+    return None if dims is None else len(dims)
+
+
+def _flops(line: Line) -> float:
+    """Operations of a line, with a usual batch size where it is not known."""
+    node = line.node
+    if node.type != "MatMul":
+        return 0.0
+    (one, i), (other, j) = node.inputs
+    dims = [_USUAL_ROWS if d is None else d for d in (*one.dims[i], *other.dims[j])]
+    return 2.0 * math.prod(dims) / (dims[3] if node.attrs.get("transpose_b") else dims[2])
+
+
+def _term(line: Line, operands: list[str]) -> Term:
+    function: Any = line.bound.function  # type: ignore[union-attr]
+    names = line.arguments
+    if line.node.type == "MatMul":
+        return Term(line.node, function, operands.index(names[0]), operands.index(names[1]))
+    if line.node.type == "Sum":
+        axes = np.zeros(1, np.int32)
+        return Term(line.node, lambda x: function(x, axes), None, operands.index(names[0]))
+    return Term(line.node, function, None, operands.index(names[0]))

@@ -1,0 +1,396 @@
+"""fusion: runs of element-wise lines over arrays of one shape become one call; other runs of lines
+that are computed row by row become groups of `row_fusion`.
+
+The call is tried first: ``w = f(inputs)``. It runs the compiled loop when there is one (``jit``),
+and over large arrays the same kernels block by block on all cores, so that intermediate values stay
+in cache. Otherwise it returns None, and the lines run as they are: small arrays gain nothing from
+blocks, and an error is raised by the line that it belongs to. All three give the same bits.
+
+What only a training update reads, as its gradient, is not computed by the call but handed on as a
+``Deferred``: the update computes it in the blocks, or in the loop, in which it reads it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.compiler.ir.step_graph import device_type
+from hpcflow.compiler.native import row_blocks, row_fusion
+from hpcflow.compiler.native.row_fusion import RowGroup
+from hpcflow.compiler.regions.lower import FUSED, FUSED_END, ITEM, OPERATOR, READ, Line, Translation
+from hpcflow.host import memory, threads
+from hpcflow.kernels.registry import SYNC
+from hpcflow.loops import compiling, parallel_for, strided_copy
+from hpcflow.loops.lazy_array import Deferred, Steps
+
+_FEWEST, _MOST = 3, 200  # lines that are worth a call; lines of which the loop compiles quickly
+_ROWS_SECONDS = 1e-5  # of small arrays: what a group of rows must take, about, to be worth a loop
+_PARALLEL = 1 << 17  # elements from which on a single line is worth it
+_MOST_INPUTS, _MOST_OUTPUTS = 16, 4
+_LARGE = 1 << 16  # elements from which on blocks pay
+# All values of a block together: in the second-level cache, and so large that two threads do not
+# get into each other's way between the calls.
+_BLOCK_BYTES = 1 << 21
+_LEAST_PART = 1 << 16  # elements that a thread should have at least
+_DTYPES = frozenset({"float32", "float64", "int32", "int64"})
+# What a ufunc costs, about: to be called, and per element; and what a fused call costs.
+_CALL_SECONDS, _ELEMENT_SECONDS = 4e-7, 2e-10
+_FUSED_SECONDS = 4e-6
+
+
+def fuse(program: Translation) -> None:
+    """Put the calls before the lines that they stand for."""
+    wanted = {program.name(p) for p in program.outputs if p is not None}
+    uses: dict[str, int] = dict.fromkeys(wanted, 1)
+    for line in program.lines:
+        for name in line.arguments:
+            uses[name] = uses.get(name, 0) + 1
+    result: list[Line] = []
+    plain: list[Line] = []
+    for piece in row_fusion.pieces(program.lines):
+        if isinstance(piece, Line):
+            plain.append(piece)
+            continue
+        call = _row_call(program, piece, uses)
+        if call is None:
+            plain += piece.lines
+            continue
+        result += _fused_alike(program, plain, uses)
+        plain = []
+        is_large = piece.count is not None and piece.count * piece.row_size() >= row_blocks.LARGE
+        lines = piece.lines if is_large else _fused_alike(program, piece.lines, uses)
+        result += [call[0], *lines, call[1]]
+    program.lines = result + _fused_alike(program, plain, uses)
+
+
+def _row_call(program: Translation, group: RowGroup,
+              uses: dict[str, int]) -> tuple[Line, Line] | None:
+    """The lines around those of `group` that compute it by rows, where that is worth it."""
+    outputs = group.outputs(uses)
+    if not group.may_run(outputs) or _are_alike(group.lines):
+        return None
+    size = row_blocks.LARGE if group.count is None else group.count * group.row_size()
+    if size < row_blocks.FEWEST:
+        return None
+    function = row_fusion.fused(group, outputs)
+    if size < row_blocks.LARGE and (
+            function.loop is None or row_blocks.seconds(len(group.lines), size) < _ROWS_SECONDS):
+        return None
+    name = f"f{len(program.globals)}"
+    program.globals[name] = function
+    node = group.lines[0].node
+    return (Line(node, [], FUSED, [name, *group.rowed, *group.whole]),
+            Line(node, outputs, FUSED_END, []))
+
+
+def _are_alike(lines: list[Line]) -> bool:
+    """True if all are over arrays of one shape and dtype."""
+    return all(_joins(line, lines[:i][-1:]) for i, line in enumerate(lines))
+
+
+def _fused_alike(program: Translation, lines: list[Line], uses: dict[str, int]) -> list[Line]:
+    """`lines`, with calls before runs over arrays of one shape and dtype."""
+    result: list[Line] = []
+    group: list[Line] = []
+    for index, line in enumerate(lines):
+        if not _joins(line, group):
+            result += _closed(program, group, uses, lines[index:])
+            group = []
+        if _joins(line, group):
+            group.append(line)
+        else:
+            result.append(line)
+    return result + _closed(program, group, uses, [])
+
+
+def _joins(line: Line, group: list[Line]) -> bool:
+    """True if `line` is element-wise, over arrays like those of `group`."""
+    b = line.bound
+    if b is None or b.kernel is None or line.function == OPERATOR or b.moves or not (
+            b.kernel.elementwise and b.kernel.accepts_out and b.kernel.mode == SYNC):
+        return False
+    node = line.node
+    dims, dtype = node.dims[0], node.dtypes[0]
+    if not dims or dtype.name not in _DTYPES:
+        return False
+    for source, index in node.inputs:
+        if source.dtypes[index].base_dtype is not dtype or source.dims[index] not in ((), dims):
+            return False
+    return not group or len(group) < _MOST and group[0].node.dims[0] == dims and (
+        group[0].node.dtypes[0] is dtype)
+
+
+def _is_worth_it(group: list[Line]) -> bool:
+    dims = group[0].node.dims[0]
+    if None in dims:
+        return len(group) >= _FEWEST
+    size = math.prod(dims)
+    if size >= _PARALLEL:
+        return True
+    return len(group) >= _FEWEST and _seconds(len(group), size) >= _FUSED_SECONDS and (
+        size >= _LARGE or all(map(_compiles, group)))
+
+
+def _compiles(line: Line) -> bool:
+    function = line.bound.function  # type: ignore[union-attr]
+    return isinstance(function, np.ufunc) and compiling.supports(
+        function.__name__, line.node.dtypes[0].name)
+
+
+def _closed(program: Translation, group: list[Line], uses: dict[str, int],
+            following: list[Line]) -> list[Line]:
+    """The lines of `group`, with a call before them if that is worth it."""
+    if not group or not _is_worth_it(group):
+        return group
+    made = {line.targets[0] for line in group}
+    inside: dict[str, int] = {}
+    scalars: dict[str, bool] = {}
+    for line in group:
+        for name, (source, index) in zip(line.arguments, line.node.inputs):
+            inside[name] = inside.get(name, 0) + 1
+            if name not in made:
+                scalars[name] = source.dims[index] == ()
+    arrays = [n for n, is_scalar in scalars.items() if not is_scalar]
+    numbers = [n for n, is_scalar in scalars.items() if is_scalar]
+    outputs = [line.targets[0] for line in group
+               if uses.get(line.targets[0], 0) > inside.get(line.targets[0], 0)]
+    if not outputs or not arrays or len(outputs) > _MOST_OUTPUTS or len(scalars) > _MOST_INPUTS:
+        return group
+    steps: list[Any] = [(line.targets[0], line.bound.function, tuple(line.arguments))  # type: ignore[union-attr]
+                        for line in group]
+    function = Fused(steps, arrays, numbers, outputs, group[0].node, all(map(_compiles, group)))
+    function.defers = (not function.may_fail and len(outputs) == 1 and uses[outputs[0]] == 1
+                       and _is_deferred(outputs[0], following))
+    name = f"f{len(program.globals)}"
+    program.globals[name] = function
+    start = Line(group[0].node, [], FUSED, [name, *arrays, *numbers])
+    return [start, *group, Line(group[0].node, outputs, FUSED_END, [])]
+
+
+def _is_deferred(name: str, following: Iterable[Line]) -> bool:
+    """True if the next line that does any work takes `name` as a ``Deferred``.
+
+    What a deferred value is made of must not change before, so between them there may only be lines
+    that read.
+    """
+    for line in following:
+        if line.function in (READ, ITEM, OPERATOR) or line.node.type == "ReadVariableOp":
+            continue
+        b = line.bound
+        return (b is not None and b.kernel is not None and not b.moves
+                and device_type(line.node.device) == "CPU"
+                and any([line.arguments[i] == name for i in b.kernel.deferred_inputs]))
+    return False
+
+
+def _seconds(lines: int, size: int) -> float:
+    """What the lines take, about, over arrays of `size` elements."""
+    return lines * (_CALL_SECONDS + size * _ELEMENT_SECONDS)
+
+
+class Fused:
+    """``f(*arrays, *scalars)``: a tuple with the outputs, or None if the lines are to run.
+
+    With ``defers`` the output of large arrays is a ``Deferred``.
+    """
+
+    __slots__ = ("steps", "arrays", "numbers", "outputs", "is_static", "dtype", "compiled",
+                 "may_fail", "defers", "loop_steps", "_block", "_scratch_count",
+                 "_reused")  # fmt: skip
+
+    def __init__(self, steps: list[tuple[str, Callable, tuple[str, ...]]], arrays: list[str],
+                 numbers: list[str], outputs: list[str], node: Any, compiles: bool) -> None:
+        self.steps = steps
+        self.arrays = arrays
+        self.numbers = numbers
+        self.outputs = outputs
+        self.is_static = None not in node.dims[0]
+        self.dtype = node.dtypes[0].np
+        self.may_fail = not all(isinstance(f, np.ufunc) for _, f, _ in steps)
+        self.defers = False
+        self.loop_steps = self._loop_steps(self._names()) if compiles else None
+        self.compiled: compiling.Compiled | None = None
+        self._reused: list[int | None] = [None] * len(outputs)
+
+    def _prepare(self) -> None:
+        """Make the loop, and the function of one block; see `_block_function`."""
+        if self.loop_steps is not None:
+            self.compiled = compiling.compiled(self._program(self.loop_steps))
+        reused = [None if k is None else self.arrays[k] for k in self._reused]
+        slots, self._scratch_count = _slots(self.steps, dict(zip(self.outputs, reused)))
+        self._block = _block_function(self, slots)
+
+    def _names(self) -> dict[str, str]:
+        """The names of a loop for those of the lines."""
+        names = {n: f"a{i}" for i, n in enumerate(self.arrays)}
+        names |= {n: f"s{i}" for i, n in enumerate(self.numbers)}
+        return names | {target: f"v{i}" for i, (target, _, _) in enumerate(self.steps)}
+
+    def _loop_steps(self, names: dict[str, str]) -> Steps:
+        return Steps(tuple([(names[target], f.__name__, tuple([names[a] for a in arguments]))
+                            for target, f, arguments in self.steps]), names[self.outputs[0]])
+
+    def _program(self, steps: Steps) -> compiling.Program:
+        names, more = self._names(), itertools.count(len(self.arrays))
+        stored = [next(more) if k is None else k for k in self._reused]
+        return compiling.Program(
+            self.dtype.name, next(more), len(self.numbers), steps.steps,
+            [(f"a{k}", names[n]) for k, n in zip(stored, self.outputs)])
+
+    def reuse(self, dead: set[str]) -> None:
+        """Get ready for calls; results may be written into the arrays `dead`, which nothing else
+        refers to or needs."""
+        # Where lines may still run, or the value is computed later, they are needed once more.
+        if not (self.may_fail or self.defers or not self.is_static):
+            self._choose(dead)
+        self._prepare()
+
+    def _choose(self, dead: set[str]) -> None:
+        """For each output an array of `dead` that is not read after it is made, if there is one."""
+        free = [n for n in self.arrays if n in dead]
+        for i, output in enumerate(self.outputs):
+            made = next(k for k, (target, _, _) in enumerate(self.steps) if target == output)
+            for name in free:
+                if all(name not in arguments for _, _, arguments in self.steps[made + 1:]):
+                    self._reused[i] = self.arrays.index(name)
+                    free.remove(name)
+                    break
+
+    def __call__(self, *inputs: Any) -> tuple | None:
+        """See the class; the outputs are new arrays."""
+        count = len(self.arrays)
+        first = inputs[0]
+        compiled = self.compiled
+        if first.size < _LARGE and (compiled is None or compiled.function is None):
+            if compiled is not None:
+                compiled.spent(_seconds(len(self.steps), first.size))
+            return None
+        shape = first.shape
+        if not self.is_static and (any([a.shape != shape for a in inputs[1:count]])
+                                   or _seconds(len(self.steps), first.size) < _FUSED_SECONDS):
+            return None
+        arrays, numbers = list(inputs[:count]), inputs[count:]
+        if self.defers and first.size >= _LARGE:
+            return (Deferred(self, arrays, numbers),)
+        return self._make(arrays, numbers)
+
+    def compute(self, arrays: list, numbers: tuple) -> Any:
+        """The only output; see `deferred.Source`."""
+        made = self._make(arrays, numbers)
+        assert made is not None
+        return made[0]
+
+    def compute_into(self, target: Any, arrays: list, numbers: tuple) -> None:
+        """Write blocks of the only output; see `deferred.Source`."""
+        self._blocks(arrays, [target], numbers)
+
+    def _make(self, arrays: list, numbers: tuple) -> tuple | None:
+        """The outputs, by the loop or in blocks; None if a line failed."""
+        shape, compiled = arrays[0].shape, self.compiled
+        loop = compiled.function if compiled is not None else None
+        reused = [k if k is None or arrays[k].flags.carray else None for k in self._reused]
+        made = [memory.empty(shape, self.dtype) if k is None else arrays[k] for k in reused]
+        if compiled is not None and loop is not None and reused == self._reused:
+            new = [a for a, k in zip(made, reused) if k is None]
+            with contextlib.suppress(TypeError):  # an array that is not aligned
+                parallel_for.run_elements(
+                    compiled, [*map(strided_copy.in_order, arrays), *new], numbers)
+                return tuple(made)
+        flat, began = [a.reshape(-1) for a in arrays], time.perf_counter()
+        try:
+            self._run(lambda a, t: self._blocks(a, t, numbers), flat, [a.reshape(-1) for a in made])
+        except Exception:
+            if not self.may_fail:
+                raise
+            return None
+        if compiled is not None:
+            compiled.spent(time.perf_counter() - began)
+        return tuple(made)
+
+    def _run(self, run: Callable[[list, list], None], arrays: list, targets: list) -> None:
+        """In parts on all cores, if the arrays are large."""
+        size = arrays[0].size
+        parts = min(threads.pool().size, size // _LEAST_PART)
+        if parts < 2:
+            run(arrays, targets)
+            return
+        bounds = threads.bounds(size, parts)
+
+        def part(k: int) -> None:
+            start, stop = bounds[k]
+            run([a[start:stop] for a in arrays], [t[start:stop] for t in targets])
+
+        threads.pool().run(part, len(bounds))
+
+    def _blocks(self, arrays: list, targets: list, numbers: tuple) -> None:
+        """The ufuncs over one block after the other, all of about one size."""
+        size = arrays[0].size
+        values = len(arrays) + len(targets) + self._scratch_count
+        most = max(1024, _BLOCK_BYTES // values // self.dtype.itemsize)
+        parts = threads.bounds(size, -(-size // most))
+        scratch = [np.empty(min(parts[0][1], size), self.dtype) for _ in range(self._scratch_count)]
+        for start, stop in parts:
+            self._block(*[a[start:stop] for a in arrays], *[t[start:stop] for t in targets],
+                        *[s[: stop - start] for s in scratch], *numbers)
+
+
+def _block_function(fused: Fused, slots: dict[str, str]) -> Callable:
+    """``f(*arrays, *outputs, *scratch, *numbers)`` calls one ufunc after the other.
+
+    Generated, so that next to nothing happens between two calls: only there does a thread hold the
+    interpreter's lock, and one that has to wait for it sleeps for longer than most calls take.
+    """
+    names = {n: f"a{i}" for i, n in enumerate(fused.arrays)}
+    outputs = {n: f"t{i}" for i, n in enumerate(fused.outputs)}
+    scratch = [f"w{i}" for i in range(fused._scratch_count)]
+    names |= {n: f"s{i}" for i, n in enumerate(fused.numbers)}
+    parameters = [*(names[n] for n in fused.arrays), *outputs.values(), *scratch,
+                  *(names[n] for n in fused.numbers)]
+    scope: dict[str, Any] = {}
+    lines = []
+    for i, (target, function, arguments) in enumerate(fused.steps):
+        scope[f"k{i}"] = function
+        given = [names[a] for a in arguments]
+        place = outputs.get(target)
+        if place is None:
+            place = outputs.get(slots[target], slots[target])
+        names[target] = place
+        lines.append(f"    k{i}({', '.join(given)}, out={place})")
+    source = "\n".join([f"def block({', '.join(parameters)}):", *lines]) + "\n"
+    exec(compile(source, "<hpcflow block>", "exec"), scope)
+    return scope["block"]
+
+
+def _slots(steps: list[tuple[str, Callable, tuple[str, ...]]],
+           outputs: dict[str, str | None]) -> tuple[dict[str, str], int]:
+    """Where each value that is not an output is kept, and how many scratch arrays there are.
+
+    A place is the name of an output, whose memory serves until the output is made (if it is that
+    of an input, the value of `outputs`: after the last use of this), or of a scratch array, ``w0``,
+    ``w1`` and so on, of which there are as few as possible.
+    """
+    last = {a: i for i, (_, _, arguments) in enumerate(steps) for a in arguments}
+    made = {target: i for i, (target, _, _) in enumerate(steps)}
+    busy = {o: -1 if source is None else last[source] for o, source in outputs.items()}
+    slots: dict[str, str] = {}
+    count = 0
+    for i, (target, _, _) in enumerate(steps):
+        if target in outputs:
+            continue
+        end = last.get(target, i)
+        # What is read for the last time here may be overwritten: element by element.
+        places = [p for p, until in busy.items() if until <= i and end <= made.get(p, end)]
+        if places:
+            place = places[0]
+        else:
+            place, count = f"w{count}", count + 1
+        slots[target] = place
+        busy[place] = end
+    return slots, count

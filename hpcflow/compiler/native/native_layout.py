@@ -1,0 +1,286 @@
+"""native_layout: where the values of a loop lie, and the calls that make them, for given shapes.
+
+A value in rows is a matrix for each iteration; see ``native_memory`` for where it lies.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow.compiler.native.native_memory import (
+    GIVEN,
+    KEPT,
+    SCRATCH,
+    SUM,
+    TWO,
+    VARIABLE,
+    Arena,
+    Memory,
+    Plan,
+    Slot,
+)
+from hpcflow.compiler.native.native_multiplications import Multiplications
+from hpcflow.compiler.native.native_products import has_same_bits
+from hpcflow.compiler.native.native_values import Note, Unfit, Value
+from hpcflow.host import blas, threads
+from hpcflow.loops import call_list
+from hpcflow.loops.call_list import Call, Operand
+
+# Rows that a thread should have: by panels, which are no more work for few rows, and by a BLAS.
+FEWEST_ROWS = (8, 16)
+_UNITS = 4  # a thread has a multiple of this part of them
+_OPERATIONS = 5e10  # in a second, about
+_MOST_PLANS = 16  # counts of iterations, of which the places of values are remembered
+
+
+def key_of(values: list) -> tuple:
+    """What a layout depends on."""
+    arrays = [getattr(v, "bias", v) for v in values]
+    return tuple([(v.shape, v.strides, v.dtype.char) if isinstance(v, (np.ndarray, np.generic))
+                  else None for v in arrays])
+
+
+class Layout(Multiplications):
+    """The calls of an iteration for values of certain shapes; raises Unfit where there are none.
+
+    Attributes:
+        calls: for the compiled function.
+        added: the sums over time whose products the calls add up.
+        parts: the rows that each thread computes, of `count` threads, at least about `fewest`.
+        seconds: what the products of an iteration take, about.
+    """
+
+    def __init__(self, loop: Any, outside: dict[str, Any], first: dict[str, Any],
+                 count: int, fewest: int) -> None:
+        super().__init__(loop, outside)
+        self._first = first
+        self.added: set[str] = set()
+        self.rows = self._find_rows()
+        self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // fewest)),
+                                    fewest // _UNITS)
+        self._name_variables()
+        for step in loop.steps:
+            self._take(step)
+        self._check_variables()
+        self._keep_less()
+        self._check_products(fewest)
+        self.seconds = sum(2.0 * self.rows * call.inner * call.columns
+                           for call in self.made) / _OPERATIONS
+        self.calls = np.array([call.words() for call in self.made], np.int64)
+        self.arenas: list[Arena] = []
+        self._plans: dict[int, Plan] = {}
+        del self._outside, self._first
+
+    # ------------------------------------------------------------ values
+
+    def _find_rows(self) -> int:
+        counts = [self.value_outside(n).shape[:1] for v, n in self.loop.entering.items()
+                  if v in self.loop.following]
+        counts += [value.shape[:1] for n, value in self._first.items()
+                   if n not in self.loop.factors]
+        if len(set(counts)) != 1 or not counts[0] or not counts[0][0]:
+            raise Unfit
+        return counts[0][0]
+
+    def _name_variables(self) -> None:
+        for name in self.loop.factors:
+            first = self._first[name]
+            self.values[name] = self.add(Slot(GIVEN, name), first.shape, first.dtype, ())
+        for variable, name in self.loop.entering.items():
+            value = self.value_outside(name)
+            if variable not in self.loop.following:
+                self.values[variable] = self.value(name)
+                continue
+            if type(value) is not np.ndarray or not value.flags.c_contiguous:
+                raise Unfit
+            self.values[variable] = self.add_rows(VARIABLE, variable, value.shape, value.dtype)
+
+    def _finish(self, target: str, made: Value) -> None:
+        """`made` is the value of `target`."""
+        loop = self.loop
+        if made.strides == (0, 0) and (target in loop.kept or target in loop.following.values()):
+            made = self.call(np.positive, [made])
+        slot = self.slots[made.slot]
+        self.values[target] = made
+        if target in loop.kept or target in loop.following.values():
+            if slot.kind != SCRATCH or made.offset:
+                raise Unfit
+            slot.kind, slot.source = (KEPT if target in loop.kept else TWO), target
+
+    def _check_variables(self) -> None:
+        for variable, name in self.loop.following.items():
+            one, other = self.values[variable], self.values.get(name)
+            if other is None or self.slots[other.slot].kind not in (KEPT, TWO) or (
+                    one.shape, one.dtype) != (other.shape, other.dtype):
+                raise Unfit
+        for name in self.loop.kept:
+            if name not in self.values or self.slots[self.values[name].slot].kind not in (
+                    KEPT, GIVEN, VARIABLE):
+                raise Unfit
+
+    # ------------------------------------------------------------ steps
+
+    def _take(self, step: Any) -> None:
+        if step.kind in ("pop", "read", "compare"):
+            self.values[step.target] = self._given(step.target, self._first[step.target])
+        elif step.kind == "draw":
+            self._draw(step)
+        elif step.kind == "product":
+            self._finish(step.target, self.product(step))
+        elif step.kind == "split":
+            self._split(step)
+        elif step.kind == "join":
+            self._finish(step.target, self._join([self.value(a) for a in step.arguments]))
+        elif step.kind == "map":
+            count = len(self.made)
+            value = self._map(step)
+            if len(self.made) == count + 1:
+                products = [self.sole[a] for a in step.arguments if a in self.sole]
+                any(self.join_sum(p) for p in products)
+            self._finish(step.target, value)
+        elif step.kind == "choose":
+            self._finish(step.target, self._choose(*step.arguments))
+        elif step.kind == "zeros":
+            self._finish(step.target, self._zeros(self.value(step.arguments[0])))
+        elif step.kind == "sum":
+            self._add_rows_up(step)
+
+    def _given(self, name: str, first: Any) -> Value:
+        """A matrix in rows, or a flag for each row."""
+        if first.dtype == np.bool_:
+            return self.add(Slot(GIVEN, name), first.shape, first.dtype, (1,))
+        return self.add_rows(GIVEN, name, first.shape, first.dtype)._replace(
+            strides=first.strides)
+
+    def _draw(self, step: Any) -> None:
+        """Random numbers in the shape of a value, or in that which a value says."""
+        name = step.arguments[0]
+        shape = self.values[name].shape if name in self.loop.made else tuple(
+            self.value_outside(name).tolist())
+        self.values[step.target] = self.add_rows(
+            GIVEN, step.target, shape, step.line.node.dtypes[0].np)
+
+    def _choose(self, flags: str, yes: str, no: str) -> Value:
+        """The rows of one value where a flag is set, and those of another elsewhere."""
+        given, values = self.value(flags), [self.value(no), self.value(yes)]
+        one, dtype = values[0].shape, values[0].dtype
+        found = call_list.loop_of(np.positive, dtype.name)
+        if given.dtype != np.bool_ or found is None or len(one) != 2 or any(
+                (v.shape, v.dtype) != (one, dtype) for v in values):
+            raise Unfit
+        made, (rows, columns) = self.new_rows(one, dtype), one
+        flag = Operand(given.slot, given.strides[0], 1, given.offset)
+        for wanted, value in enumerate(values):
+            self.made.append(Call(call_list.CHOICE, *found, columns, wanted, flag,
+                                  value.over(rows, columns), made.over(rows, columns)))
+        return made
+
+    def _zeros(self, like: Value) -> Value:
+        if like.shape[:1] != (self.rows,) or len(like.shape) != 2:
+            raise Unfit
+        return self.constant(0, like.dtype)._replace(shape=like.shape, strides=(0, 0))
+
+    def _add_rows_up(self, step: Any) -> None:
+        """Add to the sums over time of rows."""
+        name, *operands = step.arguments
+        plan = self.value_outside(name).plan
+        for term in plan.row_terms:
+            value = self.value(operands[plan.terms[term].right])
+            if value.shape[:1] != (self.rows,):
+                raise Unfit
+            total = self.add_rows(SUM, (name, term), value.shape, value.dtype)
+            self.call(np.add, [total, value], total)
+        if self.add_products_up(name, plan, operands):
+            self.added.add(name)
+        if plan.row_terms or name in self.added:
+            self.fixed.append(name)
+
+    def _keep_less(self) -> None:
+        """What is only kept for products that are added up at once need not be."""
+        loop = self.loop
+        for name in loop.summed - loop.summed_by(
+                [s for s in loop.steps if s.kind == "sum" and s.arguments[0] not in self.added]):
+            slot = self.slots[self.values[name].slot]
+            if slot.kind == KEPT:
+                slot.kind = TWO if name in loop.following.values() else SCRATCH
+
+    def _split(self, step: Any) -> None:
+        """The parts are views, but for those that are kept."""
+        value, targets = self.value(step.arguments[0]), step.line.targets
+        widths = [value.shape[-1] // len(targets)] * len(targets) if len(step.arguments) < 2 else (
+            self.value_outside(step.arguments[1]).tolist())
+        if value.shape != (self.rows, sum(widths)) or min(widths) < 1:
+            raise Unfit
+        start = 0
+        for target, columns in zip(targets, widths):
+            part = value.part(start, columns)
+            start += columns
+            if target in self.loop.kept or target in self.loop.following.values():
+                self._finish(target, self.call(np.positive, [part]))
+            else:
+                self.values[target] = part
+
+    def _join(self, values: list[Value]) -> Value:
+        if any(v.shape[:-1] != (self.rows,) for v in values):
+            raise Unfit
+        made = self.new_rows((self.rows, sum(v.shape[1] for v in values)), values[0].dtype)
+        start = 0
+        for value in values:
+            self.call(np.positive, [value], made.part(start, value.shape[1]))
+            start += value.shape[1]
+        return made
+
+    def _map(self, step: Any) -> Value:
+        """The calls of an element-wise kernel: those of its ufuncs, which it makes of notes."""
+        given = [Note(self, self.value(a)) for a in step.arguments]
+        try:
+            made = step.line.bound.function(*given)
+        except Exception as error:
+            raise Unfit from error
+        if type(made) is not Note:
+            raise Unfit
+        return made.value
+
+    # ------------------------------------------------------------ rows
+
+    def _check_products(self, fewest: int) -> None:
+        """Products of some rows must be no larger than one thread computes well, and those of a
+        BLAS have the bits that they have among all."""
+        if len(self.parts) < threads.pool().size and not all(
+                [blas.is_small(self.rows * call.inner * call.columns) for call in self.made]):
+            raise Unfit
+        for factors in self.of_blas:
+            if len(self.parts) > 1 and (
+                    fewest < FEWEST_ROWS[-1] or not has_same_bits(factors)):
+                raise Unfit
+
+    # ------------------------------------------------------------ memory
+
+    def chunk(self, nbytes: int, seconds: float, most: int) -> int:
+        """How many iterations run together, so that what they keep takes about `nbytes` and their
+        products take about `seconds`."""
+        kept = sum(s.nbytes() for s in self.slots if s.kind == KEPT)
+        return max(1, min(nbytes // max(1, kept), int(seconds / self.seconds), most))
+
+    def memory(self, count: int, fixed: dict[str, Any], given: dict[str, Any],
+               variables: dict[str, Any]) -> Memory:
+        """The places of all values in `count` iterations."""
+        return Memory(self, count, fixed, given, variables)
+
+    def plan(self, count: int) -> Plan:
+        """That for so many iterations."""
+        found = self._plans.get(count)
+        if found is None:
+            if len(self._plans) >= _MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[count] = Plan(self, count)
+        return found
+
+    def take_arena(self) -> Arena:
+        """One that no other run uses."""
+        try:
+            return self.arenas.pop()
+        except IndexError:
+            return Arena(self.slots)

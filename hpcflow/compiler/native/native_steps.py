@@ -1,0 +1,287 @@
+"""native_steps: what the lines of a loop do, as it has to be known to make calls of them.
+
+See ``native_loops``.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from hpcflow.compiler.native.accumulate_gemm import Plan, Sums
+from hpcflow.compiler.native.batch_iterations import is_call
+from hpcflow.compiler.native.hoist_input_gemm import Ahead
+from hpcflow.compiler.native.native_values import Unfit
+from hpcflow.compiler.regions.lower import COPY, NEXT, OPERATOR, STRUCTURE, UNTIL, Line, Translation
+from hpcflow.kernels.registry import SYNC, is_own
+
+_MOST_LINES, _MOST_ITERATIONS = 200, 4096
+_POPS = frozenset({"StackPop", "StackPopV2"})
+_DRAWS = frozenset({"RandomUniform", "RandomStandardNormal", "TruncatedNormal"})
+_COMPARES = frozenset({"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual",
+                       "LogicalAnd", "LogicalOr", "LogicalNot"})
+_OF_ARRAYS = {"TensorArrayGradV3": "gradient", "TensorArrayReadV3": "read",
+              "TensorArrayWriteV3": "write"}
+
+
+class Step(NamedTuple):
+    """What a line does: `kind` is "product", "join", "split", "map", "choose", "zeros", "shape" or
+    "sum" of values; "compare" or "draw" of what depends on none, but for the shape of one; "read"
+    or "write" of an element, "gradient" of a TensorArray; "pop", "push" or these of a "scalar"."""
+
+    kind: str
+    target: str
+    arguments: tuple[str, ...]
+    line: Line
+    function: Any = None  # that multiplies in the line of a product
+
+
+class LoopSteps:
+    """What is known of a loop when it is compiled; raises Unfit if it cannot be called.
+
+    Attributes:
+        steps: what the lines do that are not about scalars alone.
+        outside: the names of what comes from outside.
+        entering: the variables that are not scalars, with the names of their first values.
+        following: the names of their next values.
+        summed: the names of values that are only kept for sums.
+        uses: how often steps and variables read a name.
+        kept: the names of all values that outlive their iteration.
+        factors: the scalars of the loop that values are computed with.
+        indices: all scalars of the loop whose values in each iteration are wanted.
+        count: a function of all of `outside`; see `_count_function`.
+        counted_by: those of `outside`, by number, on which what it returns depends; None if it
+            depends on more.
+    """
+
+    def __init__(self, program: Translation, start: int, end: int) -> None:
+        self.program = program
+        lines = program.lines[start : end + 1]
+        _check(len(lines) <= _MOST_LINES)
+        self.variables = dict(zip(lines[0].targets, lines[0].arguments))
+        step = next((line for line in lines if line.function == NEXT), None)
+        self.assigned = {} if step is None else dict(zip(step.targets, step.arguments))
+        self.scalars = {v for v in self.variables if v in program.scalars}
+        self.until = ""
+        self.scalar_lines: list[Line] = []
+        self.steps: list[Step] = []
+        self.arrays: set[str] = set()
+        self.flags: set[str] = set()
+        self.shapes: dict[str, str] = {}  # name -> that of the value whose shape it is
+        self.made = {name for line in lines for name in line.targets}
+        for line in lines[1:-1]:
+            self._take(line)
+        self._check_outside(end)
+        self.entering = {v: n for v, n in self.variables.items() if v not in self.scalars}
+        self.following = {v: n for v, n in self.assigned.items() if v not in self.scalars}
+        _check(all(n in self.scalars for v, n in self.assigned.items() if v in self.scalars))
+        _check(any(s.kind == "product" for s in self.steps))
+        self.uses = Counter([a for s in self.steps for a in s.arguments])
+        self.uses.update(self.following.values())
+        self.summed: set[str] = set()
+        self.kept = self._kept()
+        inner = self.scalars & self.made
+        self.factors = inner & {a for s in self.steps if s.kind == "map" for a in s.arguments}
+        self.indices = sorted(
+            {s.arguments[1] for s in self.steps if s.kind in ("read", "write", "push a scalar")}
+            | {a for s in self.steps if s.kind == "compare" for a in s.arguments} & inner
+            | self.factors)
+        self.outside = self._outside(lines)
+        self.count = self._count_function()
+        read = {a for line in self.scalar_lines for a in line.arguments} | {
+            self.variables[v] for v in self.variables if v in self.scalars}
+        pops = any(line.node.type in _POPS for line in self.scalar_lines)
+        self.counted_by = None if pops else [
+            k for k, name in enumerate(self.outside) if name in read]
+
+    def _take(self, line: Line) -> None:
+        if line.function == UNTIL:
+            self.until = line.arguments[0]
+            _check(self.until in self.scalars and not self.steps)
+        elif self._is_scalar(line):
+            self._take_scalar(line)
+        elif line.function != NEXT:
+            _check(bool(self.until) and line.function not in STRUCTURE)
+            self.steps.append(self._step(line))
+
+    def _take_scalar(self, line: Line) -> None:
+        self.scalars.update(line.targets)
+        self.scalar_lines.append(line)
+
+    def _take_flow(self, line: Line, target: str, flow: str) -> None:
+        """A flow, which only orders what is done with an array, is that of before."""
+        _check(flow in self.scalars or flow not in self.made)
+        self._take_scalar(Line(line.node, [target], COPY, [flow]))
+
+    def _is_scalar(self, line: Line) -> bool:
+        node, is_one = line.node, len(line.targets) == 1
+        if line.bound is None or not is_one or line.targets[0] not in self.program.scalars:
+            return False
+        if line.function != OPERATOR and (
+                not is_call(line, {node.type}) or node.op_def.is_stateful
+                or node.type in _OF_ARRAYS or node.type in _POPS):
+            return False
+        return all([a in self.scalars or a not in self.made for a in line.arguments])
+
+    def _step(self, line: Line) -> Step:
+        """What a line does with values in rows."""
+        function, given = self.program.globals.get(line.function), tuple(line.arguments)
+        if function is Sums.add:
+            return Step("sum", "", given, line)
+        target = line.targets[0] if line.targets else ""
+        if function is Ahead.product:
+            _check(given[2] not in self.made)
+            ahead = self.program.globals[self._maker(given[0]).function]
+            return Step("product", target, (given[1], given[2], given[0]), line, ahead.args[0])
+        b, node = line.bound, line.node
+        _check(b is not None and b.kernel is not None and not b.moves)
+        assert b is not None and b.kernel is not None
+        if is_call(line, _OF_ARRAYS):
+            return self._step_of_array(line)
+        if is_call(line, {"Split"}):
+            _check(self.program.globals.get(given[0]) in (1, -1))
+            return Step("split", "", given[1:], line)
+        if is_call(line, {"SplitV"}):
+            _check(self.program.globals.get(given[2]) in (1, -1) and given[1] not in self.made)
+            return Step("split", "", given[:2], line)
+        _check(len(line.targets) == 1)
+        if self._is_comparison(line):
+            self.flags.add(target)
+            return Step("compare", target, given, line)
+        if is_call(line, {"Shape"}):
+            self.shapes[target] = given[0]
+            return Step("shape", "", given, line)
+        if is_call(line, _DRAWS):
+            _check(given[0] in self.shapes or given[0] not in self.made)
+            return Step("draw", target, (self.shapes.get(given[0], given[0]),), line)
+        if is_call(line, {"ZerosLike"}):
+            return Step("zeros", target, given, line)
+        if is_call(line, {"Select"}):
+            return Step("choose", target, given, line)
+        if node.type == "MatMul":
+            _check(b.kernel.mode == SYNC and not node.attrs.get("transpose_a")
+                   and is_own(b.kernel)
+                   and given[1] not in self.made)
+            return Step("product", target, given, line, function)
+        if is_call(line, _POPS):
+            if target not in self.program.scalars:
+                return Step("pop", target, given, line)
+            self._take_scalar(line)
+            return Step("pop a scalar", "", given, line)
+        if is_call(line, {"StackPush", "StackPushV2"}):
+            _check(not self._is_read(target))
+            return Step("push a scalar" if given[1] in self.scalars else "push", "", given, line)
+        if is_call(line, {"ConcatV2"}):
+            _check(self.program.globals.get(given[-1]) in (1, -1))
+            return Step("join", target, given[:-1], line)
+        _check(is_call(line, {node.type}) and b.kernel.elementwise)
+        return Step("map", target, given, line)
+
+    def _is_comparison(self, line: Line) -> bool:
+        """True for flags that follow from scalars of the iteration and vectors from outside."""
+        return is_call(line, _COMPARES) and all(
+            [a in self.scalars or a in self.flags or a not in self.made for a in line.arguments])
+
+    def _step_of_array(self, line: Line) -> Step:
+        """What a line does with a TensorArray."""
+        given, kind = tuple(line.arguments), _OF_ARRAYS[line.node.type]
+        _check(given[0] not in self.made or given[0] in self.arrays)
+        if kind == "gradient":
+            self.arrays.add(line.targets[0])
+            self._take_flow(line, line.targets[1], given[1])
+            return Step(kind, line.targets[0], given, line)
+        _check(given[1] in self.scalars)
+        if kind == "write":
+            self._take_flow(line, line.targets[0], given[3])
+            return Step(kind, "", given, line)
+        _check(given[2] in self.scalars or given[2] not in self.made)
+        return Step(kind, line.targets[0], given, line)
+
+    def _is_read(self, name: str) -> bool:
+        return any(name in line.arguments for line in self.program.lines)
+
+    def _check_outside(self, end: int) -> None:
+        """After the loop only its variables are read."""
+        inner = self.made - {*self.variables}
+        for line in self.program.lines[end + 1 :]:
+            _check(inner.isdisjoint(line.arguments))
+        _check(all(p is None or self.program.name(p) not in inner for p in self.program.outputs))
+
+    def _kept(self) -> set[str]:
+        left = {s.arguments[1] for s in self.steps if s.kind == "push"}
+        left |= {s.arguments[2] for s in self.steps if s.kind == "write"}
+        left |= self._next_of(left)
+        self.summed = self.summed_by([s for s in self.steps if s.kind == "sum"]) - left
+        return left | self.summed
+
+    def summed_by(self, steps: list[Step]) -> set[str]:
+        """The names of values that have to be kept for the products of these sums."""
+        found = {s.arguments[1 + k] for s in steps for k in self._plan(s).of_products}
+        return found | self._next_of(found)
+
+    def _plan(self, step: Step) -> Plan:
+        """Which sums a step adds to."""
+        return self.program.globals[self._maker(step.arguments[0]).function].__self__
+
+    def _maker(self, name: str) -> Line:
+        """The line that makes what is called so."""
+        return next(line for line in self.program.lines if name in line.targets)
+
+    def _next_of(self, names: set[str]) -> set[str]:
+        return {self.following[v] for v in names if v in self.following}
+
+    def _outside(self, lines: list[Line]) -> list[str]:
+        names = [a for line in lines for a in line.arguments
+                 if a not in self.made and a not in self.program.globals]
+        return [*dict.fromkeys(names)]
+
+    def _count_function(self) -> Any:
+        """``f(*outside)``: the iterations by the scalars alone. A list with the values of `indices`
+        in each, and the values of the scalar variables at the end; None if there are many."""
+        variables = [v for v in self.variables if v in self.scalars]
+        text = [f"def count({', '.join(self.outside)}):",
+                f"    {_tuple(variables)} = {_tuple([self.variables[v] for v in variables])}",
+                "    found = []", f"    while len(found) <= {_MOST_ITERATIONS}:"]
+        before = self._needed_before()
+        after = [line for line in self.scalar_lines if line not in before]
+        text += [f"        {_scalar_text(line)}" for line in self.scalar_lines if line in before]
+        text.append(f"        if not {self.until}: return found, {_tuple(variables)}")
+        text += [f"        {_scalar_text(line)}" for line in after]
+        text.append(f"        found.append({_tuple(self.indices)})")
+        changed = [v for v in variables if v in self.assigned]
+        if changed:
+            following = _tuple([self.assigned[v] for v in changed])
+            text.append(f"        {_tuple(changed)} = {following}")
+        scope = dict(self.program.globals)
+        exec(compile("\n".join(text) + "\n", "<hpcflow count>", "exec"), scope)
+        return scope["count"]
+
+    def _needed_before(self) -> set[Line]:
+        """The lines of scalars that the condition needs."""
+        names, found = {self.until}, set()
+        for line in reversed(self.scalar_lines):
+            if line.targets[0] in names:
+                found.add(line)
+                names.update(line.arguments)
+        return found
+
+
+def _check(holds: Any) -> None:
+    if not holds:
+        raise Unfit
+
+
+def _tuple(names: list[str]) -> str:
+    return f"({', '.join(names)}{',' if names else ''})"
+
+
+def _scalar_text(line: Line) -> str:
+    target, given = line.targets[0], line.arguments
+    if line.node.type in _POPS:  # it stays there until the calls are made
+        return f"{target} = {given[0]}.values[-1 - len(found)]"
+    if line.function == COPY:
+        return f"{target} = {given[0]}"
+    if line.function != OPERATOR:
+        return f"{target} = {line.function}({', '.join(given)})"
+    sign = line.bound.kernel.operator  # type: ignore[union-attr]
+    return f"{target} = {f' {sign} '.join(given) if len(given) > 1 else sign + given[0]}"

@@ -1,0 +1,4 @@
+"""Passes that replace nodes by fewer or better ones, whatever the devices.
+
+Begin reading with `prune` and `fold`.
+"""

@@ -1,0 +1,4 @@
+"""What kernels share: blocks of rows on all cores, indices, strings, windows, named resources.
+
+May use the registry, `host`, `loops` and `resources`. Begin reading with `parallel`.
+"""

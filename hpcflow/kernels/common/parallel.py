@@ -1,0 +1,86 @@
+"""Work on the rows of large arrays: in blocks that stay in cache, over the cores of the process.
+
+NumPy computes one ufunc after the other over whole arrays, with one core. Here a kernel's ufuncs
+run on a block of rows, then on the next, and every core takes the next block when it is done with
+one: a thread that the machine lets wait holds up nobody for longer than a block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.host import memory, threads
+from hpcflow.loops import parallel_for
+
+# About half of what the second-level cache of a core holds.
+_BLOCK_BYTES = 1 << 19
+LARGE_BYTES = parallel_for.LARGE_BYTES
+
+
+# Blocks of rows that are touched once need not stay in cache: fewer calls, fewer handings over.
+ONCE_BYTES = 1 << 21
+
+
+# Work on so many bytes is over in less time than a few wakings of a thread take.
+_SHORT_BYTES = 1 << 24
+
+
+def block_of_copies(row_count: int, row_bytes: int) -> int:
+    """The bytes of a block of rows that are copied once.
+
+    Short work has one block more for the calling thread than for the others, which first have to
+    wake up: then it does not have to wait for them, and be woken in its turn.
+    """
+    if row_count * row_bytes > _SHORT_BYTES:
+        return ONCE_BYTES
+    return -(-row_count // (2 * threads.pool().size - 1)) * row_bytes
+
+
+def over_rows(rows: int, row_bytes: int, work: Callable[[slice], object],
+              block_bytes: int | None = None) -> None:
+    """Call ``work(slice)`` for blocks that cover `rows` rows; returns when all are done.
+
+    Args:
+        rows: how many there are.
+        row_bytes: what `work` reads and writes per row, which decides the size of a block.
+        work: computes the rows of a slice. Several run at once, so they must write to different
+            places. What it raises is raised here.
+        block_bytes: of a block; about half of the second-level cache if None.
+    """
+    step = max(1, (block_bytes or _BLOCK_BYTES) // max(row_bytes, 1))
+    if rows <= step:
+        work(slice(0, rows))
+        return
+    starts = range(0, rows, step)
+
+    def block(number: int) -> None:
+        start = starts[number]
+        work(slice(start, min(start + step, rows)))
+
+    if rows * row_bytes >= LARGE_BYTES:
+        threads.pool().run(block, len(starts))
+    else:
+        for number in range(len(starts)):
+            block(number)
+
+
+def in_blocks(run: Callable) -> Callable:
+    """An element-wise function ``run(a, b, out=None)`` of arrays, large ones block by block."""
+
+    def blocked(a: Any, b: Any, out: Any = None) -> Any:
+        if getattr(a, "nbytes", 0) < LARGE_BYTES or not _lie_alike(a, b):
+            return run(a, b, out=out)
+        result = memory.empty(a.shape, a.dtype) if out is None else out
+        if not result.flags.c_contiguous:
+            return run(a, b, out=out)
+        flat_a, flat_b, flat = a.reshape(-1), b.reshape(-1), result.reshape(-1)
+        over_rows(flat.size, 3 * flat.itemsize,
+                  lambda part: run(flat_a[part], flat_b[part], out=flat[part]))
+        return result
+
+    return blocked
+
+
+def _lie_alike(a: Any, b: Any) -> bool:
+    return a.shape == b.shape and a.flags.c_contiguous and b.flags.c_contiguous

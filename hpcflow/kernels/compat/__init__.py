@@ -1,0 +1,1 @@
+"""Kernels of op types that are examples or of other versions."""

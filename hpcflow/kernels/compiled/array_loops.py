@@ -1,0 +1,110 @@
+"""Loops that kernels state as text, compiled by Numba where that is installed.
+
+They do in one pass what NumPy does in several, with the same results. A text defines
+``loop(*given, *made, *numbers)`` over arrays in C order, and serves all their dtypes.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from hpcflow.host import memory
+from hpcflow.loops import compiling, parallel_for
+
+LARGE = 1 << 14  # elements from which on a loop is worth it
+_UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+def run_rows(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[tuple, Any]],
+             compute: Callable[[], Any], whole: Sequence[np.ndarray] = (),
+             numbers: Sequence[int] = ()) -> Any:
+    """What the loop makes of blocks of rows, on all cores; ``compute()`` while there is no loop.
+
+    Args:
+        source: the text.
+        given: arrays of as many rows as what is made, at least one.
+        made: (dims, dtype) of each result.
+        compute: makes the same, a tuple if there are several.
+        whole: arrays that are given as they are, after the others that are given.
+        numbers: further arguments.
+    """
+    found = find(source, [*given, *whole], [(len(dims), dtype) for dims, dtype in made],
+                 len(numbers))
+    if found is None or found.function is None:
+        return timed(found, compute)
+    results = [memory.empty(dims, dtype) for dims, dtype in made]
+    rows, row_bytes = len(given[0]), sum([a[:1].nbytes for a in (*given, *results)])
+    uses = "".join([use * len(some) for use, some in (
+        (parallel_for.ROWS, given), (parallel_for.WHOLE, whole), (parallel_for.ROWS, results),
+        (parallel_for.WHOLE, numbers))])
+    parallel_for.run(found, rows, parallel_for.block_rows(rows, row_bytes), uses,
+               [*given, *whole, *results, *numbers])
+    return tuple(results) if len(results) > 1 else results[0]
+
+
+def find(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[int, Any]],
+         numbers: int = 0, least: int | None = None) -> compiling.Compiled | None:
+    """The loop, which may yet have to be compiled; None if there is none for these arrays.
+
+    Args:
+        source: the text.
+        given: what it reads.
+        made: (rank, dtype) of the arrays that it writes.
+        numbers: how many integers follow.
+        least: elements of the first from which on it is worth it; None: `LARGE`.
+    """
+    if given[0].size < (LARGE if least is None else least) or not compiling.enabled() or not all(
+            [a.flags.c_contiguous and a.flags.aligned for a in given]):
+        return None
+    kinds = tuple([(a.ndim, compiling.name_of(a.dtype)) for a in given])
+    more = tuple([(rank, compiling.name_of(np.dtype(dtype))) for rank, dtype in made])
+    if not all([name in _NAMES for _, name in (*kinds, *more)]):
+        return None
+    return compiling.compiled(_loop(source, kinds, more, numbers))
+
+
+def timed(found: compiling.Compiled | None, compute: Callable[[], Any]) -> Any:
+    """``compute()``, instead of a loop that there is not yet."""
+    began = time.perf_counter()
+    result = compute()
+    if found is not None:
+        found.spent(time.perf_counter() - began)
+    return result
+
+
+def words(x: np.ndarray) -> np.ndarray:
+    """The bits of `x` as unsigned numbers."""
+    return x.view(_UNSIGNED[x.itemsize])
+
+
+_NAMES = {"bool": "boolean"} | {n: n for n in (
+    "float32", "float64", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)))}
+
+
+class _Loop(compiling.Loop):
+    """A text with the kinds of its arrays, for `jit`."""
+
+    def __init__(self, source: str, given: tuple, made: tuple, numbers: int) -> None:
+        self.source = source
+        self.given, self.made = given, made
+        self.numbers = numbers
+        self.key = f"{given} {made} {numbers}", source
+
+    def signature(self, types: Any) -> tuple:
+        """The types of the arguments, of the module `types`."""
+        arrays = [types.Array(getattr(types, _NAMES[name]), rank, "C", readonly=is_given)
+                  for kinds, is_given in ((self.given, True), (self.made, False))
+                  for rank, name in kinds]
+        return (*arrays, *[types.int64] * self.numbers)
+
+    def typed(self) -> Any:
+        """See `jit.Loop`."""
+        return compiling.typed_text(self.source, self.signature)
+
+
+_loop = functools.lru_cache(maxsize=1024)(_Loop)

@@ -1,0 +1,74 @@
+"""Batches of products of small matrices, by loops that are compiled for their sizes.
+
+BLAS takes about a tenth of a microsecond to be called, in which such a loop has multiplied a matrix
+of some hundred elements. Sums are formed in any order, so the last bits differ from those of BLAS;
+the deterministic mode keeps to that.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.host import memory
+from hpcflow.loops import compiling, parallel_for, strided_copy
+
+_MOST = 1 << 10  # multiplications of one product
+_MOST_VECTORS = 1 << 8  # rows of one factor that are multiplied: each is some instructions
+_FEWEST = 64  # products
+_TYPES = ("float32", "float64")
+
+
+def fits(m: int, k: int, n: int) -> bool:
+    """True if a product of (m, k) by (k, n) is small."""
+    return 0 < m * k * n <= _MOST and m * k <= _MOST_VECTORS and m * n <= _MOST_VECTORS
+
+
+def multiply(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool,
+             compute: Callable[[], Any]) -> Any:
+    """The products of the matrices of two batches of one shape and dtype; those of `a` or `b` are
+    transposed before where it says so. ``compute()`` finds the same without the loop."""
+    found = _loop_of(a, b, flip_a, flip_b)
+    if found is None:
+        return compute()
+    if found.function is None:
+        began = time.perf_counter()
+        result = compute()
+        found.spent(time.perf_counter() - began)
+        return result
+    m, _, n = _sizes(a, b, flip_a, flip_b)
+    out = memory.empty((*a.shape[:-2], m, n), a.dtype)
+    parallel_for.run_rows(found, [_matrices(a), _matrices(b), _matrices(out)])
+    return out
+
+
+def _sizes(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool) -> tuple[int, int, int]:
+    m, k = a.shape[:-3:-1] if flip_a else a.shape[-2:]
+    return m, k, b.shape[-2] if flip_b else b.shape[-1]
+
+
+def _loop_of(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool) -> compiling.Compiled | None:
+    """The loop, which may yet have to be compiled; None if there is none for such factors."""
+    if not (compiling.approximates() and a.ndim > 2 and a.shape[:-2] == b.shape[:-2]
+            and a.dtype == b.dtype and a.dtype.isnative and a.dtype.name in _TYPES):
+        return None
+    m, k, n = _sizes(a, b, flip_a, flip_b)
+    if (b.shape[-1] if flip_b else b.shape[-2]) != k or not fits(m, k, n) or (
+            a.size < _FEWEST * m * k):
+        return None
+    # Vectors lie the same way in both orders.
+    return compiling.compiled(_loop(compiling.name_of(a.dtype), m, k, n, flip_a and m > 1 and k > 1,
+                              flip_b and n > 1 and k > 1))
+
+
+def _matrices(x: np.ndarray) -> np.ndarray:
+    """One matrix after the other, as vectors."""
+    size = x.shape[-2] * x.shape[-1]
+    return strided_copy.in_order(x).reshape(x.size // size, size)
+
+
+_loop = functools.lru_cache(maxsize=1024)(compiling.SmallProducts)

@@ -1,0 +1,120 @@
+"""Kernels of checkpoints written in stages: create, write, commit; and of reading with checks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hpcflow import storage
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels.common.background import in_background
+from hpcflow.kernels.common.text import as_bytes, as_text
+from hpcflow.kernels.registry import ASYNC, KernelNode, collective, kernel
+from hpcflow.resources.variables import VariableState
+from hpcflow.shapes import TensorShape, format_shape
+
+_WRITE = "_CheckpointWrite"
+collective(_WRITE)
+
+
+@kernel("_VariableSnapshot", "_HandleSnapshot")
+def _snapshot(node: KernelNode) -> Callable:
+    def snapshot(state: VariableState) -> Any:
+        # An update that is under way changes the array in place; later ones see that it is held.
+        with state.lock:
+            return state.read()
+
+    return snapshot
+
+
+@kernel("_CheckpointCreate", device="CPU", mode=ASYNC)
+def _create(node: KernelNode) -> Callable:
+    names = [name.decode() for name in node.attr("names")]
+    types, shapes = node.attr("dtypes"), node.attr("shapes")
+    together = _can_meet(node)
+
+    def create(step: Any, prefix: Any, *dynamic: np.ndarray) -> bytes:
+        given = iter(dynamic)
+        dims = [_full_shape(s, given) for s in shapes]
+        path = storage.checkpoint_path(as_text(prefix))
+        layout = storage.create(path, zip(names, types, dims, strict=True))
+        layout = replace(layout, collective=together and storage.use_collective_writes())
+        # After the commit this finds nothing to remove.
+        step.on_finish_hooks.append(lambda: storage.abandon(layout))
+        return layout.to_bytes()
+
+    return in_background(create, with_step=True)
+
+
+def _full_shape(declared: TensorShape, given: Iterator[np.ndarray]) -> list:
+    return declared.as_list() if declared.is_fully_defined() else next(given).tolist()
+
+
+@kernel(_WRITE, device="CPU", mode=ASYNC)
+def _write(node: KernelNode) -> Callable:
+    names = [name.decode() for name in node.attr("names")]
+    slices = [text.decode() or None for text in node.attr("slices")]
+
+    def write(step: Any, layout: Any, *values: Any) -> bytes:
+        plan = storage.Layout.from_bytes(as_bytes(layout))
+        pieces = list(zip(names, slices, values, strict=True))
+        if not plan.collective:
+            return storage.write(plan, pieces)
+        storage.use_collective_writes()  # fails here, rather than while the others wait inside
+        return node.context.meet(
+            _WRITE, step, lambda comm: storage.write_collective(plan, pieces, comm))
+
+    return in_background(write, with_step=True)
+
+
+def _can_meet(node: KernelNode) -> bool:
+    """Whether the owners of the step can write together through MPI-IO."""
+    group_of = getattr(node.context, "group_of", None)
+    return group_of is not None and bool(group_of(_WRITE))
+
+
+@kernel("_CheckpointCommit", device="CPU", mode=ASYNC)
+def _commit(node: KernelNode) -> Callable:
+    def commit(layout: Any, *records: Any) -> bytes:
+        return storage.commit(as_bytes(layout), map(as_bytes, records)).encode()
+
+    return in_background(commit)
+
+
+@kernel("_CheckpointRead", device="CPU", mode=ASYNC)
+def _read(node: KernelNode) -> Callable:
+    names = [name.decode() for name in node.attr("names")]
+    slices = [text.decode() or None for text in node.attr("slices")]
+    wanted = list(zip(names, slices, node.attr("dtypes"), node.attr("shapes"), strict=True))
+    reshape = node.attr("reshape")
+
+    def read(prefix: Any) -> Any:
+        with storage.open_checkpoint(as_text(prefix)) as reader:
+            values = [_read_one(reader, *item, reshape) for item in wanted]
+        return values[0] if len(values) == 1 else tuple(values)
+
+    return in_background(read)
+
+
+def _read_one(reader: storage.CheckpointFile, name: str, spec: str | None, dtype: Any,
+              shape: TensorShape, reshape: bool) -> Any:
+    """One tensor, checked to be of `dtype` and (as far as it is known) `shape`."""
+    dims = shape.as_list() if shape.is_fully_defined() and not reshape else None
+    value = reader.read(name, spec, dtype=dtype, shape=dims)
+    if reshape and shape.is_fully_defined():
+        if value.size != shape.num_elements():
+            raise _does_not_fit(reader, name, value, shape, "as many elements")
+        value = value.reshape(shape.as_list())
+    elif not shape.is_compatible_with(value.shape):
+        raise _does_not_fit(reader, name, value, shape, "a compatible shape")
+    return value if value.ndim else value[()]
+
+
+def _does_not_fit(reader: storage.CheckpointFile, name: str, value: np.ndarray, shape: TensorShape,
+                  what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        None, None, f"restoring '{name}' from checkpoint '{reader.path}': it has shape "
+        f"{format_shape(value.shape)}, the variable {format_shape(shape)}; expected {what}")

@@ -1,0 +1,208 @@
+"""Kernels of data sets without functions of the user: a node gives a `Dataset`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.base.formats.array_protos import make_ndarray
+from hpcflow.kernels.common.text import as_bytes
+from hpcflow.kernels.io.dataset_cache import FileCacheDataset
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+from hpcflow.kernels.sparse.sparse_serialization import tensor_encoder
+from hpcflow.resources.datasets import batching, functions, order, parallel, sources
+from hpcflow.resources.datasets.base import Dataset, Dims
+
+
+def components(node: KernelNode, types: str = "output_types") -> tuple[list, list[Dims]]:
+    """The types and the dims of the elements, as the node declares them."""
+    return node.attr(types), [s._dims for s in node.attr("output_shapes")]
+
+
+# ---------------------------------------------------------------- sources
+
+
+@kernel("TensorDataset", device="CPU")
+def _tensors(node: KernelNode) -> Callable:
+    about = components(node, "Toutput_types")
+    return lambda *values: sources.TensorDataset(*about, values)
+
+
+@kernel("TensorSliceDataset", device="CPU")
+def _slices(node: KernelNode) -> Callable:
+    about = components(node, "Toutput_types")
+    return lambda *values: sources.SliceDataset(*about, values)
+
+
+@kernel("SparseTensorSliceDataset", device="CPU")
+def _sparse_slices(node: KernelNode) -> Callable:
+    value_type = node.attr("Tvalues")
+    return lambda indices, values, shape: sources.SparseSliceDataset(value_type, indices, values,
+                                                                     shape)
+
+
+@kernel("RangeDataset", device="CPU")
+def _range(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda start, stop, step: sources.RangeDataset(*about, int(start), int(stop), int(step))
+
+
+@kernel("RandomDataset", "ExperimentalRandomDataset", device="CPU")
+def _random(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda seed, seed2: sources.RandomDataset(*about, (int(seed), int(seed2)))
+
+
+# ---------------------------------------------------------------- order
+
+
+@kernel("RepeatDataset", "TakeDataset", "SkipDataset", device="CPU")
+def _counted(node: KernelNode) -> Callable:
+    made, about = getattr(order, node.op_type), components(node)
+    return lambda source, count: made(source, *about, int(count))
+
+
+@kernel("ShardDataset", device="CPU")
+def _shard(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source, count, index: order.ShardDataset(source, *about, int(count), int(index))
+
+
+@kernel("ConcatenateDataset", device="CPU")
+def _concatenate(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda first, second: order.ConcatenateDataset(first, second, *about)
+
+
+@kernel("ZipDataset", device="CPU")
+def _zip(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda *parts: order.ZipDataset(parts, *about)
+
+
+def _seeds(node: KernelNode, seed: Any, seed2: Any) -> order.Seeds:
+    return order.Seeds(int(seed), int(seed2), not node.attr("reshuffle_each_iteration"))
+
+
+@kernel("ShuffleDataset", device="CPU")
+def _shuffle(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source, size, seed, seed2: order.ShuffleDataset(
+        source, *about, int(size), _seeds(node, seed, seed2))
+
+
+@kernel("ShuffleAndRepeatDataset", device="CPU")
+def _shuffle_and_repeat(node: KernelNode) -> Callable:
+    about = components(node)
+
+    def make(source: Dataset, size: Any, seed: Any, seed2: Any, count: Any) -> Dataset:
+        shuffled = order.ShuffleDataset(source, *about, int(size), _seeds(node, seed, seed2))
+        return order.RepeatDataset(shuffled, *about, int(count))
+
+    return make
+
+
+@kernel("WindowDataset", device="CPU")
+def _window(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source, size, shift, stride, drop: order.WindowDataset(
+        source, *about, int(size), int(shift), int(stride), bool(drop))
+
+
+# ---------------------------------------------------------------- batches
+
+
+@kernel("BatchDataset", device="CPU")
+def _batch(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source, size: batching.BatchDataset(source, *about, int(size), False)
+
+
+@kernel("BatchDatasetV2", device="CPU")
+def _batch_v2(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source, size, drop: batching.BatchDataset(source, *about, int(size), bool(drop))
+
+
+@kernel("PaddedBatchDataset", "PaddedBatchDatasetV2", device="CPU")
+def _padded_batch(node: KernelNode) -> Callable:
+    about = components(node, "Toutput_types")
+    count, drops = node.attr("N"), node.op_type.endswith("V2")
+
+    def make(source: Dataset, size: Any, *rest: Any) -> Dataset:
+        padded = [tuple(int(d) for d in dims) for dims in rest[:count]]
+        values = rest[count : 2 * count]
+        for value in values:
+            if np.ndim(value):
+                raise invalid("All padding values must be scalars")
+        return batching.PaddedBatchDataset(source, *about, int(size), padded, values,
+                                           drops and bool(rest[-1]))
+
+    return make
+
+
+@kernel("UnbatchDataset", "ExperimentalUnbatchDataset", device="CPU")
+def _unbatch(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source: batching.UnbatchDataset(source, *about)
+
+
+# ---------------------------------------------------------------- others
+
+
+@kernel("UniqueDataset", "ExperimentalUniqueDataset", device="CPU")
+def _unique(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source: order.UniqueDataset(source, *about)
+
+
+@kernel("DirectedInterleaveDataset", "ExperimentalDirectedInterleaveDataset", device="CPU")
+def _directed(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda choices, *parts: order.DirectedDataset(choices, parts, *about)
+
+
+@kernel("IgnoreErrorsDataset", "ExperimentalIgnoreErrorsDataset", device="CPU")
+def _ignore_errors(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source: functions.IgnoreErrorsDataset(source, *about)
+
+
+@kernel("PrefetchDataset", device="CPU")
+def _prefetch(node: KernelNode) -> Callable:
+    about = components(node)
+    return lambda source, size: parallel.PrefetchDataset(source, *about, int(size))
+
+
+def _decoded(record: bytes) -> Any:
+    """A component of an element of a cache."""
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+
+    return make_ndarray(TensorProto.FromString(record))[()]
+
+
+@kernel("CacheDataset", device="CPU")
+def _cache(node: KernelNode) -> Callable:
+    about = components(node)
+
+    def make(source: Dataset, filename: Any) -> Dataset:
+        name = as_bytes(filename).decode()
+        if not name:
+            return order.CacheDataset(source, *about)
+        if any(t.name in ("variant", "resource") for t in about[0]):
+            raise invalid(f"a cache in a file cannot keep elements of {[t.name for t in about[0]]}")
+        return FileCacheDataset(source, *about, name, tensor_encoder(), _decoded)
+
+    return make
+
+
+@kernel("OptimizeDataset", device="CPU")
+def _optimize(node: KernelNode) -> Callable:
+    return lambda source, optimizations: source
+
+
+@kernel("ModelDataset", device="CPU")
+def _model(node: KernelNode) -> Callable:
+    return lambda source: source

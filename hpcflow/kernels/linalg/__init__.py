@@ -1,0 +1,4 @@
+"""Kernels of matrices: products, systems of equations, decompositions.
+
+May use `kernels.compiled`. Begin reading with `matmul`.
+"""

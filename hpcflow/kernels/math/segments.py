@@ -1,0 +1,293 @@
+"""Kernels of reductions over segments of rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from hpcflow.errors import OutOfRangeError
+from hpcflow.kernels.common import repeated_rows
+from hpcflow.kernels.common.indices import check_rows, combine_rows
+from hpcflow.kernels.common.text import string_array
+from hpcflow.kernels.math.reductions import highest, lowest
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+from hpcflow.kernels.widening import NATIVE
+
+_NATIVE = {"T": NATIVE}
+
+# ---------------------------------------------------------------- sorted ids
+
+
+def _check_sorted(ids: Any, rows: int) -> None:
+    if ids.ndim != 1 or ids.shape[0] != rows:
+        raise invalid("segment_ids should be the same size as dimension 0 of input: "
+                      f"{shown(ids)} for {rows} rows")
+    if ids.shape[0] and int(ids[0]) < 0:
+        raise invalid(f"segment ids must be >= 0, got {int(ids[0])}")
+    falls = np.flatnonzero(ids[1:] < ids[:-1])
+    if falls.size:
+        raise invalid(f"Segment id {int(ids[falls[0] + 1])} follows {int(ids[falls[0]])}: segment "
+                      "ids are not increasing, possibly because 'segment_ids' input is not "
+                      "sorted.")
+
+
+def _sorted_segments(name: str, default: int) -> Callable:
+    """A function of (data, sorted ids) -> one row per id up to the last; `default` in the gaps."""
+    reduceat = getattr(np, name).reduceat
+
+    def run(data: Any, ids: Any) -> Any:
+        if not data.ndim:
+            raise invalid("data must have at least one dimension")
+        _check_sorted(ids, data.shape[0])
+        if not ids.shape[0]:
+            return np.zeros((0, *data.shape[1:]), data.dtype)
+        changes = np.empty(ids.shape[0], bool)
+        changes[0] = True
+        np.not_equal(ids[1:], ids[:-1], out=changes[1:])
+        starts = np.flatnonzero(changes)
+        found = reduceat(data, starts, axis=0, dtype=data.dtype)
+        present = ids[starts]
+        count = int(ids[-1]) + 1
+        if count == present.shape[0]:
+            return found
+        out = np.full((count, *data.shape[1:]), default, data.dtype)
+        out[present] = found
+        return out
+
+    return run
+
+
+_LARGE = 1 << 18  # bytes of data from which on a loop over rows is worth it
+
+
+def _segments(name: str, initial: Callable[[np.dtype], Any], default: int) -> Callable:
+    """As `_sorted_segments`, but large rows by the loop over rows, which starts from `initial`."""
+    small, ufunc = _sorted_segments(name, default), getattr(np, name)
+
+    def reduce(_: Any, target: np.ndarray, segments: Any, rows: Any) -> None:
+        target[:] = small(rows, segments)
+
+    def run(data: Any, ids: Any) -> Any:
+        if data.ndim < 2 or data.nbytes < _LARGE:
+            return small(data, ids)
+        _check_sorted(ids, data.shape[0])
+        width = data.size // data.shape[0]
+        start = initial(data.dtype)
+        out = np.full((int(ids[-1]) + 1, width), start, data.dtype)
+        combine_rows(ufunc, out, ids, data.reshape(-1, width), reduce)
+        if start != default:
+            absent = np.ones(len(out), bool)
+            absent[ids] = False
+            out[absent] = default
+        return out.reshape(len(out), *data.shape[1:])
+
+    return run
+
+
+_segment_sums = _segments("add", lambda _: 0, 0)
+
+
+def _row_counts(ids: Any, like: Any, dtype: Any) -> Any:
+    """How many rows each segment has (one if none), in a shape that divides `like` by rows."""
+    counts = np.maximum(np.bincount(ids, minlength=like.shape[0]), 1).astype(dtype)
+    return counts.reshape((-1,) + (1,) * (like.ndim - 1))
+
+
+def _segment_means(data: Any, ids: Any) -> Any:
+    sums = _segment_sums(data, ids)
+    if data.dtype.kind not in "iu":
+        return np.true_divide(sums, _row_counts(ids, sums, data.dtype), out=sums)
+    counts = _row_counts(ids, sums, data.dtype)
+    return ((sums - np.fmod(sums, counts)) // counts).astype(data.dtype, copy=False)
+
+
+for _op_type, _run in (
+        ("SegmentSum", _segment_sums), ("SegmentMean", _segment_means),
+        ("SegmentProd", _segments("multiply", lambda _: 1, 1)),
+        ("SegmentMin", _segments("minimum", highest, 0)),
+        ("SegmentMax", _segments("maximum", lowest, 0))):
+    kernel(_op_type, device="CPU", fresh=True, types=_NATIVE)(lambda node, run=_run: run)
+
+# ---------------------------------------------------------------- any ids
+
+
+def add_rows(xp: Any, name: str, out: Any, ids: Any, rows: Any) -> None:
+    """``out[ids[i]] = f(out[ids[i]], rows[i])`` for every i, with the ufunc `name`; repeated ids
+    included.
+
+    `out` and `rows` are matrices.
+    """
+    if xp is np:
+        combine_rows(getattr(np, name), out, ids, rows)
+    else:
+        repeated_rows.combine(xp, name, out, ids, rows)
+
+
+def _unsorted(node: KernelNode, name: str, initial: Any) -> Callable:
+    xp = node.xp
+
+    def run(data: Any, ids: Any, num_segments: Any) -> Any:
+        count = int(num_segments)
+        if count < 0:
+            raise invalid(f"num_segments must be non-negative, got {count}")
+        if data.shape[: ids.ndim] != ids.shape:
+            raise invalid(f"data's shape {shown(data)} must start with that of segment_ids, "
+                          f"{shown(ids)}")
+        shape = (count, *data.shape[ids.ndim :])
+        width = math.prod(shape[1:])
+        out = xp.empty((count, width), data.dtype)
+        out.fill(initial)
+        rows, ids = data.reshape(ids.size, width), ids.reshape(-1)
+        if xp is not np:
+            return _reduced_on_device(xp, name, out, ids, rows, initial).reshape(shape)
+        if ids.size and int(ids.min()) < 0:
+            kept = ids >= 0
+            rows, ids = rows[kept], ids[kept]
+        check_rows(xp, ids, count)
+        if ids.size and width:
+            add_rows(xp, name, out, ids, rows)
+        return out.reshape(shape)
+
+    return run
+
+
+def _reduced_on_device(xp: Any, name: str, out: Any, ids: Any, rows: Any, initial: Any) -> Any:
+    """`out` with the rows of ids that are not negative: those of the others go to one row more."""
+    check_rows(xp, xp.maximum(ids, 0), len(out))
+    more = xp.full((1, out.shape[1]), initial, out.dtype)
+    target = xp.concatenate([out, more])
+    add_rows(xp, name, target, xp.where(ids < 0, len(out), ids), rows)
+    return target[: len(out)]
+
+
+@kernel("UnsortedSegmentSum", fresh=True, host_inputs=(2,), types=_NATIVE)
+def _unsorted_segment_sum(node: KernelNode) -> Any:
+    return _unsorted(node, "add", 0)
+
+
+@kernel("UnsortedSegmentProd", fresh=True, host_inputs=(2,), types=_NATIVE)
+def _unsorted_segment_prod(node: KernelNode) -> Any:
+    return _unsorted(node, "multiply", 1)
+
+
+@kernel("UnsortedSegmentMax", "UnsortedSegmentMin", fresh=True, host_inputs=(2,))
+def _unsorted_segment_extremum(node: KernelNode) -> Any:
+    dtype = node.np_dtype()
+    info = np.iinfo(dtype) if dtype.kind in "iu" else ml_dtypes.finfo(dtype)
+    if node.op_type == "UnsortedSegmentMin":
+        return _unsorted(node, "minimum", info.max)
+    return _unsorted(node, "maximum", info.min)
+
+
+@kernel("UnsortedSegmentJoin", device="CPU", fresh=True)
+def _unsorted_segment_join(node: KernelNode) -> Any:
+    """The strings of each segment, in their order."""
+    separator = node.attr("separator")
+
+    def run(texts: Any, ids: Any, num_segments: Any) -> Any:
+        texts, ids = np.asarray(texts, object), np.asarray(ids)
+        count = int(num_segments)
+        if count < 0:
+            raise invalid(f"num_segments must be non-negative, got {count}")
+        if ids.ndim > texts.ndim:
+            raise OutOfRangeError(None, None, f"Invalid segment_id rank {ids.ndim} for input with "
+                                  f"{texts.ndim} dimension(s)")
+        if not ids.ndim or texts.shape[: ids.ndim] != ids.shape:
+            raise invalid(f"the shape of inputs {shown(texts)} must start with that of "
+                          f"segment_ids, {shown(ids)}")
+        rest = texts.shape[ids.ndim:]
+        rows, flat = texts.reshape(ids.size, math.prod(rest)), ids.reshape(-1)
+        check_rows(np, flat, count)
+        parts: list[list] = [[[] for _ in range(math.prod(rest))] for _ in range(count)]
+        for row, segment in zip(rows, flat.tolist()):
+            for into, text in zip(parts[segment], row):
+                into.append(text)
+        joined = [_joined(separator, found) for segment in parts for found in segment]
+        return string_array(joined, (count, *rest))
+
+    return run
+
+
+def _joined(separator: bytes, texts: list[bytes]) -> bytes:
+    """The texts with the separator between them, from the first that is not empty."""
+    start = next((i for i, text in enumerate(texts) if text), len(texts))
+    return separator.join(texts[start:])
+
+
+# ---------------------------------------------------------------- gathered rows
+
+
+def _gathered(reduce: Callable) -> Callable:
+    def run(data: Any, indices: Any, ids: Any) -> Any:
+        if indices.shape != ids.shape:
+            raise invalid(f"segment_ids and indices must have the same size: {shown(ids)}, "
+                          f"{shown(indices)}")
+        check_rows(np, indices, data.shape[0], "== {} out of range [0, {})")
+        return reduce(data[indices], ids)
+
+    return run
+
+
+def _segment_root_means(data: Any, ids: Any) -> Any:
+    sums = _segment_sums(data, ids)
+    return np.true_divide(sums, np.sqrt(_row_counts(ids, sums, data.dtype)), out=sums)
+
+
+for _op_type, _run in (("SparseSegmentSum", _segment_sums),
+                       ("SparseSegmentMean", _segment_means),
+                       ("SparseSegmentSqrtN", _segment_root_means)):
+    kernel(_op_type, device="CPU", fresh=True, types=_NATIVE)(
+        lambda node, run=_run: _gathered(run))
+
+
+def _scaled_rows(kind: str, grad: Any, indices: Any, ids: Any, rows: int) -> Any:
+    """For each index its row of `grad`, divided as the kind of sum says."""
+    if indices.shape != ids.shape:
+        raise invalid(f"segment_ids and indices must have the same size: {shown(ids)}, "
+                      f"{shown(indices)}")
+    check_rows(np, indices, rows)
+    check_rows(np, ids, grad.shape[0])
+    if kind != "Sum":
+        counts = _row_counts(ids, grad, grad.dtype)
+        grad = grad / (np.sqrt(counts) if kind == "SqrtN" else counts)
+    return grad.reshape(grad.shape[0], -1 if grad.size else math.prod(grad.shape[1:]))[ids]
+
+
+def _add_up(rows: Any, places: Any, count: int, rest: tuple) -> Any:
+    """`count` rows of shape `rest`, to which `rows` are added at `places`."""
+    out = np.zeros((count, math.prod(rest)), rows.dtype)
+    if rows.size:
+        add_rows(np, "add", out, places, rows)
+    return out.reshape(count, *rest)
+
+
+def _spread(kind: str) -> Callable:
+    """The transpose of a sum, mean (or sum over the root of the count) of gathered rows."""
+
+    def run(grad: Any, indices: Any, ids: Any, dim0: Any) -> Any:
+        rows = _scaled_rows(kind, grad, indices, ids, int(dim0))
+        return _add_up(rows, indices, int(dim0), grad.shape[1:])
+
+    return run
+
+
+def _spread_to_unique(kind: str) -> Callable:
+    """The rows of the same that are not zero for sure, in order, and their numbers."""
+
+    def run(grad: Any, indices: Any, ids: Any, dim0: Any) -> tuple:
+        rows = _scaled_rows(kind, grad, indices, ids, int(dim0))
+        unique, places = np.unique(indices, return_inverse=True)
+        return _add_up(rows, places.reshape(-1), len(unique), grad.shape[1:]), unique
+
+    return run
+
+
+for _kind in ("Sum", "Mean", "SqrtN"):
+    kernel(f"SparseSegment{_kind}Grad", device="CPU", fresh=True, types=_NATIVE)(
+        lambda node, kind=_kind: _spread(kind))
+    kernel(f"SparseSegment{_kind}GradV2", device="CPU", fresh=True, types=_NATIVE)(
+        lambda node, kind=_kind: _spread_to_unique(kind))

@@ -1,0 +1,81 @@
+"""Kernels of the special functions: computed in double precision, rounded to the op's type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels.compiled.function_loops import with_loop
+from hpcflow.kernels.math import (
+    bessel_functions,
+    error_functions,
+    gamma_derivatives,
+    gamma_functions,
+    inverse_errors,
+)
+from hpcflow.kernels.registry import KernelNode, invalid, kernel
+
+
+def _in_double(function: Callable) -> Callable:
+    """A factory for a function of arrays of doubles."""
+
+    def factory(node: KernelNode) -> Callable:
+        dtype, same_shapes = node.np_dtype(), node.op_type == "Betainc"
+
+        def run(*inputs: Any, out: Any = None) -> Any:
+            try:
+                if same_shapes and len({np.shape(x) for x in inputs if np.ndim(x)}) > 1:
+                    raise ValueError("only scalars broadcast")
+                result = function(*(np.asarray(x, np.float64) for x in inputs))
+            except ValueError as e:
+                raise _shapes_do_not_fit(inputs) from e
+            with np.errstate(all="ignore"):
+                if out is None:
+                    return np.asarray(result).astype(dtype)[()]
+                out[...] = result
+                return out
+
+        return with_loop(node, run)
+
+    return factory
+
+
+def _shapes_do_not_fit(inputs: tuple) -> InvalidArgumentError:
+    shapes = ", ".join(str(list(np.shape(x))) for x in inputs)
+    return invalid(f"Shapes of the inputs are inconsistent, they do not broadcast: {shapes}")
+
+
+for _op_type, _function in (
+        ("Erf", error_functions.erf), ("Erfc", error_functions.erfc),
+        ("Lgamma", gamma_functions.lgamma), ("Digamma", gamma_functions.digamma),
+        ("Igamma", gamma_functions.igamma), ("Igammac", gamma_functions.igammac),
+        ("Zeta", gamma_functions.zeta), ("Polygamma", gamma_functions.polygamma),
+        ("Betainc", gamma_functions.betainc), ("IgammaGradA", gamma_derivatives.igamma_by_a),
+        ("RandomGammaGrad", gamma_derivatives.sample_by_alpha),
+        ("BesselI0", bessel_functions.i0), ("BesselI0e", bessel_functions.i0e),
+        ("BesselI1", bessel_functions.i1), ("BesselI1e", bessel_functions.i1e),
+        ("Erfinv", inverse_errors.erfinv), ("Ndtri", inverse_errors.ndtri)):
+    kernel(_op_type, device="CPU", fresh=True, accepts_out=True, elementwise=True)(
+        _in_double(_function))
+
+
+def _on_gpu(name: str) -> Callable[[KernelNode], Any]:
+    def factory(node: KernelNode) -> Any:
+        """CuPy's function, which has loops for float32 and float64 alone."""
+        function, dtype = node.device.special(name), node.np_dtype()
+        if dtype.itemsize >= 4:
+            return function
+        return lambda *inputs: function(*(x.astype(np.float32) for x in inputs)).astype(dtype)
+
+    return factory
+
+
+for _op_type, _name in (("Erf", "erf"), ("Erfc", "erfc"), ("Lgamma", "gammaln"),
+                        ("Digamma", "digamma"), ("Igamma", "gammainc"), ("Igammac", "gammaincc"),
+                        ("Zeta", "zeta"), ("Betainc", "betainc"), ("BesselI0", "i0"),
+                        ("BesselI0e", "i0e"), ("BesselI1", "i1"), ("BesselI1e", "i1e"),
+                        ("Erfinv", "erfinv"), ("Ndtri", "ndtri")):
+    kernel(_op_type, device="GPU", fresh=True)(_on_gpu(_name))

@@ -1,0 +1,36 @@
+"""Products and quotients that are 0 where a factor is, whatever the other is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow.kernels.compiled.function_loops import with_loop
+from hpcflow.kernels.math.selection import placed
+from hpcflow.kernels.registry import KernelNode, kernel
+
+_ELEMENTWISE: dict[str, Any] = {"fresh": True, "accepts_out": True, "elementwise": True}
+
+
+def _safe(op_type: str, function: Any) -> None:
+    """Where the factor (of a quotient: the divisor) is 0 the result is 0, whatever the other is."""
+
+    @kernel(op_type, **_ELEMENTWISE)
+    def factory(node: KernelNode) -> Any:
+        xp, zero = node.xp, node.np_dtype().type(0)
+
+        def run(x: Any, y: Any, out: Any = None) -> Any:
+            drop = (y if op_type in ("DivNoNan", "MulNoNan") else x) == zero
+            with np.errstate(all="ignore"):
+                result = xp.where(drop, zero, function(xp, x, y))
+            return placed(result, out)
+
+        return with_loop(node, run)
+
+
+_safe("DivNoNan", lambda xp, x, y: xp.true_divide(x, y))
+_safe("MulNoNan", lambda xp, x, y: x * y)
+_safe("Xdivy", lambda xp, x, y: xp.true_divide(x, y))
+_safe("Xlogy", lambda xp, x, y: x * xp.log(y))
+_safe("Xlog1py", lambda xp, x, y: x * xp.log1p(y))

@@ -1,0 +1,4 @@
+"""Kernels on quantized numbers.
+
+May use `kernels.nn`. Begin reading with `quantization`.
+"""

@@ -1,0 +1,357 @@
+"""Kernels that draw random numbers.
+
+Every op has a generator of its own for the session: Philox keyed by the op's two seeds, so that
+the sequence is the same on every run, on every device and in whatever form a step is executed.
+Both seeds 0 mean a key from the system's entropy, in the deterministic mode one from the op's name.
+Numbers are drawn on the host.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from hpcflow import config
+from hpcflow.host import memory
+from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
+
+_MASK = (1 << 64) - 1
+
+
+def make_generator(seed: int, seed2: int, name: str) -> np.random.Generator:
+    """Return a generator for a pair of seeds; both 0: unpredictable, or by the op's `name`."""
+    if config.flags.deterministic and seed == 0 and seed2 == 0:
+        seed2 = zlib.crc32(name.encode()) + 1
+    if seed == 0 and seed2 == 0:
+        return np.random.Generator(np.random.Philox())
+    key = np.array([seed & _MASK, seed2 & _MASK], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(key=key))
+
+
+def _generator(node: KernelNode) -> np.random.Generator:
+    seed, seed2 = node.attr("seed", 0), node.attr("seed2", 0)
+    return node.state(lambda: make_generator(seed, seed2, node.name))
+
+
+def _to_dims(shape: Any) -> tuple[int, ...]:
+    dims = tuple(int(d) for d in shape)
+    if any(d < 0 for d in dims):
+        raise invalid(f"shape must not have negative dimensions: {shown(dims)}")
+    return dims
+
+
+def _register_draw(op_type: str, make: Callable[[np.random.Generator, np.dtype], Callable]) -> None:
+    """Register an op whose only input is the shape; ``make(generator, dtype)`` returns
+    ``draw(dims, out=None)``."""
+
+    def factory(node: KernelNode) -> Callable:
+        draw = make(_generator(node), node.np_dtype())
+        known = node.constant(0)
+        dims = None if known is None else _to_dims(known)
+        if node.xp is not np:
+            send = node.device.to_device
+            return lambda shape: send(draw(_to_dims(shape) if dims is None else dims))
+        if dims is not None:
+            return _scalar_draw(draw) if not dims else lambda shape, out=None: draw(dims, out)
+        return lambda shape, out=None: draw(_to_dims(shape), out)
+
+    kernel(op_type, fresh=True, accepts_out=True, host_inputs=(0,))(factory)
+
+
+def _scalar_draw(draw: Callable) -> Callable:
+    """Scalars are NumPy scalars where there is no array to fill."""
+    return lambda shape, out=None: draw(())[()] if out is None else draw((), out)
+
+
+# The digits of the narrow types.
+_NARROW = {np.dtype(np.float16): 11, np.dtype(ml_dtypes.bfloat16): 8}
+
+
+def _uniform(rng: np.random.Generator, dtype: np.dtype) -> Callable:
+    """Numbers in [0, 1)."""
+    if dtype in _NARROW:
+        return lambda dims, out=None: _store(_narrow_uniform(rng, dims, dtype), out)
+    random = rng.random
+    return lambda dims, out=None: random(dims, dtype, _place(out, dims, dtype))
+
+
+def _narrow_uniform(rng: np.random.Generator, dims: tuple[int, ...],
+                    dtype: np.dtype) -> np.ndarray:
+    """Multiples of 2**-11 (or 2**-8), which `dtype` holds exactly: rounding finer numbers could
+    give 1."""
+    bits = _NARROW[dtype]
+    steps = np.asarray(rng.integers(0, 1 << bits, dims, np.int16))
+    return steps.astype(dtype) * dtype.type(2.0**-bits)
+
+
+def _standard_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
+    draw: Callable = rng.standard_normal
+    if dtype in _NARROW:
+        return lambda dims, out=None: _store(draw(dims, np.float32).astype(dtype), out)
+    return lambda dims, out=None: draw(dims, dtype, _place(out, dims, dtype))
+
+
+_TRUNCATION = 2.0  # standard deviations
+_BLOCK = 1 << 16  # numbers that are looked at together
+
+
+def _truncated_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
+    """Normal numbers, drawn again while they are more than two standard deviations away."""
+    drawn = np.float32 if dtype in _NARROW else dtype
+
+    def draw(dims: tuple[int, ...], out: Any = None) -> Any:
+        values: Any = rng.standard_normal(dims, drawn, memory.empty(dims, drawn))
+        flat = values.reshape(-1)
+        outside = _outside(flat)
+        while outside.size:
+            again = rng.standard_normal(outside.size, drawn)
+            flat[outside] = again
+            outside = outside[np.abs(again) > _TRUNCATION]
+        return _store(values.astype(dtype, copy=False), out)
+
+    return draw
+
+
+def _outside(values: np.ndarray) -> np.ndarray:
+    """Where numbers are that are drawn again."""
+    blocks = range(0, values.size, _BLOCK)  # so that what is made on the way is small
+    return np.concatenate([
+        start + np.flatnonzero(np.abs(values[start : start + _BLOCK]) > _TRUNCATION)
+        for start in blocks] or [np.zeros(0, np.int64)])
+
+
+def _place(out: np.ndarray | None, dims: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    return memory.empty(dims, dtype) if out is None else out
+
+
+def _store(values: np.ndarray, out: np.ndarray | None) -> np.ndarray:
+    """`values`, or `out` filled with them."""
+    if out is None:
+        return values
+    out[...] = values
+    return out
+
+
+_register_draw("RandomUniform", _uniform)
+_register_draw("RandomStandardNormal", _standard_normal)
+_register_draw("TruncatedNormal", _truncated_normal)
+
+
+# ---------------------------------------------------------------- with parameters
+
+
+def _register_host(*op_types: str) -> Callable:
+    """Register factories of functions on host values; the result goes to the device."""
+
+    def register(factory: Callable[[KernelNode], Callable]) -> Callable:
+        def on_device(node: KernelNode) -> Callable:
+            function = factory(node)
+            if node.xp is np:
+                return function
+            send = node.device.to_device
+            return lambda *inputs: send(function(*inputs))
+
+        kernel(*op_types, fresh=True, host_inputs=tuple(range(5)))(on_device)
+        return factory
+
+    return register
+
+
+@_register_host("RandomUniformInt")
+def _uniform_integers(node: KernelNode) -> Callable:
+    rng, dtype = _generator(node), node.np_dtype()
+
+    def draw(shape: Any, low: Any, high: Any) -> Any:
+        dims = _to_dims(shape)
+        if 0 in dims:
+            return np.empty(dims, dtype)
+        if low >= high:
+            raise invalid(f"Need minval < maxval, got {low} >= {high}")
+        return rng.integers(low, high, dims, dtype)
+
+    return draw
+
+
+@_register_host("RandomGamma")
+def _gamma(node: KernelNode) -> Callable:
+    rng, dtype = _generator(node), node.np_dtype()
+    drawn = np.dtype(np.float32) if dtype in _NARROW else dtype
+
+    def draw(shape: Any, alpha: Any) -> Any:
+        alpha = np.asarray(alpha)
+        if (alpha < 0).any():
+            raise invalid(f"alpha must not be negative, got {alpha.min()}")
+        values = rng.standard_gamma(alpha, _to_dims(shape) + alpha.shape, drawn)
+        return np.asarray(values).astype(dtype, copy=False)
+
+    return draw
+
+
+# Above it the numbers do not fit NumPy's integers, and are those of a normal distribution.
+_LARGE_RATE = 1e18
+
+
+@_register_host("RandomPoisson", "RandomPoissonV2")
+def _poisson(node: KernelNode) -> Callable:
+    rng, dtype = _generator(node), node.np_dtype()
+
+    def draw(shape: Any, rate: Any) -> Any:
+        rate = np.asarray(rate, np.float64)
+        if not (rate >= 0).all():
+            raise invalid(f"rate must not be negative or NaN, got {rate.min()}")
+        dims = _to_dims(shape) + rate.shape
+        drawn = np.asarray(rng.poisson(np.minimum(rate, _LARGE_RATE), dims)).astype(dtype)
+        if (rate > _LARGE_RATE).any():
+            spread = np.sqrt(np.where(np.isfinite(rate), rate, 0)) * rng.standard_normal(dims)
+            drawn = np.where(rate > _LARGE_RATE, rate + spread, drawn).astype(dtype)
+        return drawn
+
+    return draw
+
+
+@_register_host("Multinomial")
+def _multinomial(node: KernelNode) -> Callable:
+    rng, dtype = _generator(node), node.np_dtype()
+
+    def draw(logits: Any, num_samples: Any) -> np.ndarray:
+        count = int(num_samples)
+        if logits.ndim != 2:
+            raise invalid(f"logits must have shape [batch, classes], got {shown(logits)}")
+        if count < 0:
+            raise invalid(f"num_samples must not be negative, got {count}")
+        if not logits.shape[1] and logits.shape[0] and count:
+            raise invalid(f"num_classes should be positive, got logits {shown(logits)}")
+        return _classes(rng, np.asarray(logits, np.float64), count).astype(dtype, copy=False)
+
+    return draw
+
+
+def _classes(rng: np.random.Generator, logits: np.ndarray, count: int) -> np.ndarray:
+    """Draw by the inverse of each row's cumulative distribution."""
+    samples = np.zeros((len(logits), count), np.int64)
+    if not samples.size:
+        return samples
+    # Infinite or undefined logits have no probability, as in the reference.
+    finite = np.isfinite(logits)
+    top = np.where(finite, logits, -np.inf).max(axis=1, keepdims=True)
+    weights = np.where(finite, np.exp(np.where(finite, logits - top, -np.inf)), 0.0)
+    cumulative = np.cumsum(weights, axis=1)
+    points = rng.random(samples.shape) * cumulative[:, -1:]
+    for row, (edges, values) in enumerate(zip(cumulative, points)):
+        samples[row] = np.searchsorted(edges, values, side="right")
+    return np.minimum(samples, logits.shape[1] - 1)
+
+
+@kernel("RandomShuffle", fresh=True)
+def _shuffle(node: KernelNode) -> Callable:
+    rng, xp = _generator(node), node.xp
+
+    def shuffle(value: Any) -> Any:
+        if not getattr(value, "shape", ()):
+            return value.copy() if hasattr(value, "copy") else value
+        order = rng.permutation(value.shape[0])
+        return value[order if xp is np else node.device.to_device(order)]
+
+    return shuffle
+
+
+@_register_host("RandomCrop")
+def _crop(node: KernelNode) -> Callable:
+    rng = _generator(node)
+
+    def crop(image: Any, size: Any) -> np.ndarray:
+        height, width = (int(s) for s in size)
+        if image.shape[0] < height or image.shape[1] < width:
+            raise invalid(f"the image is smaller than the crop: {shown(image)} < "
+                          f"[{height},{width}]")
+        top = rng.integers(0, image.shape[0] - height, endpoint=True)
+        left = rng.integers(0, image.shape[1] - width, endpoint=True)
+        return image[top : top + height, left : left + width].copy()
+
+    return crop
+
+
+# ---------------------------------------------------------------- truncated, with bounds
+
+
+@_register_host("ParameterizedTruncatedNormal")
+def _parameterized_truncated_normal(node: KernelNode) -> Callable:
+    rng, dtype = _generator(node), node.np_dtype()
+
+    def draw(shape: Any, *parameters: Any) -> np.ndarray:
+        dims = _to_dims(shape)
+        if not dims:
+            raise invalid("shape must have at least one dimension, the batch")
+        means, deviations, low, high = (_per_batch(p, dims[0]) for p in parameters)
+        if not (deviations > 0).all() or not (low < high).all():
+            raise invalid("stdevs must be positive and minvals less than maxvals")
+        per_batch = math.prod(dims[1:])
+        bounds = (np.repeat((b - means) / deviations, per_batch) for b in (low, high))
+        samples = _truncated(rng, *bounds).reshape(dims[0], per_batch)
+        samples *= deviations[:, None]
+        samples += means[:, None]
+        return samples.reshape(dims).astype(dtype)
+
+    return draw
+
+
+def _per_batch(parameter: Any, batches: int) -> np.ndarray:
+    values = np.asarray(parameter, np.float64)
+    if values.ndim > 1 or values.ndim == 1 and len(values) not in (1, batches):
+        raise invalid(f"parameters must be scalars or have one element per batch ({batches}), got "
+                      f"shape {shown(values)}")
+    return np.broadcast_to(values.reshape(-1), (batches,))
+
+
+def _truncated(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """Standard normal numbers, each between its own bounds, by rejection (Robert, 1995)."""
+    upper = high < 0  # the other tail mirrored
+    low, high = np.where(upper, -high, low), np.where(upper, -low, high)
+    samples = np.empty(len(low))
+    for chosen, propose in _proposals(low, high):
+        missing = np.flatnonzero(chosen)
+        while missing.size:
+            values, accepted = propose(rng, low[missing], high[missing])
+            samples[missing[accepted]] = values[accepted]
+            missing = missing[~accepted]
+    np.negative(samples, where=upper, out=samples)
+    return samples
+
+
+def _proposals(low: np.ndarray, high: np.ndarray) -> list[tuple[np.ndarray, Callable]]:
+    """For each pair of bounds the proposal that is accepted most often.
+
+    It gives values, and which of them are accepted.
+    """
+    width, beyond = high - low, low > 0
+    # A narrow interval far out is covered better by a uniform proposal.
+    tail = beyond & (width > 1 / _rate(np.maximum(low, 0)))
+    narrow = ~tail & (beyond | (width < math.sqrt(2 * math.pi)))
+    return [(tail, _by_exponential), (narrow, _by_uniform), (~(tail | narrow), _by_normal)]
+
+
+def _rate(low: np.ndarray) -> np.ndarray:
+    return (low + np.sqrt(low * low + 4)) / 2
+
+
+def _by_normal(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> tuple:
+    values = rng.standard_normal(len(low))
+    return values, (values >= low) & (values <= high)
+
+
+def _by_uniform(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> tuple:
+    mode, values = np.maximum(low, 0), rng.uniform(low, high)
+    return values, rng.random(len(low)) <= np.exp((mode * mode - values * values) / 2)
+
+
+def _by_exponential(rng: np.random.Generator, low: np.ndarray, high: np.ndarray) -> tuple:
+    """Exponential beyond `low`, cut where the interval ends."""
+    rate = _rate(low)
+    inside = -np.expm1(-rate * (high - low))
+    values = low - np.log1p(-rng.random(len(low)) * inside) / rate
+    return values, rng.random(len(low)) <= np.exp(-((values - rate) ** 2) / 2)

@@ -1,0 +1,107 @@
+"""Loops whose arrays are addresses, and which LLVM gets as they are: see `AddressLoop`."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from hpcflow.loops.entries import Kind
+
+LINE = 64  # bytes
+
+
+class AddressLoop:
+    """A loop over memory, to be written; see `entries.Body`. Addresses and offsets are words.
+
+    Args:
+        module: of ``llvmlite.ir``.
+        kinds: what the loop is called with.
+        arguments: how many words its function takes.
+        numbers: the types of what it takes after them.
+    """
+
+    def __init__(self, module: Any, kinds: list[Kind], arguments: int,
+                 numbers: Sequence = ()) -> None:
+        ir = self.ir = importlib.import_module("llvmlite.ir")
+        self.kinds = kinds
+        self.word, self.byte = ir.IntType(64), ir.IntType(8).as_pointer()
+        self.function = ir.Function(
+            module, ir.FunctionType(ir.VoidType(), [self.word] * arguments + list(numbers)), "loop")
+        self.function.linkage = "internal"
+        self.builder = ir.IRBuilder(self.function.append_basic_block())
+
+    def array(self, builder: Any, index: int, address: Any, dims: Sequence) -> Any:
+        """The address and the dims."""
+        return address, dims
+
+    def several(self, builder: Any, kind: Any, parts: Sequence) -> Any:
+        """There are none."""
+        raise NotImplementedError
+
+    def call(self, builder: Any, values: Sequence) -> Any:
+        """See `entries.Body`."""
+        builder.call(self.function, self.arguments(values))
+        return self.ir.IntType(1)(0), None
+
+    def arguments(self, values: Sequence) -> list:
+        """What the function is given, of the arguments of the loop."""
+        raise NotImplementedError
+
+    def write(self) -> None:
+        """Write the loop."""
+        raise NotImplementedError
+
+    @contextlib.contextmanager
+    def steps(self, first: Any, end: Any, step: int) -> Iterator[Any]:
+        """A loop from `first` to before `end`, whose body is what is written meanwhile."""
+        builder, before = self.builder, self.builder.block
+        again, after = [self.function.append_basic_block() for _ in range(2)]
+        builder.cbranch(builder.icmp_signed("<", first, end), again, after)
+        builder.position_at_end(again)
+        index = builder.phi(self.word)
+        index.add_incoming(first, before)
+        yield index
+        following = builder.add(index, self.word(step), flags=("nuw", "nsw"))
+        index.add_incoming(following, builder.block)
+        builder.cbranch(builder.icmp_signed("<", following, end), again, after)
+        builder.position_at_end(after)
+
+    def along(self, row_bytes: Any, number: Any, item: int,
+              visit: Callable[[Any, Any], None]) -> None:
+        """``visit(offset, type)`` of a row of elements of the type `number`, of `item` bytes: of
+        vectors as large as a line of cache, and of the elements that are left."""
+        line = self.ir.VectorType(number, LINE // item)
+        whole = self.builder.and_(row_bytes, self.word(-LINE))
+        for first, end, step, kind in ((self.word(0), whole, LINE, line),
+                                       (whole, row_bytes, item, number)):
+            with self.steps(first, end, step) as offset:
+                visit(offset, kind)
+
+    def repeated(self, value: Any, kind: Any) -> Any:
+        """A vector, of the type `kind`, of one number."""
+        builder, small = self.builder, self.ir.IntType(32)
+        first = builder.insert_element(kind(self.ir.Undefined), value, small(0))
+        return builder.shuffle_vector(
+            first, kind(self.ir.Undefined),
+            self.ir.VectorType(small, kind.count)([0] * kind.count))
+
+    def place(self, start: Any, offset: Any, kind: Any) -> Any:
+        """A pointer to what is `offset` bytes after `start`."""
+        return self.builder.inttoptr(self.builder.add(start, offset), kind.as_pointer())
+
+    def prefetch(self, start: Any, offset: Any, writes: bool = False) -> None:
+        """Bring the line of memory into cache, to be read or written."""
+        small = self.ir.IntType(32)
+        kind = self.ir.FunctionType(self.ir.VoidType(), [self.byte, small, small, small])
+        function = self.builder.module.declare_intrinsic("llvm.prefetch", [self.byte], kind)
+        access, everywhere, data = small(int(writes)), small(3), small(1)
+        place = self.place(start, offset, self.byte.pointee)
+        self.builder.call(function, [place, access, everywhere, data])
+
+
+def written(body: AddressLoop) -> AddressLoop:
+    """`body` with its loop."""
+    body.write()
+    return body

@@ -1,0 +1,144 @@
+"""Files of machine code, which later processes of the same user load instead of compiling.
+
+They are in one directory that only the user may write to; any other is not used. A file is written
+under another name first, so that a reader finds all of it or nothing, and carries a checksum.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import importlib
+import importlib.metadata
+import os
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpcflow import config
+from hpcflow.loops import entries, objects
+
+_FIRST_LINE = b"hpcflow loop 1\n"
+_MOST_FILES = 4096  # the oldest are removed
+#: Modules whose text is part of every loop.
+_COMMON = ("hpcflow.loops.programs", "hpcflow.loops.entries", "hpcflow.loops.numba_code",
+           "hpcflow.loops.direct_code", "hpcflow.loops.address_loops", "hpcflow.loops.channel_code",
+           "hpcflow.loops.program_code", "hpcflow.loops.row_code",
+           "hpcflow.loops.formulas", "hpcflow.loops.call_list",
+           "hpcflow.loops.packed_gemm", "hpcflow.loops.vector_math")
+
+
+def directory() -> Path | None:
+    """Where the files are; None if there is no such place. It is made if need be."""
+    return _directory(config.flags.loop_cache)
+
+
+@functools.lru_cache(maxsize=4)
+def _directory(setting: str) -> Path | None:
+    if setting == "0" or not hasattr(os, "getuid"):
+        return None
+    try:
+        home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        path = Path(setting or Path(home) / "hpcflow" / "loops")
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.stat()
+    except (OSError, RuntimeError):
+        return None
+    is_own = found.st_uid == os.getuid() and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return path if is_own and os.access(path, os.W_OK) else None
+
+
+def name_of(loop: Any) -> str:
+    """The name of a loop's code: another one for whatever may change the code."""
+    parts = [*_surroundings(), _text_of(type(loop).__module__), type(loop).__qualname__,
+             *loop.key, repr(loop.arguments)]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:40]
+
+
+@functools.lru_cache(maxsize=1)
+def _surroundings() -> tuple[str, ...]:
+    versions = [importlib.metadata.version(name) for name in ("numba", "llvmlite")]
+    return (*versions, np.__version__, sys.version, objects.processor(),
+            *[_text_of(module) for module in _COMMON])
+
+
+@functools.lru_cache(maxsize=64)
+def _text_of(module: str) -> str:
+    """A checksum of a module's text."""
+    path = getattr(importlib.import_module(module), "__file__", None)
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path else module
+
+
+def read(name: str) -> entries.Code | None:
+    """The code of this name; None if there is none, or it is damaged."""
+    folder = directory()
+    if folder is None:
+        return None
+    try:
+        data = (folder / name).read_bytes()
+    except OSError:
+        return None
+    size = len(_FIRST_LINE)
+    checksum, kind, text = data[size : size + 32], data[size + 32 : size + 33], data[size + 33 :]
+    if data[:size] != _FIRST_LINE or checksum != hashlib.sha256(kind + text).digest():
+        return None
+    return entries.Code(name, kind == b"1", text)
+
+
+def write(code: entries.Code) -> None:
+    """Keep code, if that is possible."""
+    folder = directory()
+    if folder is None:
+        return
+    body = (b"1" if code.is_spread else b"0") + code.text
+    other = ""
+    try:
+        # Processes of other machines may write to the same directory.
+        with tempfile.NamedTemporaryFile(dir=folder, delete=False) as file:
+            other = file.name
+            file.write(_FIRST_LINE + hashlib.sha256(body).digest() + body)
+        os.replace(other, folder / code.name)
+    except OSError:  # a full disk, say
+        with contextlib.suppress(OSError):
+            os.unlink(other)
+
+
+def remove_old() -> None:
+    """Remove the files that were written first, where there are too many."""
+    folder = directory()
+    if folder is None:
+        return
+    with contextlib.suppress(OSError):
+        names = os.listdir(folder)
+        if len(names) > _MOST_FILES:
+            paths = sorted([folder / n for n in names], key=lambda path: path.stat().st_mtime)
+            for path in paths[: len(names) - _MOST_FILES // 2]:
+                path.unlink()
+
+
+@contextlib.contextmanager
+def one_process(name: str) -> Iterator[None]:
+    """Wait until no other process compiles the code of this name, where the system can tell."""
+    folder = directory()
+    try:
+        import fcntl
+
+        if folder is None:
+            raise OSError
+        descriptor = os.open(folder / "lock", os.O_CREAT | os.O_RDWR, 0o600)
+    except (ImportError, OSError):
+        yield
+        return
+    try:
+        with contextlib.suppress(OSError):
+            # A byte of the file for each name, which the system frees if the process dies.
+            fcntl.lockf(descriptor, fcntl.LOCK_EX, 1, int(name[:12], 16))
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,158 @@
+"""Loops over arrays that Numba compiles, where it is installed.
+
+A loop is compiled in the background (:mod:`~hpcflow.loops.child`), and only when the time spent on
+it without has shown that it is worth it: never in a first run. What was compiled once is loaded
+from a file the next time (:mod:`~hpcflow.loops.cache`). In programs of element-wise operations only
+those are compiled whose result the standard fixes to the last bit; the loop does them in the same
+order, without contraction, so that compiled and interpreted programs give the same bits. Kernels
+with loops of their own may differ from NumPy in the last bits where :func:`approximates` says so.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.util
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hpcflow import config
+from hpcflow.loops.programs import (
+    ChannelGradient,
+    ChannelSums,
+    Loop,
+    Program,
+    RowCopies,
+    RowUpdates,
+    SmallProducts,
+    supports,
+    typed,
+    typed_text,
+)
+
+__all__ = ["WORTH_SECONDS", "ChannelGradient", "ChannelSums", "Compiled", "Loop", "Program",
+           "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
+           "name_of", "supports", "typed", "typed_text", "wait"]
+
+# Seconds spent on a loop before it is compiled; a fifth where that is quick.
+WORTH_SECONDS = 0.05
+_MOST_PROGRAMS = 4096  # that are remembered
+
+
+@functools.lru_cache(maxsize=64)
+def name_of(dtype: np.dtype) -> str:
+    """``dtype.name``, which NumPy puts together each time."""
+    return dtype.name
+
+
+class Compiled:
+    """A loop's functions when there are any.
+
+    ``function(*arguments)`` is the loop; ``entry`` runs it in a team of threads, if its arguments
+    allow that (see `loops.parallel_for`). ``spent(seconds)`` tells how long its work took without
+    it.
+    """
+
+    __slots__ = ("program", "function", "entry", "seconds", "is_sought", "is_wanted")
+
+    def __init__(self, program: Loop) -> None:
+        self.program = program
+        self.function: Callable | None = None
+        self.entry: Callable | None = None
+        self.seconds = 0.0
+        self.is_sought = self.is_wanted = not enabled()
+
+    def spent(self, seconds: float) -> None:
+        """The program ran without being compiled."""
+        self.seconds += seconds
+        worth = WORTH_SECONDS / 5 if self.program.is_quick else WORTH_SECONDS
+        if self.seconds > worth and not self.is_wanted:
+            self.is_sought = self.is_wanted = True
+            _service(self.program.is_quick).ask(self)
+        elif not self.is_sought:
+            self.is_sought = True
+            _service(True).ask(self)
+
+
+_programs: dict[tuple[str, str], Compiled] = {}
+
+
+def compiled(program: Loop) -> Compiled:
+    """The one :class:`Compiled` of all programs with this text."""
+    key = program.key
+    found = _programs.get(key)
+    if found is None:
+        if len(_programs) >= _MOST_PROGRAMS:
+            _programs.clear()
+        found = _programs.setdefault(key, Compiled(program))
+    return found
+
+
+def enabled() -> bool:
+    """True if there is Numba, and HPCFLOW_JIT lets it be used."""
+    return config.flags.jit and _installed()
+
+
+def approximates() -> bool:
+    """True if loops may be used whose last bits differ from NumPy's: not in the deterministic mode,
+    since it depends on time from which run on they are there."""
+    return enabled() and not keeps_bits()
+
+
+def keep_bits() -> None:
+    """From now on let no result depend on what has been compiled so far, as in the deterministic
+    mode: for a program that asks for equal bits on any number of ranks."""
+    global _keeps_bits
+    _keeps_bits = True
+
+
+def keeps_bits() -> bool:
+    """True in the deterministic mode, and after `keep_bits`."""
+    return _keeps_bits or config.flags.deterministic
+
+
+_keeps_bits = False
+
+
+@functools.lru_cache(maxsize=1)
+def _installed() -> bool:
+    if importlib.util.find_spec("numba") is None:
+        return False
+    from hpcflow.loops.objects import can_load
+
+    return can_load()
+
+
+def wait() -> None:
+    """Until everything that was asked for is compiled (for tests and measurements)."""
+    for service in list(_services.values()):
+        service.wait()
+
+
+_services: dict[bool, Any] = {}
+_lock = threading.Lock()
+
+
+def _service(is_quick: bool) -> Any:
+    """What looks for files and compiles what is quick, or compiles the rest."""
+    with _lock:
+        if is_quick not in _services:
+            from hpcflow.loops.service import Service
+
+            _services[is_quick] = Service()
+        return _services[is_quick]
+
+
+def _after_fork() -> None:
+    """The threads are not there, nor one that may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+    _services.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

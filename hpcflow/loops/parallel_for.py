@@ -1,0 +1,102 @@
+"""Compiled loops over rows, spread over the cores without the interpreter.
+
+To hand a part to a thread of the interpreter's takes as long as a pass over a megabyte: it has to
+wake up, and to get the interpreter's lock. Where there is OpenMP (``openmp``), a loop's other
+function (:mod:`hpcflow.loops.entries`) lets a team of threads take blocks of rows from a counter.
+Without it the parts are handed to ``threads``; the results are the same.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hpcflow.host import openmp, threads
+
+if TYPE_CHECKING:
+    from hpcflow.loops import compiling
+
+#: What becomes of an argument: its rows of the block, all of it, or the numbers of the first row of
+#: the block and of the first after it.
+ROWS, WHOLE, START, STOP = "rwst"
+
+# Below so many bytes a second thread costs more than it brings.
+LARGE_BYTES = 1 << 20
+# Blocks are so many per thread, where they are of sizes between these: a thread that is late, or
+# that the machine lets wait, takes fewer of them.
+_BLOCKS_PER_THREAD = 8
+_LEAST_BYTES, _MOST_BYTES = 1 << 15, 1 << 18
+
+
+def block_rows(rows: int, row_bytes: int) -> int:
+    """How many rows a block should have, of which each takes `row_bytes`: all if they are few."""
+    total = rows * row_bytes
+    if total < LARGE_BYTES or threads.pool().size == 1:
+        return rows
+    size = min(max(total // (_BLOCKS_PER_THREAD * threads.pool().size), _LEAST_BYTES), _MOST_BYTES)
+    step = max(1, size // row_bytes)
+    return step - step % 16 if step >= 64 else step
+
+
+def run(found: compiling.Compiled, rows: int, step: int, uses: str, arguments: Sequence) -> None:
+    """Call ``found.function`` for blocks that cover `rows` rows; returns when all are done.
+
+    Args:
+        found: a loop that is compiled and returns nothing.
+        rows: how many there are.
+        step: the rows of a block; where START is used, of just these blocks.
+        uses: a character for each of the arguments; see above.
+        arguments: of the loop. In the place of START and STOP is any number.
+    """
+    pool = threads.pool()
+    if rows > step and pool.size > 1:
+        team, entry = openmp.team() if threads.may_spin() else None, found.entry
+        if entry is not None and team is not None and pool.take():
+            try:
+                entry(team.address, max(team.threads, pool.size), pool.size, rows, step,
+                      *_masks(uses), *arguments)
+            finally:
+                pool.give_back()
+            return
+    if START not in uses:
+        step *= max(1, rows // step // (4 * pool.size))  # fewer blocks, where each costs more
+    pool.run(lambda k: _run_block(found.function, k * step, min(k * step + step, rows), uses,
+                                  arguments), -(-rows // step))
+
+
+def run_rows(found: compiling.Compiled, arrays: Sequence, more: Sequence = ()) -> None:
+    """Call ``found.function(*arrays, *more)`` for blocks of the rows of all `arrays`."""
+    if sum([a.nbytes for a in arrays]) < LARGE_BYTES:
+        found.function(*arrays, *more)  # type: ignore[misc]
+        return
+    rows, row_bytes = len(arrays[0]), sum([a[:1].nbytes for a in arrays])
+    step = block_rows(rows, row_bytes)
+    if step == rows:
+        found.function(*arrays, *more)  # type: ignore[misc]
+    else:
+        run(found, rows, step, ROWS * len(arrays) + WHOLE * len(more), [*arrays, *more])
+
+
+def run_elements(found: compiling.Compiled, arrays: Sequence, numbers: Sequence = ()) -> None:
+    """Call ``found.function(*arrays, *numbers)``, a loop over elements, for blocks of `arrays` of
+    one size and any shapes. ``TypeError``, before anything is written, if one of them does not lie
+    in C order, or is of another type than it should be."""
+    if sum([a.nbytes for a in arrays]) < LARGE_BYTES:
+        found.function(*arrays, *numbers)  # type: ignore[misc]
+        return
+    if not all([a.flags.c_contiguous for a in arrays]):  # of others these would be copies
+        raise TypeError("an array does not lie in C order")
+    run_rows(found, [a.reshape(-1) for a in arrays], numbers)
+
+
+def _run_block(loop: Any, start: int, stop: int, uses: str, arguments: Sequence) -> None:
+    loop(*[a[start:stop] if use == ROWS else a if use == WHOLE else start if use == START else stop
+           for use, a in zip(uses, arguments)])
+
+
+@functools.lru_cache(maxsize=1024)
+def _masks(uses: str) -> tuple[int, int]:
+    """A bit for each argument that is ROWS or START, and for each that is STOP."""
+    return (sum(1 << i for i, use in enumerate(uses) if use in (ROWS, START)),
+            sum(1 << i for i, use in enumerate(uses) if use == STOP))

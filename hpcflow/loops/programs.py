@@ -1,0 +1,189 @@
+"""What can be compiled: texts of loops over arrays, with the types of their arguments."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hpcflow.loops import vector_math
+
+if TYPE_CHECKING:
+    from hpcflow.loops.entries import Code
+    from hpcflow.loops.numba_code import Typed
+
+_INTEGERS = {"add", "subtract", "multiply", "negative", "square", "maximum", "minimum"}
+_REALS = _INTEGERS | {"divide", "true_divide", "sqrt", "absolute", "reciprocal", "sign"}
+_UFUNCS = {"float32": _REALS, "float64": _REALS, "int32": _INTEGERS, "int64": _INTEGERS}
+
+
+def supports(name: str, dtype: str) -> bool:
+    """True if NumPy's ufunc `name` on `dtype` (of inputs and output) may be part of a program."""
+    return name in _UFUNCS.get(dtype, ())
+
+
+class Loop:
+    """What can be compiled: one function for all of the same key.
+
+    Another process makes the loop again from its class and its arguments: these are numbers,
+    strings, None, and tuples of such.
+
+    Attributes:
+        is_quick: it takes a few milliseconds, nearly all of them without the interpreter.
+    """
+
+    key: tuple[str, str]
+    arguments: tuple
+    is_quick = False
+
+    def __new__(cls, *arguments: Any) -> Loop:
+        """Keep the arguments."""
+        loop = super().__new__(cls)
+        loop.arguments = arguments
+        return loop
+
+    def typed(self) -> Typed:
+        """The function, for arguments of just these types: arrays in C order, numbers, and tuples
+        of numbers. It returns nothing or a whole number, and allocates nothing.
+
+        Whatever this raises means that there is none.
+        """
+        raise NotImplementedError
+
+    def code(self, name: str) -> Code:
+        """Machine code of this name."""
+        return _module("numba_code").code_of(self.typed(), name)
+
+
+def _module(name: str) -> Any:
+    return importlib.import_module(f"{__package__}.{name}")
+
+
+class Program(Loop):
+    """A loop over the elements of arrays of one dtype and one size, of any shapes.
+
+    ``steps`` are (target, ufunc, arguments) over names: ``a0, a1, ...`` arrays, ``s0, s1, ...``
+    scalars, anything else values of the same element; ``stores`` are (array, value) pairs.
+    """
+
+    is_quick = True
+
+    def __init__(self, dtype: str, arrays: int, scalars: int,
+                 steps: Sequence[tuple[str, str, tuple[str, ...]]],
+                 stores: Sequence[tuple[str, str]]) -> None:
+        self.key = dtype, f"{arrays} {scalars} {steps} {stores}"
+
+    def code(self, name: str) -> Code:
+        """See `Loop`."""
+        return _module("program_code").code_of(*self.arguments, name)
+
+
+class RowUpdates(Loop):
+    """A program over the elements of ``state[row[i]]``, of one matrix or several, and of
+    ``updates[i]``: for every i, in that order, where ``row[i]`` falls to one of several parts.
+
+    The function is called with (*states, row, updates, *scalars, part, parts): contiguous matrices
+    of `dtype`, but the rows are a vector of `row_dtype`. For `steps` and `stores` see `Program`;
+    the updates are the array after the states.
+    """
+
+    is_quick = True
+
+    def __init__(self, dtype: str, row_dtype: str, states: int, scalars: int,
+                 steps: Sequence[tuple[str, str, tuple[str, ...]]],
+                 stores: Sequence[tuple[str, str]]) -> None:
+        self.key = (f"{dtype} {row_dtype}",
+                    f"updates of rows {states} {scalars} {steps} {stores}")
+
+    def code(self, name: str) -> Code:
+        """See `Loop`."""
+        return _module("row_code").code_of_updates(*self.arguments, name)
+
+
+class RowCopies(Loop):
+    """``target[i] = source[rows[i]]`` for every i: called with (target, source, rows), the first
+    two contiguous matrices of whole words of eight bytes, the third a vector of `row_dtype`."""
+
+    is_quick = True
+
+    def __init__(self, row_dtype: str) -> None:
+        self.key = row_dtype, "copies of rows"
+
+    def code(self, name: str) -> Code:
+        """See `Loop`."""
+        return _module("row_code").code_of_copies(*self.arguments, name)
+
+
+class SmallProducts(Loop):
+    """Products of matrices of (m, k) by (k, n) numbers, of which those of the first or the second
+    factors may lie transposed; sums in any order.
+
+    The function is called with (a, b, out): matrices of `dtype` that have a row for each product,
+    in which the numbers of a matrix lie.
+    """
+
+    is_quick = True
+
+    def __init__(self, dtype: str, m: int, k: int, n: int, flip_a: bool, flip_b: bool) -> None:
+        self.key = dtype, f"products {m} {k} {n} {flip_a} {flip_b}"
+
+    def code(self, name: str) -> Code:
+        """See `Loop`."""
+        return _module("product_code").code_of(*self.arguments, name)
+
+
+class ChannelSums(Loop):
+    """Σ dy and Σ dy (x - mean) of each channel, of images with the channels last.
+
+    The function is called with (dy, x, mean, sums, first, last, step, channels): images and a
+    vector of `dtype`, and a matrix to whose row ``first // step`` the sums of the rows `first` to
+    before `last`, those of dy and then the others, are added; a row of the images is a number for
+    each channel.
+    """
+
+    is_quick = True
+
+    def __init__(self, dtype: str) -> None:
+        self.key = dtype, "sums of channels"
+
+    def code(self, name: str) -> Code:
+        """See `Loop`."""
+        return _module("channel_code").code_of_sums(*self.arguments, name)
+
+
+class ChannelGradient(Loop):
+    """``dx = slope (dy - by_mean - (x - mean) by_spread)``, of images with the channels last.
+
+    The function is called with (dy, x, numbers, dx, first, last, rows, channels): images of
+    `dtype`, of which dx may be dy; a matrix of mean, slope, by_mean and by_spread for each channel;
+    and which of how many rows to compute, counted from the last one.
+    """
+
+    is_quick = True
+
+    def __init__(self, dtype: str) -> None:
+        self.key = dtype, "gradient of channels"
+
+    def code(self, name: str) -> Code:
+        """See `Loop`."""
+        return _module("channel_code").code_of_gradient(*self.arguments, name)
+
+
+def typed_text(source: str, signature: Callable[[Any], tuple], **names: Any) -> Typed:
+    """The function ``loop`` of a text, for one signature, with `names` to use.
+
+    ``flat(array)`` takes the place of ``array.reshape(-1)``.
+    """
+    scope: dict[str, Any] = {"np": np, "flat": vector_math.flat(), **names}
+    exec(compile(source, "<hpcflow loop>", "exec"), scope)
+    return typed(scope["loop"], signature(vector_math.types()))
+
+
+def typed(loop: Callable, types: tuple, *liberties: str, is_flat: bool = False) -> Typed:
+    """A function for arguments of these types, with the `liberties` of Numba's ``fastmath``; the
+    vectors among them may be arrays of any shape, if it `is_flat`."""
+    decorator = importlib.import_module("numba").njit
+    return _module("numba_code").Typed(decorator(
+        nogil=True, error_model="numpy", fastmath=set(liberties) or False)(loop), types, is_flat)

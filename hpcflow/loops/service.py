@@ -1,0 +1,107 @@
+"""A thread that looks for machine code in files, and has it compiled."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import threading
+from typing import TYPE_CHECKING
+
+from hpcflow.loops import cache, child, entries, objects
+
+if TYPE_CHECKING:
+    from hpcflow.loops.compiling import Compiled
+
+_IDLE_SECONDS = 10.0  # after which the compiling process ends
+
+
+class Service:
+    """Takes loops; files are looked at first, and then that is compiled which took the longest."""
+
+    def __init__(self) -> None:
+        self._asked: queue.SimpleQueue[Compiled | threading.Event] = queue.SimpleQueue()
+        self._wanted: list[Compiled] = []
+        self._waiting: list[threading.Event] = []
+        self._child: child.Child | None = None
+        self._may_have_child = True
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def ask(self, item: Compiled | threading.Event) -> None:
+        """Look for code of a loop, and compile it if `is_wanted` says so."""
+        with self._lock:
+            self._asked.put(item)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._serve, daemon=True, name="hpcflow-compiler")
+                self._thread.start()
+
+    def wait(self) -> None:
+        """Until all that was asked for so far is done."""
+        done = threading.Event()
+        self.ask(done)
+        done.wait()
+
+    def _serve(self) -> None:
+        while True:
+            self._take_in()
+            if self._wanted:
+                best = max(self._wanted, key=lambda found: found.seconds)
+                self._wanted.remove(best)
+                with contextlib.suppress(Exception):  # it runs without
+                    self._use(best, self._code_of(best))
+            if not self._wanted:
+                self._report()
+
+    def _report(self) -> None:
+        """Nothing is left to do, unless something was asked for just now."""
+        self._take_in(may_wait=False)
+        if not self._wanted:
+            for event in self._waiting:
+                event.set()
+            self._waiting.clear()
+
+    def _take_in(self, may_wait: bool = True) -> None:
+        """Take what is asked for; wait for something if there is nothing to do."""
+        if may_wait and not self._wanted:
+            try:
+                self._take(self._asked.get(timeout=_IDLE_SECONDS if self._child else None))
+            except queue.Empty:
+                self._end_child()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self._take(self._asked.get_nowait())
+
+    def _take(self, item: Compiled | threading.Event) -> None:
+        if isinstance(item, threading.Event):
+            self._waiting.append(item)
+        elif item.function is None:
+            with contextlib.suppress(Exception):  # it is compiled when it is worth it
+                self._use(item, cache.read(cache.name_of(item.program)))
+            if item.function is None and item.is_wanted:
+                self._wanted.append(item)
+
+    def _use(self, found: Compiled, code: entries.Code | None) -> None:
+        if code is not None:
+            functions = objects.functions_of(code)
+            found.entry = functions.spread  # first: who finds the function may look for it
+            found.function = functions.call
+
+    def _code_of(self, found: Compiled) -> entries.Code | None:
+        loop = found.program
+        name = cache.name_of(loop)
+        if loop.is_quick or not (self._may_have_child and child.can_make(loop)):
+            return child.compile_loop(loop, name)
+        try:
+            if self._child is None:
+                self._child = child.Child()
+            return self._child.compile_loop(loop, name)
+        except (OSError, ValueError):  # no such process, or none any more
+            self._may_have_child = False
+            self._end_child()
+            return child.compile_loop(loop, name)
+
+    def _end_child(self) -> None:
+        if self._child is not None:
+            self._child.close()
+            self._child = None

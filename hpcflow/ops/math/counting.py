@@ -1,0 +1,155 @@
+"""Counts: the confusion matrix of a classifier, histograms of equal bins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from hpcflow import dtypes
+from hpcflow.dtypes import as_dtype
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import control_dependencies, name_scope
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import (
+    known_number,
+)
+from hpcflow.ops.common.type_sets import INDEX
+from hpcflow.ops.flow.checks import assert_less, assert_non_negative
+
+__all__ = ["confusion_matrix", "histogram_fixed_width", "histogram_fixed_width_bins"]
+
+
+def confusion_matrix(labels: Any, predictions: Any, num_classes: Any = None,
+                     dtype: Any = dtypes.int32, name: str | None = None,
+                     weights: Any = None) -> Tensor:
+    """Count how often each class was predicted where each was right.
+
+    Args:
+        labels: right classes, a vector of integers.
+        predictions: predicted classes, as many.
+        num_classes: number of classes; by default the largest of both plus one.
+        dtype: of the result.
+        name: name scope.
+        weights: how much each prediction counts; one by default.
+
+    Returns:
+        A matrix ``[num_classes, num_classes]``: rows are labels, columns predictions.
+
+    Raises ``ValueError`` for shapes that differ; when run ``InvalidArgumentError`` for a class out
+    of range.
+    """
+    with name_scope(name, "confusion_matrix", [labels, predictions, num_classes, weights]):
+        rows, columns = _classes(labels, "labels"), _classes(predictions, "predictions")
+        rows.get_shape().assert_is_compatible_with(columns.get_shape())
+        rows, columns = _non_negative(rows, "labels"), _non_negative(columns, "predictions")
+        kind = as_dtype(dtype)
+        if num_classes is None:
+            largest = raw_ops.Maximum(_max(rows), _max(columns))
+            count = raw_ops.Add(largest, convert_to_tensor(1, dtypes.int64))
+        else:
+            count = raw_ops.Cast(convert_to_tensor(num_classes), DstT=dtypes.int64)
+            rows, columns = _below(rows, count, "labels"), _below(columns, count, "predictions")
+        if weights is None:
+            amounts = raw_ops.Cast(raw_ops.OnesLike(columns), DstT=kind)
+        else:
+            amounts = raw_ops.Cast(convert_to_tensor(weights), DstT=kind)
+            amounts.get_shape().assert_is_compatible_with(columns.get_shape())
+        places = raw_ops.Pack([rows, columns], axis=1)
+        return raw_ops.ScatterNd(indices=places, updates=amounts,
+                                 shape=raw_ops.Pack([count, count], axis=0))
+
+
+def _classes(values: Any, what: str) -> Tensor:
+    tensor = convert_to_tensor(values, name=what)
+    if not tensor.dtype.is_integer and not tensor.dtype.is_floating:
+        raise TypeError(f"{what} must be numbers of classes, got {tensor.dtype.name}")
+    rank = tensor.get_shape().ndims
+    if rank == 2:
+        tensor = raw_ops.Squeeze(tensor, squeeze_dims=[1])
+    elif rank is not None and rank != 1:
+        raise ValueError(f"{what} must be a vector, got shape {tensor.get_shape()}")
+    return raw_ops.Cast(tensor, DstT=dtypes.int64)
+
+
+def _non_negative(classes: Tensor, what: str) -> Tensor:
+    """`classes`, checked when run not to be negative."""
+    check = assert_non_negative(classes, message=f"`{what}` contains negative values.  ")
+    with control_dependencies([check]):
+        return raw_ops.Identity(classes)
+
+
+def _below(classes: Tensor, count: Tensor, what: str) -> Tensor:
+    """`classes`, checked when run to be less than `count`."""
+    with control_dependencies([assert_less(classes, count, message=f"`{what}` out of bound")]):
+        return raw_ops.Identity(classes)
+
+
+def _max(classes: Tensor) -> Tensor:
+    return raw_ops.Max(classes, convert_to_tensor([0], dtypes.int32))
+
+
+def histogram_fixed_width(values: Any, value_range: Any, nbins: Any = 100,
+                          dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
+    """Count how many of `values` fall into each of `nbins` bins of one width.
+
+    `value_range` is ``[low, high]``, of the dtype of `values`; what lies outside counts in the
+    first or last bin. The result is a vector of `dtype`.
+    """
+    with name_scope(name, "histogram_fixed_width", [values, value_range, nbins]):
+        flat = convert_to_tensor(values, name="values")
+        return raw_ops.HistogramFixedWidth(
+            values=flat, value_range=convert_to_tensor(value_range, flat.dtype),
+            nbins=convert_to_tensor(nbins, dtypes.int32), dtype=as_dtype(dtype))
+
+
+def histogram_fixed_width_bins(values: Any, value_range: Any, nbins: Any = 100,
+                               dtype: Any = dtypes.int32, name: str | None = None) -> Tensor:
+    """Return which of the bins of :func:`histogram_fixed_width` each of `values` falls into.
+
+    The result is int32, whatever `dtype`, in the shape of `values`.
+    """
+    with name_scope(name, "histogram_fixed_width_bins", [values, value_range, nbins]):
+        values = convert_to_tensor(values, name="values")
+        kind = values.dtype if values.dtype.is_floating else dtypes.float64
+        x: Any = raw_ops.Cast(values, DstT=kind)
+        low: Any
+        low, high = raw_ops.Unpack(
+            raw_ops.Cast(convert_to_tensor(value_range, values.dtype), DstT=kind), num=2)
+        count: Any = raw_ops.Cast(convert_to_tensor(nbins, dtypes.int32), DstT=kind)
+        place = raw_ops.Floor(count * ((x - low) / (high - low)))
+        last = raw_ops.Sub(count, np.ones((), kind.np))
+        inside = raw_ops.Maximum(raw_ops.Minimum(place, last), np.zeros((), kind.np))
+        return raw_ops.Cast(inside, DstT=dtypes.int32)
+
+
+# ---------------------------------------------------------------- op types
+
+
+def _histogram_shape(op: Operation) -> list[Dims]:
+    count = known_number(op, 2)
+    return [(None if count is None else int(count),)]
+
+
+def _bincount_shape(op: Operation) -> list[Dims]:
+    dims, size = op.input_dims(0), known_number(op, 1)
+    count = None if size is None else int(size)
+    if count is not None and count < 0:
+        raise ValueError(f"size must be non-negative, got {count}")
+    if op.type == "Bincount":
+        return [(count,)]
+    if dims is not None and not 1 <= len(dims) <= 2:
+        raise ValueError(f"Shape must be at most rank 2 but is rank {len(dims)}")
+    return [None if dims is None else (*dims[:-1], count) if len(dims) == 2 else (count,)]
+
+
+register_op("HistogramFixedWidth", "values: T; value_range: T; nbins: int32", "out: dtype",
+            f"T: {{int32, int64, float, double}}; dtype: {INDEX} = int32", shape=_histogram_shape)
+register_op("DenseBincount", "input: Tidx; size: Tidx; weights: T", "output: T",
+            f"Tidx: {INDEX}; T: {{int32, int64, float, double}}; binary_output: bool = false",
+            shape=_bincount_shape)
+register_op("Bincount", "arr: int32; size: int32; weights: T", "bins: T",
+            "T: {int32, int64, float, double}", shape=_bincount_shape)
+not_differentiable("HistogramFixedWidth", "DenseBincount", "Bincount")

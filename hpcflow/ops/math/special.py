@@ -1,0 +1,195 @@
+"""Special functions: Igamma, Zeta, Polygamma, Betainc, lbeta, Bessel's, inverses of errors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from hpcflow.graph.convert import convert_to_tensor
+from hpcflow.graph.graph import name_scope
+from hpcflow.graph.opdef import RegisterGradient, not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import merge_dims, unchanged
+from hpcflow.ops.common.broadcasting import broadcast_shape, unbroadcast
+from hpcflow.ops.common.type_sets import ANY_FLOAT, FLOAT
+
+__all__ = ["betainc", "igamma", "igammac", "lbeta", "polygamma", "zeta"]
+
+_FLOAT = "T: {float, double}"
+
+for _op_type, _inputs in (("Igamma", "a: T; x: T"), ("Igammac", "a: T; x: T"),
+                          ("Zeta", "x: T; q: T"), ("Polygamma", "a: T; x: T")):
+    register_op(_op_type, _inputs, "z: T", _FLOAT, shape=broadcast_shape)
+
+
+def _betainc_shape(op: Operation) -> list[Dims]:
+    """The shape of all that are no scalars."""
+    dims: Dims = None
+    for tensor in op.inputs:
+        if tensor._dims:
+            dims = merge_dims(dims, tensor._dims)
+    return [() if all(t._dims == () for t in op.inputs) else dims]
+
+
+register_op("Betainc", "a: T; b: T; x: T", "z: T", _FLOAT, shape=_betainc_shape)
+
+register_op("IgammaGradA", "a: T; x: T", "z: T", _FLOAT, shape=broadcast_shape)
+register_op("RandomGammaGrad", "alpha: T; sample: T", "output: T", f"T: {FLOAT}",
+            shape=broadcast_shape)
+for _op_type in ("BesselI0", "BesselI0e", "BesselI1", "BesselI1e"):
+    register_op(_op_type, "x: T", "y: T", f"T: {ANY_FLOAT}", shape=unchanged)
+for _op_type in ("Erfinv", "Ndtri"):
+    register_op(_op_type, "x: T", "y: T", f"T: {ANY_FLOAT}", shape=unchanged)
+not_differentiable("IgammaGradA", "RandomGammaGrad")
+
+# ---------------------------------------------------------------- gradients
+
+
+def _gamma_density(a: Tensor, x: Tensor) -> Tensor:
+    """x^(a-1) exp(-x) / Γ(a), the derivative of Igamma by x, computed from logarithms."""
+    one = a.dtype.base_dtype.np.type(1)
+    power = raw_ops.Mul(raw_ops.Sub(a, one), raw_ops.Log(x))
+    return raw_ops.Exp(raw_ops.Sub(raw_ops.Sub(power, x), raw_ops.Lgamma(a)))
+
+
+@RegisterGradient("Igamma")
+def _igamma_grad(op: Operation, grad: Any) -> tuple:
+    a, x = op.inputs
+    return unbroadcast(a, x, raw_ops.Mul(grad, raw_ops.IgammaGradA(a, x)),
+                       raw_ops.Mul(grad, _gamma_density(a, x)))
+
+
+@RegisterGradient("Igammac")
+def _igammac_grad(op: Operation, grad: Any) -> tuple:
+    """The two functions add up to one."""
+    a, x = op.inputs
+    grad = raw_ops.Neg(grad)
+    return unbroadcast(a, x, raw_ops.Mul(grad, raw_ops.IgammaGradA(a, x)),
+                       raw_ops.Mul(grad, _gamma_density(a, x)))
+
+
+@RegisterGradient("Zeta")
+def _zeta_grad(op: Operation, grad: Any) -> tuple:
+    """By q: -x ζ(x + 1, q); no gradient flows to x."""
+    x, q = op.inputs
+    one = x.dtype.base_dtype.np.type(1)
+    slope = raw_ops.Neg(raw_ops.Mul(x, raw_ops.Zeta(raw_ops.Add(x, one), q)))
+    return None, unbroadcast(q, x, raw_ops.Mul(grad, slope), None)[0]
+
+
+@RegisterGradient("Polygamma")
+def _polygamma_grad(op: Operation, grad: Any) -> tuple:
+    """By x the next higher order; no gradient flows to the order."""
+    n, x = op.inputs
+    one = n.dtype.base_dtype.np.type(1)
+    slope = raw_ops.Polygamma(raw_ops.Add(n, one), x)
+    return None, unbroadcast(x, n, raw_ops.Mul(grad, slope), None)[0]
+
+
+def _number(x: Tensor, value: float) -> Any:
+    return np.asarray(value, x.dtype.base_dtype.np)
+
+
+@RegisterGradient("BesselI0")
+def _bessel_i0_grad(op: Operation, grad: Any) -> Tensor:
+    return raw_ops.Mul(grad, raw_ops.BesselI1(op.inputs[0]))
+
+
+@RegisterGradient("BesselI0e")
+def _bessel_i0e_grad(op: Operation, grad: Any) -> Tensor:
+    x, y = op.inputs[0], op.outputs[0]
+    damped = raw_ops.Mul(raw_ops.Sign(x), y)
+    return raw_ops.Mul(grad, raw_ops.Sub(raw_ops.BesselI1e(x), damped))
+
+
+@RegisterGradient("BesselI1")
+def _bessel_i1_grad(op: Operation, grad: Any) -> Tensor:
+    """I0(x) - I1(x) / x, a half at 0."""
+    x, y = op.inputs[0], op.outputs[0]
+    slope = raw_ops.Sub(raw_ops.BesselI0(x), raw_ops.DivNoNan(y, x))
+    return raw_ops.Mul(grad, _half_at_zero(x, slope))
+
+
+@RegisterGradient("BesselI1e")
+def _bessel_i1e_grad(op: Operation, grad: Any) -> Tensor:
+    x, y = op.inputs[0], op.outputs[0]
+    damped = raw_ops.Add(raw_ops.Mul(raw_ops.Sign(x), y), raw_ops.DivNoNan(y, x))
+    return raw_ops.Mul(grad, _half_at_zero(x, raw_ops.Sub(raw_ops.BesselI0e(x), damped)))
+
+
+def _half_at_zero(x: Tensor, slope: Tensor) -> Tensor:
+    half = raw_ops.Add(raw_ops.ZerosLike(x), _number(x, 0.5))
+    return raw_ops.Select(raw_ops.Equal(x, raw_ops.ZerosLike(x)), half, slope)
+
+
+@RegisterGradient("Erfinv")
+def _erfinv_grad(op: Operation, grad: Any) -> Tensor:
+    """sqrt(π) / 2 exp(y²)."""
+    y = op.outputs[0]
+    bell = raw_ops.Mul(raw_ops.Exp(raw_ops.Square(y)), _number(y, 0.5 * math.sqrt(math.pi)))
+    return raw_ops.Mul(grad, bell)
+
+
+@RegisterGradient("Ndtri")
+def _ndtri_grad(op: Operation, grad: Any) -> Tensor:
+    """sqrt(2π) exp(y² / 2)."""
+    y = op.outputs[0]
+    bell = raw_ops.Exp(raw_ops.Mul(raw_ops.Square(y), _number(y, 0.5)))
+    return raw_ops.Mul(grad, raw_ops.Mul(bell, _number(y, math.sqrt(2 * math.pi))))
+
+
+@RegisterGradient("Betainc")
+def _betainc_grad(op: Operation, grad: Any) -> tuple:
+    """By x: x^(a-1) (1-x)^(b-1) / B(a, b), from logarithms; no gradient flows to a and b."""
+    a, b, x = op.inputs
+    one = x.dtype.base_dtype.np.type(1)
+    log_beta = raw_ops.Sub(raw_ops.Add(raw_ops.Lgamma(a), raw_ops.Lgamma(b)),
+                           raw_ops.Lgamma(raw_ops.Add(a, b)))
+    powers = raw_ops.Add(raw_ops.Mul(raw_ops.Sub(b, one), raw_ops.Log1p(raw_ops.Neg(x))),
+                         raw_ops.Mul(raw_ops.Sub(a, one), raw_ops.Log(x)))
+    slope = raw_ops.Exp(raw_ops.Sub(powers, log_beta))
+    return None, None, unbroadcast(x, op.outputs[0], raw_ops.Mul(grad, slope), None)[0]
+
+
+# ---------------------------------------------------------------- public functions
+
+
+def igamma(a: Any, x: Any, name: str | None = None) -> Tensor:
+    """Return the lower regularized incomplete gamma function P(a, x), for a > 0 and x >= 0."""
+    return raw_ops.Igamma(a=a, x=x, name=name)
+
+
+def igammac(a: Any, x: Any, name: str | None = None) -> Tensor:
+    """Return the upper regularized incomplete gamma function Q(a, x) = 1 - P(a, x)."""
+    return raw_ops.Igammac(a=a, x=x, name=name)
+
+
+def zeta(x: Any, q: Any, name: str | None = None) -> Tensor:
+    """Return the Hurwitz zeta function Σ (q + n)^-x over n >= 0, for x > 1."""
+    return raw_ops.Zeta(x=x, q=q, name=name)
+
+
+def polygamma(a: Any, x: Any, name: str | None = None) -> Tensor:
+    """Return the derivative of order `a` of the digamma function at `x`."""
+    return raw_ops.Polygamma(a=a, x=x, name=name)
+
+
+def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Tensor:
+    """Return the regularized incomplete beta function I_x(a, b), for a, b > 0 and 0 <= x <= 1."""
+    return raw_ops.Betainc(a=a, b=b, x=x, name=name)
+
+
+def lbeta(x: Any, name: str = "lbeta") -> Tensor:
+    """Return log |B(x)| over the last dimension: Σ log Γ(x_i) - log Γ(Σ x_i).
+
+    Of an empty last dimension it is minus infinity.
+    """
+    with name_scope(name, "lbeta", [x]):
+        x = convert_to_tensor(x, name="x")
+        last = np.array([-1], np.int32)
+        logs = raw_ops.Sum(raw_ops.Lgamma(x), last)
+        total = raw_ops.Lgamma(raw_ops.Sum(x, last))
+        return logs - total

@@ -1,0 +1,4 @@
+"""Sparse and ragged tensors, sets, and distances of sequences.
+
+May use `ops.common` and `ops.flow`. Begin reading with `sparse_layout`.
+"""

@@ -1,0 +1,129 @@
+"""Sparse tensors in the form of strings, and in the keeping of a task: for queues and batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hpcflow import dtypes
+from hpcflow.graph.opdef import not_differentiable, register_op
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.graph.raw import raw_ops
+from hpcflow.graph.shape_inference import scalar, with_rank
+from hpcflow.graph.sparse_tensor import SparseTensor, to_sparse
+from hpcflow.ops.common.sparse_shapes import dense_dims, new_sparse, sparse_parts
+
+__all__ = [
+    "deserialize_many_sparse",
+    "serialize_many_sparse",
+    "serialize_sparse",
+]
+
+_PARTS = "sparse_indices: int64; sparse_values: T; sparse_shape: int64"
+_RESULTS = "sparse_indices: int64; sparse_values: dtype; sparse_shape: int64"
+_STORE = "container: string = ''; shared_name: string = ''"
+
+
+def _one_shape(op: Operation) -> list[Dims]:
+    sparse_parts(op)
+    return [(3,)]
+
+
+def _rows(op: Operation) -> int | None:
+    """How many sparse tensors one stands for: the size of its first dimension."""
+    rank = sparse_parts(op)[1]
+    if rank is not None and rank < 2:
+        raise ValueError(f"the rank of the sparse tensors must be at least 2, but is {rank}")
+    dims = dense_dims(op, 2)
+    return None if dims is None else dims[0]
+
+
+def _many_shape(op: Operation) -> list[Dims]:
+    return [(_rows(op), 3)]
+
+
+def _handles_shape(op: Operation) -> list[Dims]:
+    return [(_rows(op),)]
+
+
+def _handle_shape(op: Operation) -> list[Dims]:
+    sparse_parts(op)
+    return scalar(op)
+
+
+def _deserialized_shape(op: Operation) -> list[Dims]:
+    columns = with_rank(op.input_dims(0), 2, "serialized_sparse")[1]
+    if columns not in (None, 3):
+        raise ValueError(f"serialized_sparse must have 3 columns, but has {columns}")
+    return new_sparse(None)
+
+
+def _deserialized_at_once(op: Operation) -> list[Dims]:
+    dims = op.input_dims(0)
+    if dims is not None and (not dims or dims[-1] not in (None, 3)):
+        raise ValueError("serialized_sparse must have 3 as its last dimension, but has shape "
+                         f"{list(dims)}")
+    return new_sparse(None)
+
+
+def _taken_shape(op: Operation) -> list[Dims]:
+    with_rank(op.input_dims(0), 1, "sparse_handles")
+    return new_sparse(None)
+
+
+_SERIALIZED = "serialized_sparse: out_type"
+_OF_SERIALIZED = "T: type; out_type: {string, variant} = string"
+register_op("SerializeSparse", _PARTS, _SERIALIZED, _OF_SERIALIZED, shape=_one_shape)
+register_op("SerializeManySparse", _PARTS, _SERIALIZED, _OF_SERIALIZED, shape=_many_shape)
+register_op("DeserializeManySparse", "serialized_sparse: string", _RESULTS, "dtype: type",
+            shape=_deserialized_shape)
+register_op("DeserializeSparse", "serialized_sparse: Tserialized", _RESULTS,
+            "dtype: type; Tserialized: {string, variant} = string", shape=_deserialized_at_once)
+register_op("AddSparseToTensorsMap", _PARTS, "sparse_handle: int64", f"T: type; {_STORE}",
+            shape=_handle_shape, stateful=True)
+register_op("AddManySparseToTensorsMap", _PARTS, "sparse_handles: int64", f"T: type; {_STORE}",
+            shape=_handles_shape, stateful=True)
+register_op("TakeManySparseFromTensorsMap", "sparse_handles: int64", _RESULTS,
+            f"dtype: type; {_STORE}", shape=_taken_shape, stateful=True)
+not_differentiable("SerializeSparse", "SerializeManySparse", "DeserializeManySparse",
+                   "DeserializeSparse",
+                   "AddSparseToTensorsMap", "AddManySparseToTensorsMap",
+                   "TakeManySparseFromTensorsMap")
+
+
+def serialize_sparse(sp_input: Any, name: str | None = None,
+                     out_type: Any = dtypes.string) -> Tensor:
+    """Return the sparse tensor as three strings (or variants): its indices, values and shape."""
+    sparse = to_sparse(sp_input)
+    return raw_ops.SerializeSparse(sparse.indices, sparse.values, sparse.dense_shape,
+                                   out_type=out_type, name=name)
+
+
+def serialize_many_sparse(sp_input: Any, name: str | None = None,
+                          out_type: Any = dtypes.string) -> Tensor:
+    """Return the rows of a sparse tensor of rank at least 2 as strings (or variants), shape
+    ``[rows, 3]``."""
+    sparse = to_sparse(sp_input)
+    return raw_ops.SerializeManySparse(sparse.indices, sparse.values, sparse.dense_shape,
+                                       out_type=out_type, name=name)
+
+
+def deserialize_many_sparse(serialized_sparse: Any, dtype: Any, rank: int | None = None,
+                            name: str | None = None) -> SparseTensor:
+    """Return the sparse tensors of the rows of a ``[rows, 3]`` matrix of strings as one.
+
+    Args:
+        serialized_sparse: what :func:`serialize_many_sparse` made, or stacked results of
+            :func:`serialize_sparse`.
+        dtype: type of the values.
+        rank: rank of each row's tensor, where it is to be known; the result's is one more.
+        name: name scope.
+
+    The dense shape has the rows first, then the largest size of each dimension. Raises
+    ``InvalidArgumentError`` when run for other strings.
+    """
+    indices, values, shape = raw_ops.DeserializeManySparse(
+        serialized_sparse, dtype=dtypes.as_dtype(dtype), name=name)
+    known = None if rank is None else rank + 1
+    indices.set_shape([None, known])
+    shape.set_shape([known])
+    return SparseTensor(indices, values, shape)

@@ -1,0 +1,4 @@
+"""Strings: joining, splitting, patterns, formats, Unicode.
+
+May use `ops.common`. Begin reading with `strings`.
+"""

@@ -1,0 +1,499 @@
+"""The master of a session on a cluster: compiles steps, registers partitions, runs steps."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakMethod
+
+from hpcflow.compiler.emit.executable import Executable
+from hpcflow.compiler.ir.step_graph import Node
+from hpcflow.device_spec import DeviceSpec
+from hpcflow.errors import AbortedError, DeadlineExceededError, InvalidArgumentError, OpError
+from hpcflow.graph.function_library import FunctionLibrary
+from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
+from hpcflow.host.fp_mode import restore, restore_early, silence
+from hpcflow.kernels.registry import is_collective
+from hpcflow.runtime.cluster.agreement import check_edges, digests, settings
+from hpcflow.runtime.cluster.endpoint import Endpoint
+from hpcflow.runtime.cluster.lane import Lane
+from hpcflow.runtime.cluster.peers import Peers
+from hpcflow.runtime.executor.deadline import check_end, deadline_after
+from hpcflow.runtime.executor.executor import Step, check_results
+from hpcflow.runtime.executor.offload import Pace
+from hpcflow.runtime.executor.tagged import LaneAddress
+from hpcflow.runtime.steps.compiled import (
+    DRAIN_SECONDS,
+    LocalStep,
+    StepOptions,
+    cancel_all,
+    compiled_form,
+    library_of,
+    make_parts,
+    report_stall,
+    timed_out,
+)
+from hpcflow.runtime.steps.task import KernelContext
+from hpcflow.runtime.steps.tracing import instrument, partition_graphs, step_stats
+from hpcflow.runtime.wire import wire
+
+
+class ClusterEngine:
+    """Runs the steps of one session on the tasks of a cluster."""
+
+    def __init__(self, endpoint: Endpoint, peers: Peers, session_id: str,
+                 options: StepOptions) -> None:
+        self.endpoint = endpoint
+        self.peers = peers
+        self.task = endpoint.task
+        self.options = options
+        self.session_id = session_id
+        self._context = KernelContext(self.task, session_id, endpoint.meetings,
+                                      lambda: endpoint.collectives)
+        self._plans: dict[int, set[int]] = {}  # rank -> plans registered there
+        self._steps: list[DistributedStep] = []
+        self.running: set[Any] = set()  # runs that somebody waits for
+
+    @property
+    def version(self) -> int:
+        """Grows when what compiled steps hold becomes stale."""
+        return self.task.resources.version
+
+    def devices(self) -> list:
+        """The devices of the tasks that have answered."""
+        return self.peers.infos()
+
+    def connect(self) -> None:
+        """Wait until all tasks have answered."""
+        self.peers.connect(lambda name: True)
+
+    def compile(self, elements: list, feeds: list[Tensor], remembered: dict[str, str],
+                session_id: str, incremental: bool = False, traced: bool = False) -> Any:
+        """Compile a step and register its partitions; `incremental` if feeds arrive one by one,
+        `traced` if all tasks keep a record of what ran."""
+        wanted = _tasks_in(elements)
+        mine = self.task.name
+        self.peers.connect(lambda name: name == mine or any(_names(w, name) for w in wanted))
+        try:
+            parts = make_parts(elements, feeds, self.task, self.peers.infos(), self._context,
+                               remembered, self.options, incremental)
+        except InvalidArgumentError as e:
+            raise self._with_unknown_tasks(e, wanted) from None
+        names = [e.name for e in elements]
+        plan = self.endpoint.next_plan()
+        together = _together(parts, self.peers.ranks())
+        self._find_members(parts)
+        library = library_of(elements, feeds)
+        context = self._context.for_step(together, f"{self.endpoint.rank}:{plan}",
+                                         self.peers.ranks(), library)
+        graphs = partition_graphs(parts) if traced else []
+        executable = Executable(parts.pop(mine, []), mine, self.task.by_name, context,
+                                compiled_form() and not traced, len(names))
+        if traced:
+            instrument(executable)
+        step: Any
+        if not parts:
+            step = LocalStep(executable, names, len(feeds), self.options.timeout, self.running)
+        else:
+            step = DistributedStep(self, plan, executable, parts, together, names, traced,
+                                   library)
+            self._steps.append(step)
+        step.partition_graphs = graphs
+        return step
+
+    def _with_unknown_tasks(self, error: InvalidArgumentError, wanted: set[str]) -> OpError:
+        """`error`, with the tasks that the graph asks for and the cluster does not have."""
+        missing = sorted(w for w in wanted if w and DeviceSpec.from_string(w).job is not None
+                         and not any(_names(w, name) for name in self.peers.peers))
+        if not missing:
+            return error
+        have = ", ".join(name.replace("/replica:0", "") for name in self.peers.peers)
+        return type(error)(error.node_def, error.op, f"{error.message}\nNot in the cluster: "
+                           f"{', '.join(missing)}; it has {have}")
+
+    def _find_members(self, parts: dict[str, list[Node]]) -> None:
+        """Get to know all tasks of the jobs that have collective operations."""
+        jobs = {task.partition("/replica:")[0] + "/" for task, nodes in parts.items()
+                if any(is_collective(n.type) for n in nodes)}
+        if jobs:
+            self.peers.connect(lambda name: name.partition("/replica:")[0] + "/" in jobs)
+
+    def registered(self, rank: int, plan: int) -> None:
+        """Remember that `rank` holds a plan of this session."""
+        self._plans.setdefault(rank, set()).add(plan)
+
+    def reset(self, containers: list[str] | None) -> None:
+        """Clear resource containers on every task of the cluster."""
+        self.peers.connect(lambda name: True)
+        replies = [self.endpoint.request(rank, "reset", containers)
+                   for rank in self.peers.ranks().values()]
+        self.endpoint.wait_for(replies, "tasks to clear their containers")
+
+    def close(self) -> None:
+        """Cancel what runs, and let the tasks forget this session's partitions; variables stay."""
+        cancel_all(self.running)
+        for rank, plans in self._plans.items():
+            if not self.endpoint.closed:
+                self.endpoint.transport.send_message(rank, wire.pack(
+                    wire.DEREGISTER, body={"plans": sorted(plans), "session": self.session_id}))
+        self._plans.clear()
+        for step in self._steps:
+            step.close()
+        self._steps.clear()
+
+
+def _together(parts: dict[str, list[Node]], ranks: dict[str, int]) -> dict[str, list[int]]:
+    """Op type -> rank of every op of the types whose kernels meet for collective work."""
+    found: dict[str, list[int]] = {}
+    for task, nodes in parts.items():
+        for node in nodes:
+            if is_collective(node.type):
+                found.setdefault(node.type, []).append(ranks[task])
+    return {t: sorted(r) for t, r in found.items()}
+
+
+def _tasks_in(elements: list) -> set[str]:
+    """The device strings that the operations behind `elements` ask for."""
+    found: set[str] = set()
+    seen: set[Operation] = set()
+    stack = [e if isinstance(e, Operation) else e.op for e in elements]
+    while stack:
+        op = stack.pop()
+        if op in seen:
+            continue
+        seen.add(op)
+        found.add(op.device)
+        stack.extend(t.op for t in op.inputs)
+        stack.extend(op.control_inputs)
+        for group in op._attrs.get(COLOCATION_ATTR, ()):
+            other = op.graph._ops_by_name.get(group[len(COLOCATION_PREFIX):].decode())
+            if other is not None:
+                found.add(other.device)
+    return found
+
+
+def _names(device: str, task: str) -> bool:
+    """True if the device string asks for `task`, alone or among others."""
+    if not device:
+        return False
+    want, have = DeviceSpec.from_string(device), DeviceSpec.from_string(task)
+    if want.job is None:
+        return False
+    return want.job == have.job and want.task in (None, have.task)
+
+
+class DistributedStep:
+    """A compiled step of several tasks, as its master holds it."""
+
+    def __init__(self, engine: ClusterEngine, plan: int, executable: Executable,
+                 parts: dict[str, list[Node]], together: dict[str, list[int]],
+                 names: list[str], traced: bool = False,
+                 library: FunctionLibrary | None = None) -> None:
+        self.engine = engine
+        self._library = library
+        self.timeout = engine.options.timeout
+        self.traced = traced
+        self.partition_graphs: list = []  # of a traced step: its GraphDefs
+        self.endpoint = engine.endpoint
+        self.executable = executable
+        self.names = names
+        self.plan = plan
+        self.ranks = engine.peers.ranks()
+        self.remote = {task: self.ranks[task] for task in parts}
+        self.remote_ranks = list(self.remote.values())
+        self._pace = Pace(self.endpoint.masters)
+        self._lane_numbers = itertools.count()
+        self._free: list[_OpenLane] = []
+        self._closed = False
+        self._register(parts, together)
+        self._free.append(self._open_lane())
+
+    def _register(self, parts: dict[str, list[Node]], together: dict[str, list[int]]) -> None:
+        replies = []
+        for task, nodes in parts.items():
+            rank = self.remote[task]
+            body = {"plan": self.plan, "session": self.engine.session_id, "ranks": self.ranks,
+                    "settings": settings(), "together": together, "traced": self.traced}
+            blob = wire.encode_nodes(nodes, self._library)
+            replies.append(self.endpoint.request(rank, "register", body, blob))
+            self.engine.registered(rank, self.plan)
+        self.endpoint.wait_for(replies, "tasks to register their part of a step")
+        seen = {task: reply.body for task, reply in zip(parts, replies, strict=True)}
+        check_edges({**seen, self.executable.task: digests(self.executable)}, self.ranks)
+
+    def _open_lane(self) -> _OpenLane:
+        """A new lane on every task: tags go from each receiver to its senders."""
+        number = next(self._lane_numbers)
+        endpoint = self.endpoint
+        lane = endpoint.make_lane(self.executable, self.ranks,
+                                  LaneAddress(endpoint.rank, self.plan, number), self._pace)
+        lane.wake = endpoint._wake
+        tags = lane.open_recvs()
+        body = {"plan": self.plan, "lane": number}
+        replies = [endpoint.request(rank, "lane", body) for rank in self.remote.values()]
+        endpoint.wait_for(replies, "tasks to open a lane")
+        for reply in replies:
+            tags.update(reply.body)
+        lane.open_sends(tags)
+        for rank in self.remote.values():
+            endpoint.transport.send_message(
+                rank, wire.pack(wire.LANE_OPEN, self.plan, number, body=tags))
+        return _OpenLane(number, lane, self)
+
+    # ------------------------------------------------------------ running
+
+    def run(self, feeds: Any, timeout: float | None = None) -> list:
+        """Run one step and return the fetched values; raises what failed first."""
+        execution = self.open()
+        step = execution.step
+        timeout = timeout or self.timeout
+        deadline = step.deadline = deadline_after(timeout)
+        entered = False
+        try:
+            execution.announce()
+            entered = silence()
+            execution.begin(feeds)
+            execution.wait(execution.finished, timeout)
+        finally:
+            restore(entered)
+            execution.end()
+        check_results(step, self.names)
+        check_end(deadline)
+        return step.results
+
+    def open(self) -> Execution:
+        """A run on a lane of its own until it ends."""
+        try:
+            lane = self._free.pop()
+        except IndexError:
+            lane = self._open_lane()
+        run, lane.spare = lane.spare, None
+        return run or Execution(self, lane)
+
+    def give_back(self, lane: _OpenLane) -> None:
+        """Another run may use `lane`: nothing is under way on it."""
+        lane.lane.end()
+        lane.lane.on_failure = None  # it refers to the run
+        self._free.append(lane)
+        if self._closed:
+            self._close_free()
+
+    def close(self) -> None:
+        """Give back what the lanes that are not in use own here."""
+        self._closed = True
+        self._close_free()
+
+    def _close_free(self) -> None:
+        while True:
+            try:
+                lane = self._free.pop()
+            except IndexError:  # perhaps another thread closes them too
+                return
+            lane.close()
+
+
+class _OpenLane:
+    """A lane on all tasks of a step, by its number; what never changes between steps is made
+    once, and the next run while nobody waits for it."""
+
+    __slots__ = ("number", "lane", "owner", "key", "spare", "_spare_maker", "_asked", "_closed",
+                 "__weakref__")  # fmt: skip
+
+    def __init__(self, number: int, lane: Lane, owner: DistributedStep) -> None:
+        self.number = number
+        self.lane = lane
+        self.owner = owner
+        self.key = (owner.plan, number)
+        self.spare: Execution | None = None
+        self._spare_maker = WeakMethod(self._make_spare)
+        self._asked = self._closed = False
+
+    def prepare(self) -> None:
+        """Let the next run be made when there is nothing else to do."""
+        if not self._asked and self.lane.executable.tracer is None:
+            self._asked = True
+            self.owner.endpoint.loop.when_idle(self._spare_maker)
+
+    def _make_spare(self) -> None:
+        self._asked = False
+        if self.spare is None and not self._closed:
+            self.spare = Execution(self.owner, self)
+
+    def close(self) -> None:
+        """Give back what the lane owns."""
+        self._closed, self.spare = True, None
+        self.lane.close()
+
+
+_step_ids = itertools.count(1)
+
+
+class Execution:
+    """One run of a :class:`DistributedStep`: counts the parts that are not done."""
+
+    __slots__ = ("owner", "lane", "step", "step_id", "remaining", "failed", "done_ranks",
+                 "_failed_at", "_others_stats", "_others_waits")  # fmt: skip
+
+    def __init__(self, owner: DistributedStep, lane: _OpenLane) -> None:
+        self.owner = owner
+        self.lane = lane
+        self.step_id = 0  # until it starts
+        self.remaining = 1 + len(owner.remote)
+        self.failed = False
+        self._failed_at = 0.0
+        self.done_ranks: list[int] = []
+        self._others_stats: list[bytes] = []
+        self._others_waits: list[str] = []
+        self.step = lane.lane.new_step()
+        self.step.on_done = self._local_done
+
+    def start(self, feeds: Any) -> None:
+        """Begin all parts of the step."""
+        self.announce()
+        self.begin(feeds)
+
+    def announce(self) -> None:
+        """Send the start messages: the others begin."""
+        owner, lane, step = self.owner, self.lane, self.step
+        endpoint = owner.endpoint
+        number = self.step_id = step.step_id = next(_step_ids)
+        endpoint.runs[lane.key] = self
+        if step.deadline is None:
+            message = wire.HEADER.pack(wire.START, 0, owner.plan, lane.number, 0, number)
+        else:  # loops that never wait stop by themselves, wherever they run
+            left = step.deadline - time.monotonic()
+            message = wire.pack(wire.START, owner.plan, lane.number, number,
+                                body={"timeout": left})
+        send = endpoint.transport.send_message
+        for rank in owner.remote_ranks:
+            send(rank, message)
+
+    def begin(self, feeds: Any) -> None:
+        """Begin the own part."""
+        endpoint, lane, step = self.owner.endpoint, self.lane, self.step
+        endpoint.masters.came(endpoint.rank)
+        lane.lane.on_failure = self._local_failed
+        lane.lane.begin(step)
+        step.start(feeds)
+        if endpoint.health.lost:
+            for rank in list(endpoint.health.lost):
+                self.rank_lost(rank, endpoint.lost_error(rank))
+
+    def finished(self) -> bool:
+        """True when every part is done; of a failed step, or when some part cannot drain."""
+        return self.remaining == 0 or (
+            self.failed and time.monotonic() > self._failed_at + DRAIN_SECONDS)
+
+    def rank_lost(self, rank: int, error: OpError) -> None:
+        """Fail if `rank` has a part that is not done. The lane can then never be drained."""
+        if rank in self.owner.remote_ranks and rank not in self.done_ranks:
+            self.fail(error, rank)
+            if self.step.error is None:
+                self.step.error = error
+            self._failed_at = -DRAIN_SECONDS  # nothing to wait for
+
+    def wait(self, until: Callable[[], Any], timeout: float | None) -> None:
+        """Drive until ``until()`` is true; every part is stopped and drained if that fails."""
+        deadline = deadline_after(timeout)
+        running = self.owner.engine.running
+        endpoint = self.owner.endpoint
+        running.add(self)
+        core = endpoint.transport.core
+        keeps = core is not None and core.keep()
+        try:
+            endpoint.loop.run_until(until, deadline, "a step", self.report_stall)
+        except DeadlineExceededError as e:
+            own = self.step.describe_waiting()
+            self.cancel(e)
+            raise timed_out(e, [own, *self._others_waits]) from None
+        except BaseException as e:
+            self.cancel(e if isinstance(e, OpError) else AbortedError(
+                None, None, f"The step was interrupted ({type(e).__name__})"))
+            raise
+        finally:
+            running.discard(self)
+            if keeps:
+                core.leave()
+
+    def cancel(self, error: BaseException) -> None:
+        """Stop every part, and wait a while for what they had started."""
+        self.fail(error, None)
+        with contextlib.suppress(DeadlineExceededError):
+            self.owner.endpoint.loop.run_until(self.finished, time.monotonic() + DRAIN_SECONDS)
+
+    def end(self) -> None:
+        """Give the lane back, unless it could not be drained: then nothing may use it again."""
+        if self.remaining == 0:
+            self.owner.give_back(self.lane)
+
+    def stats(self) -> list[Any]:
+        """The ``StepStats`` of a traced run, one per task."""
+        own = step_stats(self.step)
+        return [own, *[type(own).FromString(data) for data in self._others_stats]]
+
+    def report_stall(self, seconds: float) -> None:
+        """Let every rank that is not done say what it waits for."""
+        owner = self.owner
+        missing = {rank: f"{task} (rank {rank})" for task, rank in owner.remote.items()
+                   if rank not in self.done_ranks}
+        more = f"\n  parts not done: {', '.join(missing.values())}" if missing else ""
+        report_stall(self.step, seconds, missing, more)
+        message = wire.pack(wire.REPORT, owner.plan, self.lane.number, self.step_id)
+        for rank in missing:
+            owner.endpoint.transport.send_message(rank, message)
+
+    def part_done(self, source: int, error: BaseException | None = None, stats: bytes = b"",
+                  waits: str | None = None) -> None:
+        """The part at rank `source` is done; `stats` is its ``StepStats`` if it was traced,
+        `waits` what it waited for when it was stopped."""
+        if waits:
+            self._others_waits.append(waits)
+        if stats:
+            self._others_stats.append(stats)
+        if error is not None:
+            self.fail(error, source)
+        self.done(source)
+
+    def done(self, source: int) -> None:
+        """The part at rank `source` is done, and there is nothing to say about it."""
+        self.done_ranks.append(source)
+        self.remaining -= 1
+        if not self.remaining:
+            self.owner.endpoint.runs.pop(self.lane.key, None)
+
+    def _local_done(self, step: Step) -> None:
+        self.done(step.rank)  # type: ignore[arg-type]
+        if self.remaining:  # the others have to do something yet
+            restore_early()
+        self.lane.prepare()
+
+    def _local_failed(self, step: Step) -> None:
+        self._tell_others(step.error, None)
+
+    def fail(self, error: BaseException, source: int | None) -> None:
+        """Stop every part; `error` is what the client gets if it is the first."""
+        if self.failed:
+            return
+        if not self.step.finished:
+            self.step.cancel(error)
+        elif self.step.error is None:
+            self.step.error = error
+        self._tell_others(error, source)
+
+    def _tell_others(self, error: BaseException | None, source: int | None) -> None:
+        if self.failed:
+            return
+        self.failed = True
+        self._failed_at = time.monotonic()
+        known = error if isinstance(error, OpError) else AbortedError(None, None, str(error))
+        owner = self.owner
+        message = wire.pack(wire.ABORT, owner.plan, self.lane.number, self.step_id,
+                            blob=known.to_wire())
+        for rank in owner.remote_ranks:
+            if rank != source:
+                owner.endpoint.transport.send_message(rank, message)
+
+

@@ -1,0 +1,118 @@
+"""Meetings: kernels of one step, on several ranks, that enter a collective operation together.
+
+A collective call cannot be cancelled, so no rank may enter it before all others surely will. Each
+rank first tells the first rank of the group that it has come; when all have, that rank lets them
+go, one meeting of a group at a time, so that collectives keep one order. A rank whose step fails
+does not come, and the others, whose steps are then cancelled, leave without entering.
+
+The functions that wait are for background threads; the event loop carries the messages.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.errors import CancelledError
+from hpcflow.runtime.wire import wire
+
+# Seconds that a cancelled rank still waits, because the others may have been let go already.
+_GRACE_SECONDS = 2.0
+_LOOK_SECONDS = 0.02
+
+
+class Meetings:
+    """The meetings of one endpoint: those it takes part in, and those it leads."""
+
+    def __init__(self, transport: Any) -> None:
+        self._transport = transport
+        comms = getattr(transport, "comms", None)
+        # Background threads will call MPI beside the event loop.
+        self.possible = comms is not None and comms.any_thread
+        self._let_go: dict[str, threading.Event] = {}
+        self._come: dict[str, list[int]] = {}  # led: key -> ranks that have come
+        self._queues: dict[tuple[int, ...], deque[str]] = {}  # led: complete, in order
+        self._comms: dict[tuple[int, ...], Any] = {}
+        self._lock = threading.Lock()
+
+    def hold(self, key: str, ranks: list[int], cancelled: Callable[[], bool],
+             work: Callable[[Any], Any]) -> Any:
+        """Wait for all `ranks`, run ``work(communicator of ranks)``, return its result.
+
+        Raises ``CancelledError`` when ``cancelled()`` becomes true before all have come.
+        """
+        event = threading.Event()
+        with self._lock:
+            self._let_go[key] = event
+        self._send(ranks[0], "come", key, ranks)
+        try:
+            self._wait(event, cancelled)
+            return work(self._communicator(tuple(ranks)))
+        finally:
+            with self._lock:
+                self._let_go.pop(key, None)
+            if event.is_set():
+                self._send(ranks[0], "left", key, ranks)
+
+    def _wait(self, event: threading.Event, cancelled: Callable[[], bool]) -> None:
+        while not event.wait(_LOOK_SECONDS):
+            if cancelled():
+                if event.wait(_GRACE_SECONDS):
+                    return
+                raise CancelledError(None, None, "The step was cancelled before all ranks had come "
+                                     "to a collective operation")
+
+    def _communicator(self, ranks: tuple[int, ...]) -> Any:
+        """A communicator of `ranks`, made at their first meeting; all of them are here now."""
+        comm = self._comms.get(ranks)
+        if comm is None:
+            from hpcflow.comm.groups import subgroup
+
+            comm = self._comms[ranks] = subgroup(self._transport.comms.collectives, ranks)
+        return comm
+
+    def _send(self, rank: int, what: str, key: str, ranks: list[int]) -> None:
+        self._transport.send_message(rank, wire.pack(
+            wire.MEETING, body={"what": what, "key": key, "ranks": ranks}))
+
+    # ------------------------------------------------------------ in the event loop
+
+    def on_message(self, source: int, payload: bytes) -> None:
+        """A message about a meeting."""
+        body, _ = wire.parts_of(payload)
+        key, ranks = body["key"], body["ranks"]
+        if body["what"] == "go":
+            with self._lock:
+                event = self._let_go.get(key)
+            if event is not None:
+                event.set()
+        elif body["what"] == "come":
+            self._came(source, key, ranks)
+        else:
+            self._left(key, ranks)
+
+    def _came(self, source: int, key: str, ranks: list[int]) -> None:
+        come = self._come.setdefault(key, [])
+        come.append(source)
+        if len(come) == len(ranks):
+            queue = self._queues.setdefault(tuple(ranks), deque())
+            queue.append(key)
+            come.clear()
+            if len(queue) == 1:
+                self._open(key, ranks)
+
+    def _open(self, key: str, ranks: list[int]) -> None:
+        for rank in ranks:
+            self._send(rank, "go", key, ranks)
+
+    def _left(self, key: str, ranks: list[int]) -> None:
+        come = self._come[key]
+        come.append(-1)
+        if len(come) == len(ranks):
+            del self._come[key]
+            queue = self._queues[tuple(ranks)]
+            queue.popleft()
+            if queue:
+                self._open(queue[0], ranks)

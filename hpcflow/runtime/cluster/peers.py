@@ -1,0 +1,121 @@
+"""The tasks of a cluster as a master sees them, and the answers to what it asks them."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hpcflow import config
+from hpcflow.compiler.distribute.place import DeviceInfo
+from hpcflow.errors import DeadlineExceededError, UnavailableError
+
+if TYPE_CHECKING:
+    from hpcflow.runtime.cluster.endpoint import Endpoint
+
+
+class Reply:
+    """The answer to a request, once it is there."""
+
+    __slots__ = ("rank", "body", "blob", "error", "done")
+
+    def __init__(self, rank: int) -> None:
+        self.rank = rank
+        self.body: Any = None
+        self.blob = b""
+        self.error: BaseException | None = None
+        self.done = False
+
+
+class Peer:
+    """A task of the cluster as a master sees it."""
+
+    __slots__ = ("name", "address", "rank", "devices")
+
+    def __init__(self, name: str, address: str) -> None:
+        self.name = name
+        self.address = address
+        self.rank: int | None = None
+        self.devices: list[DeviceInfo] | None = None
+
+
+class Peers:
+    """The tasks of a cluster: where they are and what devices they have, asked for when needed."""
+
+    def __init__(self, endpoint: Endpoint, addresses: dict[str, str],
+                 resolve: Callable[[str], int | None]) -> None:
+        self.endpoint = endpoint
+        self.peers = {name: Peer(name, address) for name, address in addresses.items()}
+        self._resolve = resolve
+        self._asked: dict[str, tuple[Reply, int]] = {}
+        self._lock = threading.Lock()
+
+    def infos(self) -> list[DeviceInfo]:
+        """The devices of all tasks that have answered."""
+        return [d for p in self.peers.values() for d in p.devices or ()]
+
+    def ranks(self) -> dict[str, int]:
+        """Task name -> rank, of the tasks that have answered."""
+        return {p.name: p.rank for p in self.peers.values() if p.rank is not None and p.devices}
+
+    def connect(self, needed: Callable[[str], bool]) -> None:
+        """Wait until every task for which ``needed(name)`` holds has answered.
+
+        Raises ``UnavailableError`` naming those that nobody serves after
+        HPCFLOW_CONNECT_TIMEOUT seconds.
+        """
+        with self._lock:
+            waiting = [p for p in self.peers.values() if p.devices is None and needed(p.name)]
+            if not waiting:
+                return
+            deadline = time.monotonic() + config.flags.connect_timeout
+            pause = 0.0
+            while True:
+                waiting = [p for p in waiting if not self._ask(p)]
+                if not waiting:
+                    return
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise self._unavailable(waiting)
+                pause = min(pause + 0.001, 0.05, left)
+                self._drive(waiting, pause)
+
+    def _drive(self, waiting: list[Peer], seconds: float) -> None:
+        try:
+            self.endpoint.loop.run_until(
+                lambda: any(self._answered(p) for p in waiting), time.monotonic() + seconds)
+        except DeadlineExceededError:
+            pass
+
+    def _answered(self, peer: Peer) -> bool:
+        asked = self._asked.get(peer.name)
+        return asked is not None and asked[0].done
+
+    def _ask(self, peer: Peer) -> bool:
+        """True once `peer` has answered."""
+        asked = self._asked.get(peer.name)
+        if asked is None:
+            rank = self._resolve(peer.address)
+            if rank is None:
+                return False
+            self._asked[peer.name] = (self.endpoint.request(rank, "describe"), rank)
+            return False
+        reply, rank = asked
+        if not reply.done:
+            return False
+        if reply.error is not None or reply.body["task"] != peer.name:
+            del self._asked[peer.name]  # somebody else is there: ask again later
+            return False
+        peer.rank = rank
+        peer.devices = [DeviceInfo(*d) for d in reply.body["devices"]]
+        return True
+
+    def _unavailable(self, waiting: list[Peer]) -> UnavailableError:
+        names = ", ".join(f"{p.name} ({p.address})" for p in waiting)
+        return UnavailableError(
+            None, None, f"Nobody serves {names}: no answer within "
+            f"{config.flags.connect_timeout:g} s (HPCFLOW_CONNECT_TIMEOUT). Every task of the "
+            "cluster needs a process that makes its hpcflow.train.Server")
+
+

@@ -1,0 +1,355 @@
+"""Where tasks are: endpoints by address, over MPI or inside one process, and sessions' targets."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import itertools
+import threading
+from typing import Any
+
+from hpcflow.errors import (
+    AlreadyExistsError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnavailableError,
+)
+from hpcflow.host import blas
+from hpcflow.runtime.cluster.endpoint import Endpoint
+from hpcflow.runtime.cluster.master import ClusterEngine
+from hpcflow.runtime.cluster.peers import Peers
+from hpcflow.runtime.steps.compiled import StepOptions
+from hpcflow.runtime.steps.task import Task
+
+MPI_SCHEME = "mpi://"
+
+_lock = threading.RLock()
+# Servers of this process: target -> server.
+_servers: dict[str, TaskServer] = {}
+
+
+class TaskServer:
+    """One task of a cluster, served by this process.
+
+    `addresses` maps (job, index) to address: ``mpi://RANK`` is a rank of the communicator, any
+    other address only names a task.
+    """
+
+    def __init__(self, addresses: dict[tuple[str, int], str], job: str, index: int,
+                 config: Any = None, network: Any = None) -> None:
+        if (job, index) not in addresses:
+            have = ", ".join(f"/job:{j}/task:{i}" for j, i in sorted(addresses))
+            raise InvalidArgumentError(
+                None, None, f"Task /job:{job}/task:{index} is not in the cluster: it has {have}")
+        self.endpoint: Endpoint
+        self.address = addresses[(job, index)]
+        self.names = {f"/job:{j}/replica:0/task:{i}": a for (j, i), a in addresses.items()}
+        self.network = network or _network_for(addresses)
+        # Nothing behind `join` is meant to run where a program could not tell ranks from hosts.
+        self.ends_with_join = (network is None and self.network is not _process_network
+                               and not self.address.startswith(MPI_SCHEME))
+        with _lock:
+            scheme = "" if "://" in self.address else "grpc://"
+            self.target = f"{scheme}{self.address}{self.network.suffix}"
+            if self.target in _servers and not _servers[self.target].endpoint.closed:
+                raise AlreadyExistsError(
+                    None, None, f"This process already serves {self.address}")
+            transport = self.network.attach(self.address, addresses)
+            self.options = StepOptions(config)
+            self.task = Task(job, index, self.options.device_counts, self.options.gpus)
+            self.endpoint = Endpoint(self.task, transport, self.network.oversubscribed)
+            self.network.announce(self.endpoint, self.address)
+            _servers[self.target] = self
+        self.network.at_exit(self.endpoint)
+
+    def peers(self) -> Peers:
+        """The tasks of the cluster, for a session with this task as its master."""
+        return Peers(self.endpoint, self.names,
+                     lambda address: self.network.resolve(self.endpoint, address))
+
+    def join(self) -> None:
+        """Serve until every other task is done; then nobody needs this server any more."""
+        self.network.join(self.endpoint, self.address)
+        self.close()
+
+    def close(self) -> None:
+        """Stop serving this task."""
+        with _lock:
+            _servers.pop(self.target, None)
+        self.network.detach(self.address)
+        self.endpoint.close()
+
+
+def engine_for(target: str, session_id: str, options: StepOptions) -> ClusterEngine:
+    """The engine of a session on `target`, with the server's options where none are given.
+
+    Raises ``UnavailableError`` if nobody here serves it, ``NotFoundError`` for what is no address.
+    """
+    with _lock:
+        server = _servers.get(target)
+    if server is None:
+        if "://" not in target:
+            raise NotFoundError(None, None, "No session factory registered for the given session "
+                                f"options: {{target: {target!r}}}; a target is \"\" for this "
+                                "process, or that of an hpcflow.train.Server")
+        have = ", ".join(_servers) or "none"
+        raise UnavailableError(
+            None, None, f"No server in this process has the target '{target}' (servers here: "
+            f"{have}); make an hpcflow.train.Server first and use its target")
+    return ClusterEngine(server.endpoint, server.peers(), session_id,
+                         options if options.is_given else server.options)
+
+
+def task_of(target: str) -> Task:
+    """The task that this process serves at `target`; ``UnavailableError`` if there is none."""
+    with _lock:
+        server = _servers.get(target)
+    if server is None:
+        raise UnavailableError(None, None, f"No server in this process has the target '{target}'")
+    return server.task
+
+
+def reset_target(target: str, containers: list[str] | None, config: Any) -> None:
+    """Clear resource containers on every task that the master at `target` knows."""
+    engine = engine_for(target, "reset", StepOptions(config))
+    engine.reset(containers)
+
+
+def _network_for(addresses: dict[tuple[str, int], str]) -> Any:
+    """MPI in a world of several ranks, otherwise this process."""
+    from hpcflow.comm import world
+
+    if world.launched_under_mpi() and world.world().size > 1:
+        return mpi_network()
+    return process_network()
+
+
+# ---------------------------------------------------------------- in one process
+
+
+class ProcessNetwork:
+    """Tasks of one process, over the loopback transport."""
+
+    oversubscribed = True
+    suffix = ""
+
+    def __init__(self) -> None:
+        from hpcflow.comm.loopback import LoopbackNetwork
+
+        self._network = LoopbackNetwork(1)  # rank 0 is never served: ranks of tasks start at 1
+        self._ranks: dict[str, int] = {}
+        self._clusters: dict[str, tuple[str, ...]] = {}
+        self._done: set[str] = set()  # addresses whose tasks joined or were closed
+
+    def attach(self, address: str, addresses: dict) -> Any:
+        """A transport for a new task."""
+        endpoint = self._network.add()
+        self._ranks[address] = endpoint.rank
+        self._clusters[address] = tuple(addresses.values())
+        self._done.discard(address)
+        return endpoint
+
+    def announce(self, endpoint: Endpoint, address: str) -> None:
+        """Addresses are known as soon as they are attached."""
+
+    def resolve(self, endpoint: Endpoint, address: str) -> int | None:
+        """The rank that serves `address`, or None."""
+        return self._ranks.get(address)
+
+    def detach(self, address: str) -> None:
+        """`address` is no longer served."""
+        self._ranks.pop(address, None)
+        self._done.add(address)
+
+    def join(self, endpoint: Endpoint, address: str) -> None:
+        """Serve until every task of the cluster has joined or was closed."""
+        self._done.add(address)
+        others = self._clusters[address]
+        endpoint.loop.run_until(lambda: endpoint.closed or self._done.issuperset(others))
+
+    def at_exit(self, endpoint: Endpoint) -> None:
+        """Nothing outlives the process."""
+
+
+# ---------------------------------------------------------------- over MPI
+
+
+class MpiNetwork:
+    """Tasks are the ranks of one communicator; each rank serves at most one."""
+
+    def __init__(self, comm: Any = None) -> None:
+        from hpcflow.comm import abort, world
+        from hpcflow.comm.mpi_transport import MpiTransport
+
+        comms = world.private_comms(comm)
+        self.comm = comm  # keeps the key of this network from being used again
+        self.comms = comms
+        self.transport = MpiTransport(comms)
+        self.rank = self.transport.rank
+        self.size = self.transport.size
+        self.oversubscribed = comms.oversubscribed
+        if self.oversubscribed:
+            blas.share_cores()
+        self.suffix = f"#{len(_mpi_networks)}" if _mpi_networks else ""
+        self._attached = False
+        self._endpoint: Endpoint | None = None
+        self._asked: dict[str, Any] = {}
+        abort.install_abort_hook(world.world().rank)
+        atexit.register(self._end_without_task)
+
+    def collectives(self) -> Any:
+        """The collective operations of this rank, also where it serves no task of a cluster."""
+        with _lock:
+            if self._endpoint is None:
+                self._endpoint = Endpoint(Task(), self.transport, self.oversubscribed)
+                self.at_exit(self._endpoint)
+            return self._endpoint.collectives
+
+    def _end_without_task(self) -> None:
+        """A rank that was refused its task, and went on, tells the others when it ends."""
+        if self._endpoint is None:
+            _finish_quietly(Endpoint(Task(), self.transport, self.oversubscribed))
+
+    def attach(self, address: str, addresses: dict) -> Any:
+        """The transport of this rank, for the task at `address`."""
+        if len(addresses) > self.size:
+            raise InvalidArgumentError(
+                None, None, f"The cluster has {len(addresses)} tasks, but only {self.size} ranks "
+                "run: start at least as many ranks as tasks")
+        for other in addresses.values():  # on every rank, not only where somebody asks for it
+            if other.startswith(MPI_SCHEME):
+                rank_of(other, self.size)
+        if address.startswith(MPI_SCHEME) and rank_of(address, self.size) != self.rank:
+            raise InvalidArgumentError(
+                None, None, f"{address} is not this rank ({self.rank}): a task is served by the "
+                "rank that its address names")
+        if self._attached:
+            raise AlreadyExistsError(None, None, f"Rank {self.rank} already serves a task")
+        self._attached = True
+        return self.transport
+
+    def announce(self, endpoint: Endpoint, address: str) -> None:
+        """Tell rank 0 which task this rank serves."""
+        if self._endpoint is not None:
+            endpoint.replace(self._endpoint)
+        self._endpoint = endpoint
+        if not address.startswith(MPI_SCHEME):
+            endpoint.announce(address)
+
+    def resolve(self, endpoint: Endpoint, address: str) -> int | None:
+        """The rank of `address`; None while it is not known."""
+        if address.startswith(MPI_SCHEME):
+            return rank_of(address, self.size)
+        reply = self._asked.get(address)
+        if reply is None or (reply.done and address not in (reply.body or {})):
+            self._asked[address] = endpoint.request(0, "resolve", [address])
+            return None
+        return reply.body[address] if reply.done else None
+
+    def detach(self, address: str) -> None:
+        """The rank keeps its transport until the process ends."""
+
+    def join(self, endpoint: Endpoint, address: str) -> None:
+        """Serve until all ranks are done."""
+        endpoint.serve_until_all_finished()
+
+    def at_exit(self, endpoint: Endpoint) -> None:
+        """A rank that ends goes on serving until all are done."""
+        atexit.register(_finish_quietly, endpoint)
+
+
+def rank_of(address: str, size: int) -> int:
+    """The rank in ``mpi://RANK``; ``InvalidArgumentError`` if it is not one of `size` ranks."""
+    text = address[len(MPI_SCHEME):]
+    if not text.isdigit() or int(text) >= size:
+        raise InvalidArgumentError(
+            None, None, f"'{address}' is not an address of a rank: expected mpi://0 to "
+            f"mpi://{size - 1}")
+    return int(text)
+
+
+def _finish_quietly(endpoint: Endpoint) -> None:
+    """At the end of the process: serve the others until they are done too."""
+    from hpcflow.comm import abort
+
+    abort.end_after_failed_exit()
+    _serve_to_the_end(endpoint)
+
+
+def _serve_to_the_end(endpoint: Endpoint) -> None:
+    """At the end of the process nothing reports an exception: end the job if a rank is lost."""
+    from hpcflow.comm import abort
+
+    try:
+        endpoint.serve_until_all_finished()
+    except UnavailableError as error:
+        abort.abort_job(endpoint.rank, abort.FAILURE, f"ending the job: {error}")
+
+
+_process_network: ProcessNetwork | None = None
+_mpi_networks: dict[Any, MpiNetwork] = {}
+
+
+def process_network() -> ProcessNetwork:
+    """The tasks of this process."""
+    global _process_network
+    with _lock:
+        if _process_network is None:
+            _process_network = ProcessNetwork()
+        return _process_network
+
+
+def mpi_network(comm: Any = None) -> MpiNetwork:
+    """The network of a communicator (the world by default), made once; all its ranks must ask."""
+    with _lock:
+        key = None if comm is None else id(comm)
+        if key not in _mpi_networks:
+            _mpi_networks[key] = MpiNetwork(comm)
+        return _mpi_networks[key]
+
+
+def world_collectives() -> Any:
+    """The collective operations over all ranks of the job; None in a process of its own.
+
+    The first call needs all ranks; see :func:`mpi_network`.
+    """
+    from hpcflow.comm import world
+
+    if not world.launched_under_mpi() or world.world().size == 1:
+        return None
+    return mpi_network().collectives()
+
+
+_joins_at_end = False
+
+
+def join_at_end() -> None:
+    """This rank is one of a program that all ranks run: should it end without having met the
+    others, they are to learn it, and if it fails, so does the job."""
+    global _joins_at_end
+    from hpcflow.comm import abort, world
+
+    if not _joins_at_end:
+        _joins_at_end = True
+        # The kernels need it, and at the end of the process it cannot be imported any more.
+        import concurrent.futures.thread  # noqa: F401
+
+        abort.install_abort_hook(world.world().rank)
+        atexit.register(_meet_at_end)
+
+
+def _meet_at_end() -> None:
+    from hpcflow.comm import abort
+
+    abort.end_after_failed_exit()
+    if not _mpi_networks:
+        with contextlib.suppress(UnavailableError):  # the others do not meet either
+            _serve_to_the_end(mpi_network().collectives().endpoint)
+
+
+def unused_addresses(count: int) -> list[str]:
+    """Addresses that no server of this process has."""
+    with _lock:
+        free = (f"localhost:{number}" for number in itertools.count()
+                if f"grpc://localhost:{number}" not in _servers)
+        return list(itertools.islice(free, count))

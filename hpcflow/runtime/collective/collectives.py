@@ -1,0 +1,448 @@
+"""Collective operations between steps of several ranks: who takes part, in what order, and what
+happens when somebody does not.
+
+The collective operations of a compiled step are its *schedule*, whose order is fixed. Before a
+schedule is used for the first time, the members compare it: each tells the leader (the first
+member) a hash of it and the tags that it receives at, and the leader lets all go, or tells all how
+the schedules differ. After that nothing is negotiated: every operation has tags of its own, so
+the ranks may come to them in any order, and each tag is used in the order of the steps.
+
+The steps of a group with collective operations run one at a time, and are numbered. A rank whose
+operation waits for a while asks those that it waits for about *their* step of this number. Another
+schedule there, a step that ended without the operation, or a rank that has finished is an error;
+a rank that has not come so far is waited for.
+
+A step that fails says so to the members, and lets its messages go on empty (see
+:mod:`hpcflow.comm.patterns`), so that nobody waits and the tags can be used again.
+"""
+
+from __future__ import annotations
+
+import bisect
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+from hpcflow.comm.activity import Route
+from hpcflow.comm.shared_memory import Room, enter_room, make_room
+from hpcflow.errors import (
+    AbortedError,
+    FailedPreconditionError,
+    InvalidArgumentError,
+    OpError,
+    OutOfRangeError,
+    from_wire,
+)
+from hpcflow.runtime.collective.collective_parts import Layout
+from hpcflow.runtime.collective.collective_run import OperationRun, Run, Schedule
+from hpcflow.runtime.wire import wire
+
+# The most steps that a rank remembers.
+_REMEMBERED = 64
+
+
+class Collectives:
+    """The collective operations of one endpoint, by group."""
+
+    def __init__(self, endpoint: Any) -> None:
+        self.endpoint = endpoint
+        self.transport = endpoint.transport
+        self._groups: dict[tuple[int, ...], Group] = {}
+        self._lock = threading.Lock()
+        # The upper half of the tags; those of the lower half belong to edges between tasks.
+        self._next_tag = self.transport.tag_limit // 2
+
+    def group(self, ranks: Sequence[int]) -> Group:
+        """The group of `ranks`, in this order."""
+        key = tuple(ranks)
+        with self._lock:
+            found = self._groups.get(key)
+            if found is None:
+                found = self._groups[key] = Group(self, key)
+        return found
+
+    def take_tags(self, count: int) -> int:
+        """The first of `count` tags at which nothing else is received."""
+        with self._lock:
+            first, self._next_tag = self._next_tag, self._next_tag + count
+        if self._next_tag > self.transport.tag_limit:
+            raise FailedPreconditionError(
+                None, None, "Too many different collective steps: no message tags are left")
+        return first
+
+    def on_message(self, source: int, payload: bytes) -> None:
+        """A control message about collectives."""
+        body, blob = wire.parts_of(payload)
+        self.group(body["group"]).on_message(source, body, blob)
+
+    def rank_lost(self, rank: int, error: OpError) -> None:
+        """Groups with `rank` can do nothing any more."""
+        for group in list(self._groups.values()):
+            if rank in group.ranks:
+                group.give_up(error)
+
+    def tick(self) -> None:
+        """Look after what waits for long; called now and then by whoever polls."""
+        for group in list(self._groups.values()):
+            group.tick()
+
+
+class Agreement:
+    """A schedule that the members of a group have compared (or are comparing)."""
+
+    def __init__(self, schedule: Schedule, first_tag: int) -> None:
+        self.first_tag = first_tag
+        self.offsets = schedule.offsets
+        self.routes: list[Route] | None = None  # per operation, once all have agreed
+        self.rooms: list[Any] = []  # per operation the arrays that local members share, or None
+        self._schedule = schedule
+        # Per operation the runs that use its tags, in order; the first is under way.
+        self.queues: list[deque[OperationRun]] = [deque() for _ in schedule.operations]
+        # The room of this member, and the memory of all local ones, if it could be had.
+        self.room: Room | None = None
+        self.entered: list[Any] | None = None
+
+    def launch(self, index: int) -> None:
+        """Start the first run of operation `index` that waits, if the members have agreed."""
+        queue = self.queues[index]
+        if self.routes is not None and queue:
+            shares = self.routes[index].transport.shares_memory
+            queue[0].launch(self.routes[index], self.rooms[index] if shares else None)
+
+    def make_room(self, me: int) -> tuple[list[Any] | None, int]:
+        """Memory for the operations that can use it: its address, and how many it is enough for."""
+        edges = self._schedule.room_edges[me]
+        self.room = make_room(edges[-1])
+        if self.room is None:
+            return None, 0
+        return self.room.address, bisect.bisect_right(edges, self.room.nbytes) - 1
+
+    def enter(self, addresses: dict[int, list[Any]], me: int) -> bool:
+        """Map the rooms of the local members; True if that was possible."""
+        mine = self.room.memory  # type: ignore[union-attr]
+        found = [mine if k == me else enter_room(a) for k, a in addresses.items()]
+        self.entered = found if all(m is not None for m in found) else None
+        return self.entered is not None
+
+    def share(self, count: int) -> None:
+        """Give the first `count` operations their parts of the rooms."""
+        self.rooms = [None] * len(self.queues)
+        for i, operation in enumerate(self._schedule.operations[:count]):
+            if operation.work.room_sizes:
+                self.rooms[i] = operation.work.share([
+                    memory[edges[i] : edges[i + 1]]
+                    for memory, edges in zip(self.entered or (), self._schedule.room_edges)])
+        if self.room is not None:
+            self.room.shut(used=any(r is not None for r in self.rooms))
+        self.room = self.entered = None
+
+
+class Joining:
+    """What the first member of a group knows while the others map the rooms for one schedule."""
+
+    def __init__(self, tags: list[int], sharing: int) -> None:
+        self.tags = tags
+        self.sharing = sharing  # how many operations may share memory
+        self.come: set[int] = set()
+
+
+class Group:
+    """Ranks whose steps meet in collective operations; ``me`` is this rank's index."""
+
+    def __init__(self, owner: Collectives, ranks: tuple[int, ...]) -> None:
+        self.owner = owner
+        self.ranks = ranks
+        self.me = ranks.index(owner.endpoint.rank)
+        self.layout = Layout(self.me, owner.endpoint.nodes_of(ranks))
+        self.lock = threading.RLock()
+        self.reasons: dict[int, BaseException] = {}  # step -> why it failed elsewhere
+        self._agreements: dict[str, Agreement] = {}
+        self._proposals: dict[str, dict[int, Any]] = {}  # led: hash -> member -> what it sent
+        self._joinings: dict[str, Joining] = {}  # led, by hash: proposed by all
+        self._runs: deque[Run] = deque(maxlen=_REMEMBERED)
+        self._active: Run | None = None
+        self._started = 0
+        self._broken: BaseException | None = None
+
+    # ------------------------------------------------------------ steps
+
+    def begin(self, schedule: Schedule, step: Any) -> Run:
+        """Number a step; ``FailedPreconditionError`` while another is under way."""
+        with self.lock:
+            if self._broken is not None:
+                raise FailedPreconditionError(
+                    None, None, "No collective operation is possible any more, because an earlier "
+                    f"one could not be completed: {self._broken}")
+            if self._active is not None:
+                raise FailedPreconditionError(
+                    None, None, "Two steps with collective operations run at once: expected one "
+                    "after the other, because all ranks must run them in the same order")
+            run = Run(self, schedule, self._started, step)
+            self._started += 1
+            self._runs.append(run)
+            run.agreement = (self._agreements.get(schedule.hash)
+                             or self._propose(schedule, run.number))
+            reason = self.reasons.pop(run.number, None)
+            if reason is None:
+                self._active = run
+        if reason is not None:
+            run.fail(reason, tell=False)
+            raise reason
+        return run
+
+    def step_over(self, run: Run) -> None:
+        """The step of `run` has ended."""
+        with self.lock:
+            if self._active is run:
+                self._active = None
+
+    def enqueue(self, run: OperationRun) -> None:
+        """Start an operation, or let it wait until its tags are free. For use under the lock."""
+        agreement = run.run.agreement
+        index = run.operation.index
+        agreement.queues[index].append(run)
+        if agreement.queues[index][0] is run:
+            agreement.launch(index)
+
+    def idle_arrays(self, schedule: Schedule, index: int) -> Any:
+        """What local members share for operation `index`, unless one of its runs goes on."""
+        agreement = self._agreements.get(schedule.hash)
+        if agreement is None or not agreement.rooms or agreement.queues[index]:
+            return None
+        return agreement.rooms[index] if self.owner.transport.shares_memory else None
+
+    def dequeue(self, run: OperationRun) -> None:
+        """An operation is complete: the next with its tags may start. For use under the lock."""
+        agreement, index = run.run.agreement, run.operation.index
+        agreement.queues[index].popleft()
+        agreement.launch(index)
+
+    # ------------------------------------------------------------ agreeing
+
+    def _propose(self, schedule: Schedule, number: int) -> Agreement:
+        first_tag = self.owner.take_tags(schedule.offsets[-1])
+        agreement = self._agreements[schedule.hash] = Agreement(schedule, first_tag)
+        room, sharing = None, 0
+        if self.owner.transport.shares_memory and self.layout.local:
+            room, sharing = agreement.make_room(list(self.layout.local).index(self.me))
+        self._send(0, "propose", hash=schedule.hash, number=number, texts=schedule.texts,
+                   names=[o.name for o in schedule.operations], tag=first_tag, room=room,
+                   sharing=sharing)
+        return agreement
+
+    def missing_agreement(self, hash: str) -> list[int]:
+        """Who has not proposed a schedule yet: known to the leader, the others ask the leader."""
+        if self.me:
+            return [0]
+        joining = self._joinings.get(hash)
+        come = joining.come if joining is not None else self._proposals.get(hash, {})
+        return [k for k in range(len(self.ranks)) if k not in come]
+
+    def _on_propose(self, member: int, body: Any) -> None:
+        proposals = self._proposals.setdefault(body["hash"], {})
+        proposals[member] = body
+        for others in self._proposals.values():
+            for other, theirs in others.items():
+                if theirs["number"] == body["number"] and theirs["hash"] != body["hash"]:
+                    self._refuse(other, theirs, member, body)
+                    return
+        if len(proposals) == len(self.ranks):
+            del self._proposals[body["hash"]]
+            self._propose_rooms(body["hash"], [proposals[k] for k in range(len(self.ranks))])
+
+    def _propose_rooms(self, hash: str, proposals: list[Any]) -> None:
+        """Let the members of each node map each other's rooms, if all have made one."""
+        rooms = [p["room"] for p in proposals]
+        sharing = min(p["sharing"] for p in proposals)
+        self._joinings[hash] = Joining([p["tag"] for p in proposals], sharing)
+        if not sharing:
+            self._agree(hash)
+            return
+        for k in range(len(self.ranks)):
+            self._send(k, "enter", hash=hash, rooms=rooms)
+
+    def _on_enter(self, body: Any) -> None:
+        local = {k: body["rooms"][k] for k in self.layout.local}
+        entered = self._agreements[body["hash"]].enter(local, self.me)
+        self._send(0, "entered", hash=body["hash"], entered=entered)
+
+    def _on_entered(self, member: int, body: Any) -> None:
+        joining = self._joinings[body["hash"]]
+        joining.come.add(member)
+        joining.sharing *= body["entered"]
+        if len(joining.come) == len(self.ranks):
+            self._agree(body["hash"])
+
+    def _agree(self, hash: str) -> None:
+        joining = self._joinings.pop(hash)
+        for k in range(len(self.ranks)):
+            self._send(k, "agreed", hash=hash, tags=joining.tags, sharing=joining.sharing)
+
+    def _refuse(self, one: int, theirs: Any, other: int, body: Any) -> None:
+        error = difference(
+            self.ranks[one], _labels(theirs), self.ranks[other], _labels(body))
+        self._proposals.clear()
+        self._break_all(body["number"], error)
+
+    def _on_agreed(self, body: Any) -> None:
+        with self.lock:
+            agreement = self._agreements.get(body["hash"])
+            if agreement is None:
+                return
+            transport, tags = self.owner.transport, body["tags"]
+            everything = Route(transport, self.ranks, tags, self.me, self.owner.endpoint.transfers)
+            agreement.share(body["sharing"])
+            agreement.routes = [everything.shifted(o) for o in agreement.offsets[:-1]]
+            for index in range(len(agreement.queues)):
+                agreement.launch(index)
+            for run in self._runs:
+                if run.agreement is agreement:
+                    run.progress = time.monotonic()
+
+    # ------------------------------------------------------------ failures
+
+    def tell_failure(self, number: int, error: BaseException) -> None:
+        """Tell the other members that step `number` has failed here.
+
+        The end of the data on one rank is the end for all; what else fails is an abort.
+        """
+        text = str(error) or type(error).__name__
+        kind = OutOfRangeError if isinstance(error, OutOfRangeError) else AbortedError
+        known = kind(None, None, "A collective operation was given up, because the step of rank "
+                     f"{self.ranks[self.me]} failed: {text}")
+        for k in range(len(self.ranks)):
+            if k != self.me:
+                self._send(k, "failed", blob=known.to_wire(), number=number)
+
+    def _break_all(self, number: int, error: OpError) -> None:
+        """The ranks do not do the same: nobody can go on."""
+        for k in range(len(self.ranks)):
+            self._send(k, "broken", blob=error.to_wire(), number=number)
+
+    def _on_failed(self, body: Any, error: BaseException) -> None:
+        self._fail_step(body["number"], error)
+
+    def _on_broken(self, body: Any, error: BaseException) -> None:
+        with self.lock:
+            self._broken = self._broken or error
+        self._fail_step(body["number"], error)
+
+    def give_up(self, error: OpError) -> None:
+        """A member is lost: the step under way fails, and so does every later one."""
+        with self.lock:
+            self._broken = self._broken or error
+            run = self._active
+        if run is not None:
+            run.fail(error, tell=False)
+
+    def _fail_step(self, number: int, error: BaseException) -> None:
+        with self.lock:
+            run = self._run(number)
+            if run is None:
+                if number >= self._started:
+                    self.reasons[number] = error
+                return
+        run.fail(error, tell=False)
+
+    def _run(self, number: int) -> Run | None:
+        return next((r for r in self._runs if r.number == number), None)
+
+    # ------------------------------------------------------------ waiting for long
+
+    def tick(self) -> None:
+        """Look after the step that is under way."""
+        run = self._active
+        if run is not None:
+            run.tick(time.monotonic())
+
+    def ask(self, run: Run, members: list[int]) -> None:
+        """Ask members where they are in step `run`."""
+        waiting = [r.operation.index for r in run.waiting()]
+        for k in members:
+            if self.owner.transport.is_gone(self.ranks[k]):
+                self._finished(run, k)
+            else:
+                self._send(k, "where", number=run.number, hash=run.schedule.hash, waiting=waiting)
+
+    def _on_where(self, member: int, body: Any) -> None:
+        with self.lock:
+            run = self._run(body["number"])
+            answer: dict[str, Any] = {
+                "started": self._started, "finished": self.owner.endpoint.is_finished,
+                "number": body["number"]}
+            if run is not None:
+                if run.schedule.hash != body["hash"]:
+                    answer["labels"] = [o.text for o in run.schedule.operations]
+                answer["passed"] = [i for i in body["waiting"] if run.over and i not in run.entered]
+        self._send(member, "here", **answer)
+
+    def _on_here(self, member: int, body: Any) -> None:
+        with self.lock:
+            run = self._run(body["number"])
+            if run is None or run.error is not None or run.is_complete():
+                return
+        theirs, me = self.ranks[member], self.ranks[self.me]
+        if "labels" in body:
+            labels = [o.text for o in run.schedule.operations]
+            self._break_all(run.number, difference(me, labels, theirs, body["labels"]))
+        elif body.get("passed"):
+            operation = run.schedule.operations[body["passed"][0]]
+            self._break_all(run.number, FailedPreconditionError(
+                None, None, f"Rank {me} waits in the collective operation {operation.text}, but "
+                f"the step of rank {theirs} has ended without it"))
+        elif body["started"] <= run.number and body["finished"] and not run.schedule.shared:
+            self._finished(run, member)
+
+    def _finished(self, run: Run, member: int) -> None:
+        waiting = run.waiting()
+        if waiting:
+            self._break_all(run.number, FailedPreconditionError(
+                None, None, f"Rank {self.ranks[self.me]} waits in the collective operation "
+                f"{waiting[0].operation.text}, but rank {self.ranks[member]} has finished and will "
+                "not come"))
+
+    # ------------------------------------------------------------ messages
+
+    def _send(self, member: int, what: str, blob: bytes = b"", **fields: Any) -> None:
+        body = {"group": self.ranks, "what": what, **fields}
+        self.owner.transport.send_message(
+            self.ranks[member], wire.pack(wire.COLLECTIVE, body=body, blob=blob))
+
+    def on_message(self, source: int, body: Any, blob: bytes) -> None:
+        """A control message from another member, or from this one."""
+        member, what = self.ranks.index(source), body["what"]
+        if what == "propose":
+            self._on_propose(member, body)
+        elif what == "enter":
+            self._on_enter(body)
+        elif what == "entered":
+            self._on_entered(member, body)
+        elif what == "agreed":
+            self._on_agreed(body)
+        elif what == "failed":
+            self._on_failed(body, from_wire(blob))
+        elif what == "broken":
+            self._on_broken(body, from_wire(blob))
+        elif what == "where":
+            self._on_where(member, body)
+        else:
+            self._on_here(member, body)
+
+
+def _labels(proposal: Any) -> list[str]:
+    return [f"'{name}' ({text})" for name, text in zip(proposal["names"], proposal["texts"],
+                                                       strict=True)]
+
+
+def difference(one: int, mine: list[str], other: int, theirs: list[str]) -> InvalidArgumentError:
+    """The error of two ranks that run different schedules in steps of the same number."""
+    def what(labels: list[str]) -> str:
+        return labels[i] if i < len(labels) else "nothing more"
+
+    i = next((i for i, (a, b) in enumerate(zip(mine, theirs))
+              if a.split("(", 1)[-1] != b.split("(", 1)[-1]), min(len(mine), len(theirs)))
+    return InvalidArgumentError(
+        None, None, f"The ranks do not run the same collective operations: number {i + 1} of the "
+        f"step is {what(mine)} on rank {one}, {what(theirs)} on rank {other}")

@@ -1,0 +1,295 @@
+"""The event loop of a process: whoever waits drives progress for everybody.
+
+Steps that wait for messages or asynchronous kernels hold no thread. A thread that waits for its
+own step polls the transports and continues whatever became ready, the steps that other masters
+sent here included. A background thread does the same, lazily, while no thread waits.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from threading import get_ident
+from typing import Any
+from weakref import WeakMethod
+
+from hpcflow import config
+from hpcflow.comm.waiting import Backoff
+from hpcflow.errors import DeadlineExceededError
+from hpcflow.host.fp_mode import restore, silence, silence_for_good
+
+# A driver that has been busy with one thing for longer gets help from threads that wait.
+_BUSY_SECONDS = 0.002
+# How often what is to happen every while happens.
+_TICK_SECONDS = 0.25
+# How soon a thread that waits beside the driver looks whether there still is one. The driver wakes
+# it when its condition holds; one that leaves does not, because it will be back soon, and a
+# thread that polls meanwhile would only take the interpreter from it.
+_ASIDE_SECONDS = 0.0005
+# How many polls without a result there are between two looks at the clock.
+_CLOCK_STRIDE = 32
+# How soon the background thread looks when nobody has driven lately; at most, while it finds that
+# nothing has come, or a driver that is not busy: each look takes a core and the interpreter from
+# what is computed, and what was in its caches. And when all is quiet.
+_COVER_SECONDS = 0.001
+_BESIDE_SECONDS = 0.002
+_QUIET_SECONDS = 0.02
+
+
+class EventLoop:
+    """Polls transports, continues steps, and lets threads wait for conditions."""
+
+    def __init__(self) -> None:
+        self._endpoints: tuple[Any, ...] = ()
+        self._ready: deque[Callable[[], None]] = deque()
+        self._idle: deque[WeakMethod] = deque()  # for moments without anything else
+        self._tickers: tuple[Callable[[], None], ...] = ()
+        self._next_tick = 0.0
+        self._driving = threading.Lock()
+        # What threads beside the driver wait for, each with the lock on which it sleeps.
+        self._beside: list[tuple[Callable[[], Any], Any]] = []
+        self._driver = 0  # the thread that drives
+        self._entered = 0.0  # when the driver began what it is doing now; 0 while it polls
+        self._last_drive = 0.0
+        self._backoff = Backoff()
+        self._thread: threading.Thread | None = None
+
+    def add(self, transport: Any, oversubscribed: bool) -> None:
+        """Poll `transport` from now on; a background thread covers times when nobody waits."""
+        self._endpoints = (*self._endpoints, transport)
+        self._backoff = Backoff(oversubscribed, all(t.yields for t in self._endpoints))
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._cover, daemon=True,
+                                            name="hpcflow-progress")
+            self._thread.start()
+
+    def remove(self, transport: Any) -> None:
+        """Stop polling `transport`."""
+        self._endpoints = tuple(t for t in self._endpoints if t is not transport)
+
+    def every_while(self, action: Callable[[], None]) -> None:
+        """Run `action` a few times per second, as long as somebody waits or covers."""
+        self._tickers = (*self._tickers, action)
+
+    def stop_ticking(self, action: Callable[[], None]) -> None:
+        """Take back what :meth:`every_while` began."""
+        self._tickers = tuple(t for t in self._tickers if t != action)
+
+    def _tick(self) -> None:
+        now = time.monotonic()
+        if now >= self._next_tick:
+            self._next_tick = now + _TICK_SECONDS
+            for action in self._tickers:
+                action()
+
+    def soon(self, action: Callable[[], None]) -> None:
+        """Run `action` in the thread that drives; callable from any thread."""
+        self._ready.append(action)
+        if self._driver != get_ident():
+            self._backoff.wake()
+
+    def is_behind(self) -> bool:
+        """Whether something is to run soon."""
+        return bool(self._ready)
+
+    def when_idle(self, action: WeakMethod) -> None:
+        """Run the method `action`, if its object still lives, when a thread that waits has found
+        nothing to do; that may be never."""
+        self._idle.append(action)
+
+    # ------------------------------------------------------------ waiting
+
+    def run_until(self, done: Callable[[], Any], deadline: float | None = None,
+                  what: str = "a step", stalled: Callable[[float], None] | None = None) -> None:
+        """Drive, or let another thread drive, until ``done()`` is true.
+
+        Raises ``DeadlineExceededError`` naming `what` when ``time.monotonic()`` passes `deadline`.
+        ``stalled(seconds)`` is called once when the wait lasts for HPCFLOW_STALL_SECONDS.
+        """
+        until, warns = deadline, False
+        if stalled is not None and (patience := config.flags.stall_seconds) > 0:
+            begin = time.monotonic()
+            warns = deadline is None or begin + patience < deadline
+            until = begin + patience if warns else deadline
+        try:
+            self._wait_until(done, until, what)
+        except DeadlineExceededError:
+            if not warns:
+                raise
+            stalled(time.monotonic() - begin)  # type: ignore[misc]
+            self._wait_until(done, deadline, what)
+
+    def _wait_until(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
+        entered = silence()  # once for all pieces of steps that run here
+        try:
+            while not done():
+                if self._driving.acquire(False):
+                    try:
+                        self._drive(done, deadline, what)
+                    finally:
+                        self._driving.release()
+                else:
+                    self._wait_beside(done, deadline, what)
+        finally:
+            restore(entered)
+
+    def _drive(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
+        backoff, ready = self._backoff, self._ready
+        backoff.reset()
+        idle = 0
+        self._driver = get_ident()
+        try:
+            while not done():
+                came = False
+                for transport in self._endpoints:
+                    if transport.poll():
+                        came = True
+                if ready:
+                    came = True
+                    self._run_ready()
+                if came:
+                    backoff = self._backoff
+                    if not self._beside and done():
+                        backoff.end()
+                        return
+                    backoff.reset()
+                    if self._beside:
+                        self._wake_beside()
+                    continue
+                if self._idle:
+                    action = self._idle.popleft()()
+                    if action is not None:
+                        action()
+                        del action
+                    continue
+                slept = backoff.wait(0.05)
+                idle += 1
+                if slept or not idle % _CLOCK_STRIDE:
+                    self._tick()
+                    if deadline is not None and time.monotonic() > deadline:
+                        raise _timed_out(what)
+        finally:
+            self._driver = 0
+            self._last_drive = time.monotonic()
+
+    def _run_ready(self) -> None:
+        ready = self._ready
+        self._entered = time.monotonic()
+        try:
+            while ready:
+                try:
+                    action = ready.popleft()
+                except IndexError:  # another thread helped
+                    break
+                action()
+        finally:
+            self._entered = 0.0
+
+    def _wait_beside(self, done: Callable[[], Any], deadline: float | None, what: str) -> None:
+        """Another thread drives: sleep until it says that the wait is over, or it may have left;
+        help if it is busy."""
+        gate = threading.Lock()
+        gate.acquire()
+        waiter = (done, gate)
+        self._beside.append(waiter)
+        try:
+            if not done():
+                gate.acquire(timeout=_ASIDE_SECONDS)
+        finally:
+            self._beside.remove(waiter)
+        if deadline is not None and time.monotonic() > deadline and not done():
+            raise _timed_out(what)
+        entered = self._entered
+        if entered and time.monotonic() - entered > _BUSY_SECONDS:
+            self._help()
+
+    def _help(self) -> None:
+        """Do what came while the driver is busy."""
+        came = True
+        while came and self._entered:
+            came = False
+            for transport in self._endpoints:
+                came |= transport.poll()
+            if self._ready:
+                came = True
+                try:
+                    self._ready.popleft()()
+                except IndexError:
+                    pass
+
+    def _wake_beside(self) -> None:
+        """Wake the threads whose wait is over."""
+        for done, gate in list(self._beside):
+            if gate.locked() and done():
+                try:
+                    gate.release()
+                except RuntimeError:  # another thread has just done so
+                    pass
+
+    # ------------------------------------------------------------ background
+
+    def _cover(self) -> None:
+        """Serve this process while its own threads do other things."""
+        silence_for_good()
+        pause = _COVER_SECONDS
+        while True:
+            time.sleep(pause if self._came_lately() else _QUIET_SECONDS)
+            if self._endpoints:
+                pause = self._look(pause)
+
+    def _look(self, pause: float) -> float:
+        """Drive if nobody does, or help a busy driver; returns how soon to look again, which was
+        `pause` this time."""
+        if not self._driving.acquire(blocking=False):
+            entered = self._entered
+            if not entered or time.monotonic() - entered <= _BUSY_SECONDS:
+                return min(2 * pause, _BESIDE_SECONDS)
+            self._help()
+            return _COVER_SECONDS
+        came = False
+        try:
+            self._driver = get_ident()
+            while self._poll_once():
+                came = True
+                if self._beside:
+                    break
+        finally:
+            self._driver = 0
+            self._driving.release()
+        return _COVER_SECONDS if came else min(2 * pause, _BESIDE_SECONDS)
+
+    def _poll_once(self) -> bool:
+        came = False
+        for transport in self._endpoints:
+            came |= transport.poll()
+        if self._ready:
+            came = True
+            self._run_ready()
+        if came:
+            self._last_drive = time.monotonic()
+        if self._tickers:
+            self._tick()
+        return came
+
+    def _came_lately(self) -> bool:
+        return time.monotonic() - self._last_drive < 1.0 or any(
+            t.pending() for t in self._endpoints)
+
+
+_loop: EventLoop | None = None
+_loop_lock = threading.Lock()
+
+
+def _timed_out(what: str) -> DeadlineExceededError:
+    return DeadlineExceededError(None, None, f"Timed out waiting for notification: {what}")
+
+
+def event_loop() -> EventLoop:
+    """The event loop of this process."""
+    global _loop
+    with _loop_lock:
+        if _loop is None:
+            _loop = EventLoop()
+        return _loop

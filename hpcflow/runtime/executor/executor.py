@@ -1,0 +1,627 @@
+"""The executor: one running step of one task, with the full dataflow semantics.
+
+An item runs when its inputs have arrived. Values carry a tag (frame and iteration); a dead value
+marks a branch not taken, and what depends on it is skipped and dead itself (`propagation`).
+Asynchronous kernels and edges from other tasks hold no thread: the step parks, and whoever
+completes them continues it.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush, heappushpop
+from typing import Any
+
+import numpy as np
+
+from hpcflow.compiler.emit.executable import MISSING, Executable
+from hpcflow.compiler.emit.items import CALL, CALL_ASYNC, GATE, MERGE, RECEIVE, SWITCH, Item
+from hpcflow.compiler.ir.explain import explain, summary
+from hpcflow.errors import CancelledError, InternalError, InvalidArgumentError, op_error
+from hpcflow.host.fp_mode import mode, restore, silence
+from hpcflow.kernels import late_errors
+from hpcflow.runtime.executor.deadline import check_deadline
+from hpcflow.runtime.executor.distributed_loops import SpreadLoops
+from hpcflow.runtime.executor.iterations import DEAD, Iteration
+from hpcflow.runtime.executor.offload import MEMORY, SHORT_SECONDS, Pace, now
+from hpcflow.runtime.executor.propagation import Propagation
+
+_POSITIONS = [np.int32(i) for i in range(16)]  # what a Merge says about which input came
+
+
+_UNUSED = -1  # number of a step that is over and will serve again
+
+
+class Step(Propagation):
+    """One execution of an :class:`Executable`.
+
+    ``start`` runs what is ready and returns; ``finished`` tells when nothing is outstanding.
+    ``on_done(step)`` is called once, by the thread that finished it; ``wake(step)`` is called when
+    something completed, and has to see to it that somebody calls ``advance``. ``error`` holds the
+    first failure; after it nothing new is started, and what was started is waited for.
+
+    Everything but ``post``, ``cancel`` and ``advance`` is called by the thread that holds the
+    step's lock: there is only one at a time.
+    """
+
+    __slots__ = ("lane", "results", "error", "finished", "on_done", "resources", "step_id", "wake",
+                 "rank", "on_finish_hooks", "describers", "waiting", "trace", "_inbox", "_lock",
+                 "_outstanding", "_cancel_hooks", "_unfed", "_begun", "_sending", "deadline",
+                 "_late", "_reason", "_woken", "pace", "__weakref__")  # fmt: skip
+
+    def __init__(self, executable: Executable, lane: Any = None, step_id: int = 0,
+                 on_done: Callable[[Step], None] | None = None,
+                 wake: Callable[[Step], None] | None = None, rank: int | None = None) -> None:
+        super().__init__(executable)
+        self.lane = lane
+        self.step_id = step_id
+        self.results: list[Any] = executable.results.copy()
+        self.error: BaseException | None = None
+        self.finished = False
+        self.on_done = on_done
+        self.wake = wake
+        self.rank = rank
+        self.resources: dict[Any, Any] | None = None
+        self.on_finish_hooks: list[Callable[[], None]] = []
+        # What ran, and when: in traced steps only.
+        self.trace = executable.tracer() if executable.tracer is not None else None
+        # What knows more about waiting than that an op does: by ``describe`` and
+        # ``last_transfers``.
+        self.describers: list[Any] = []
+        # Parked kernels and edges, by (serial of the iteration, index of the item).
+        self.waiting: dict[tuple[int, int], tuple[Item, Iteration]] = {}
+        # What came: actions, and (item, value) of the edges from other tasks.
+        self._inbox: deque[Any] = deque()
+        self._lock = threading.Lock()
+        # What the step waits for that is not in the ready queue: kernels, edges, messages; and at
+        # first its own beginning, for it may be cancelled before.
+        self._outstanding = 1
+        self._cancel_hooks: dict[object, Callable[[], None]] = {}
+        self._sending = self._root  # the iteration of the Send that runs
+        self.loops = SpreadLoops(self) if executable.spread else None
+        # Receives from other tasks that wait until their values are needed soon.
+        self._late = set(executable.late_receives) if executable.late_receives else None
+        self._unfed: set[int] = set()
+        self._begun = False
+        self._woken = False  # ``wake`` was called, and nobody has come since
+        self.deadline: float | None = None  # by time.monotonic()
+        self._reason: BaseException | None = None  # why it was cancelled
+        self.pace: Pace | None = None  # how long its pieces take; None if that is not noted
+
+    def again(self) -> bool:
+        """Make a step that is over what it was at first; False if it cannot be: it failed, or
+        something may still act on it."""
+        executable = self.executable
+        if not (executable.is_plain and self.finished) or (
+                self.error is not None or self._reason is not None or self._inbox):
+            return False
+        self.step_id = _UNUSED
+        self.results = executable.results.copy()
+        self._ready = executable.sources.copy()
+        self._root = self._sending = Iteration(executable.root)
+        if self.resources is not None or self.on_finish_hooks or self.describers:
+            self.resources, self.on_finish_hooks, self.describers = None, [], []
+        self._outstanding = 1
+        self.deadline = None
+        self._begun = self.finished = False
+        return True
+
+    # ------------------------------------------------------------ driving
+
+    def start(self, feeds: list[Any] | tuple | None = ()) -> None:
+        """Deposit the fed values, open the edges from other tasks and run what is ready.
+
+        With None the values come later, each by ``feed``.
+        """
+        self._lock.acquire()
+        self._begun = True
+        self._take_in(None, feeds)
+
+    def feed(self, index: int, value: Any) -> None:
+        """Give a step that was started without feeds one of them."""
+        if index in self.executable.feeds:  # otherwise nothing reads it
+            self.post(lambda: self._fed(index, value))
+
+    def _fed(self, index: int, value: Any) -> None:
+        if index in self._unfed:
+            self._unfed.remove(index)
+            self._outstanding -= 1
+            self._pass_on(self.executable.feeds[index], self._root, (value,))
+
+    def advance(self) -> None:
+        """Take in what completed since, and run what became ready; any thread may call it."""
+        inbox, lock = self._inbox, self._lock
+        self._woken = False  # before the look into the inbox: what comes later wakes again
+        while True:
+            # Whoever holds the lock will look into the inbox after it has released it, and so
+            # will the thread that has yet to start the step.
+            if not self._begun or not lock.acquire(False):
+                return
+            entered = silence()
+            try:
+                self._work()
+                done = not (self._outstanding or self.finished or inbox)
+                if done:
+                    self.finished = True
+            finally:
+                lock.release()
+                restore(entered)
+            if done:
+                self._finish_step()
+            if not inbox:
+                return
+
+    def _work(self) -> None:
+        """Take in what completed and run what is ready, until there is neither."""
+        inbox = self._inbox
+        while inbox or self._ready:
+            try:
+                while inbox:
+                    came = inbox.popleft()
+                    if type(came) is tuple:
+                        self._arrived(*came)
+                    else:
+                        came()
+                self._run_ready()
+            except BaseException as e:  # noqa: BLE001
+                # Whatever goes wrong fails the step, so that it still drains and ends.
+                self.fail(e)
+
+    def _begin(self, feeds: list[Any] | tuple | None) -> None:
+        executable = self.executable
+        opening = None
+        try:
+            if executable.collectives is not None:
+                executable.collectives.begin(self)
+            if feeds is None:
+                if self.error is None:
+                    self._unfed.update(executable.feeds)
+                    self._outstanding += len(self._unfed)
+            else:
+                opening = executable.opening if self.error is None and not self._inbox else None
+                if opening is None:
+                    for index, item in executable.feeds.items():
+                        self._pass_on(item, self._root, (feeds[index],))
+            if executable.long_receives:
+                self._receive(executable.long_receives)
+            if self.loops is not None:
+                self.loops.begin()
+            # What others may wait for leaves first: short messages need no receive posted early.
+            if opening is not None:
+                self._ready = executable.other_sources.copy()
+                opening(self, feeds)
+            if self._ready and not self._inbox:  # otherwise it may have been cancelled
+                self._run_ready()
+        finally:
+            if executable.short_receives:
+                self._receive(executable.short_receives)
+            self._outstanding -= 1
+
+    def _receive(self, items: Iterable[Item]) -> None:
+        for item in items:
+            self._outstanding += 1
+            self.waiting[0, item.index] = (item, self._root)
+            self.lane.receive(self, item.edge.index, item)  # type: ignore[union-attr]
+
+    def _finish_step(self) -> None:
+        if late_errors.count():
+            self._hear_of_errors()
+        for hook in self.on_finish_hooks:
+            hook()
+        # Frames and iterations refer to each other; the values in them must not wait for the
+        # collector of cycles.
+        if self._frames or self._iterations:
+            for frame in self._frames.values():
+                frame.iterations.clear()
+            self._frames.clear()
+            self._iterations.clear()
+        if self.waiting:
+            self.waiting.clear()
+        if self.loops is not None:
+            self.loops.end()
+            self.loops = None
+        self._root = self._sending = None  # type: ignore[assignment]
+        done, self.on_done = self.on_done, None  # whoever is told may refer to the step
+        if done is not None:
+            done(self)
+
+    def _hear_of_errors(self) -> None:
+        """What the devices found wrong, unless the step failed already."""
+        if self.error is not None:
+            late_errors.discard()
+            return
+        try:
+            late_errors.raise_any()
+        except Exception as e:  # noqa: BLE001
+            self.error = e
+
+    def post(self, action: Callable[[], None]) -> None:
+        """Hand `action` to the thread that runs the step (called by completions)."""
+        self._inbox.append(action)
+        self._wake_once()
+
+    def _wake_once(self) -> None:
+        """See to it that somebody looks into the inbox: once for all that comes until then.
+
+        Whoever runs the step looks after that anyway. To ask for another look would keep the step,
+        and its values, for as long as nobody drives the event loop.
+        """
+        if self.wake is None:
+            self.advance()
+        elif not self._woken and not self._lock.locked():
+            self._woken = True
+            self.wake(self)
+
+    # ------------------------------------------------------------ failing
+
+    def fail(self, error: BaseException) -> None:
+        """Remember the first error; what has not started will not, what waits is told."""
+        if self.error is not None or self.finished:
+            return
+        self.error = error
+        self._outstanding -= len(self._unfed)
+        self._unfed.clear()
+        if self._late is not None:  # what others send has to be taken in
+            late, self._late = self._late, None
+            self._receive(late)
+        if self.loops is not None:
+            self.loops.abandon()
+        if self.lane is not None:
+            self.lane.aborted(self)
+        hooks, self._cancel_hooks = self._cancel_hooks, {}
+        for hook in list(hooks.values()):
+            hook()
+
+    def cancel(self, reason: BaseException | None = None) -> None:
+        """Stop the step: nothing new starts, parked kernels are told, loops look at `check`."""
+        error = reason or CancelledError(None, None, "Step was cancelled")
+        number = self.step_id
+        if number == _UNUSED:
+            return  # what was to be cancelled is over
+        self._reason = error
+        self._woken = False  # an interrupt may have come between a wake and what follows
+        self.post(lambda: self._cancelled(number, error))
+
+    def _cancelled(self, number: int, error: BaseException) -> None:
+        if number == self.step_id:  # otherwise that step is over, and this is the next
+            self.fail(error)
+
+    def check(self) -> None:
+        """Raise why the step has to stop, if it has: called by loops that never wait."""
+        if self._reason is not None:
+            raise self._reason
+        if self.deadline is not None:
+            check_deadline(self.deadline)
+
+    def describe_waiting(self) -> str:
+        """What is parked, a line each: the ops, and the edges from other tasks."""
+        lines = []
+        for item, iteration in list(self.waiting.values()):
+            node = item.nodes[0]
+            site = node.creation_site
+            where = f", in {iteration}" if iteration.frame is not None else ""
+            where += f", created at {site[0]}:{site[1]}" if site else ""
+            if item.edge is not None:
+                lines.append(f"  value of '{item.edge.tensor}' from {item.edge.peer}{where}")
+            else:
+                lines.append(f"  op '{node.name}' of type {node.type}{where}")
+        lines += [text for waiter in self.describers if (text := waiter.describe())]
+        if self.loops is not None:
+            lines += self.loops.describe_held()
+        return "\n".join(lines) or "  nothing on this task"
+
+    def when_cancelled(self, hook: Callable[[], None]) -> Callable[[], None]:
+        """Let an asynchronous kernel be told, once, that the step failed or was cancelled.
+
+        The kernel then completes (with ``CancelledError``, unless it just succeeded). Returns a
+        function that takes the request back, to be called when the kernel completes. To be called
+        while the kernel starts, by the thread that starts it.
+        """
+        hooks, key = self._cancel_hooks, object()
+        hooks[key] = hook
+
+        def take_back() -> None:
+            hooks.pop(key, None)
+
+        return take_back
+
+    # ------------------------------------------------------------ edges
+
+    def received(self, item: Item, value: Any) -> None:
+        """A value (None over a control edge) or DEAD has arrived over an edge.
+
+        Called by the thread that polls; what takes very little time is done at once.
+        """
+        pace = self.pace
+        if (pace is not None and pace.longest < SHORT_SECONDS and not self._inbox
+                and self._lock.acquire(False)):
+            start = now()
+            self._take_in(item, value)
+            seconds, last = now() - start, MEMORY * pace.longest
+            pace.longest = seconds if seconds > last else last
+            return
+        self._inbox.append((item, value))
+        if not self._woken:
+            self._wake_once()
+
+    def _take_in(self, item: Item | None, value: Any) -> None:
+        """As ``advance``, for one value, or (None) to begin with the fed values; the caller has
+        taken the lock."""
+        entered = mode.token is None and silence()
+        try:
+            try:
+                if item is None:
+                    self._begin(value)
+                else:
+                    self._arrived(item, value)
+            except BaseException as e:  # noqa: BLE001
+                self.fail(e)
+            if self._inbox or self._ready:
+                self._work()
+            done = not (self._outstanding or self.finished or self._inbox)
+            if done:
+                self.finished = True
+        finally:
+            self._lock.release()
+            if entered:
+                restore(True)
+        if done:
+            self._finish_step()
+        elif self._inbox:
+            self._wake_once()
+
+    def _arrived(self, item: Item, value: Any) -> None:
+        """Take in a value from another task, and run what is ready."""
+        piece = item.piece
+        if (piece is None or value is DEAD or self.error is not None or self._ready
+                or self._root.dead):
+            self._run_ready(self._received(item, value))
+            return
+        self._outstanding -= 1
+        self.waiting.pop((0, item.index), None)
+        piece(self, value)
+        if self._ready:
+            self._run_ready()
+
+    def _received(self, item: Item, value: Any) -> int:
+        """Pass a value on; returns what it made ready if that is to run at once, or -1."""
+        self._outstanding -= 1
+        self.waiting.pop((0, item.index), None)
+        if self.trace is not None and item.outputs:
+            self.trace.received(item, value)
+        values = value if type(value) is tuple else (value,)  # of an edge with parts, one of each
+        if value is DEAD or item.has_more:
+            dead = value is DEAD
+            self._complete(item, self._root, (DEAD,) * len(item.outputs) if dead else values, dead)
+            return -1
+        # As `_pass_on`, for the values of an edge.
+        slots, pending = self._root.slots, self._root.pending
+        first = -1
+        for port, slot, cell, index in item.targets:
+            slots[slot] = values[port]
+            left = pending[cell] = pending[cell] - 1
+            if not left:
+                if first < 0:
+                    first = index
+                else:
+                    heappush(self._ready, index)
+        return first
+
+    def hold(self) -> None:
+        """Something of this step (a message under way) is outstanding."""
+        self._outstanding += 1
+
+    def let_go(self) -> None:
+        """What ``hold`` counted is complete."""
+        self._outstanding -= 1
+
+    def send_in_loop(self, index: int, value: Any) -> None:
+        """Send over edge `index` of those inside loops; generated code calls this."""
+        self.lane.tagged.send(self, index, self._sending.path, value)
+
+    # ------------------------------------------------------------ running
+
+    def _run_ready(self, following: int = -1) -> None:
+        """Run what is ready, and `following`, in the order of the items."""
+        ready, items, root = self._ready, self.executable.items, self._root
+        slots, pending, dead = root.slots, root.pending, root.dead
+        count = len(items)
+        try:
+            while ready or following >= 0:
+                if following < 0:
+                    key = heappop(ready)
+                else:  # the one that the last item made ready
+                    key = heappushpop(ready, following) if ready else following
+                    following = -1
+                if key >= count or dead or self.error is not None or items[key].kind != CALL:
+                    self._run_item(key)
+                    continue
+                # The rest is _call and _pass_on for the usual case, without a call.
+                item = items[key]
+                start, inputs = item.slot, item.count
+                try:
+                    if inputs == 1:
+                        outputs = item.function(self, slots[start])
+                        slots[start] = None
+                    else:
+                        outputs = item.function(self, *slots[start : start + inputs])
+                        slots[start : start + inputs] = [None] * inputs
+                except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
+                    self._failed(item, e)
+                    continue
+                for port, slot, cell, index in item.targets:
+                    slots[slot] = outputs[port]
+                    left = pending[cell] = pending[cell] - 1
+                    if not left:
+                        if following < 0:
+                            following = index
+                        else:
+                            heappush(ready, index)
+                if item.has_more:
+                    for port, fetch in item.results:
+                        self.results[fetch] = outputs[port]
+                    self._pass_on_rest(item, root, outputs)
+        finally:
+            if following >= 0:  # something went wrong in here
+                heappush(ready, following)
+
+    def _run_item(self, key: int) -> None:
+        serial, index = divmod(key, len(self.executable.items))
+        item = self.executable.items[index]
+        iteration = self._iterations[serial] if serial else self._root
+        if self.error is not None:
+            self._send_dead(item)
+        elif iteration.dead and item.cell in iteration.dead and item.kind != MERGE and (
+                not item.never_dead):
+            self._run_dead(item, iteration)
+        elif item.kind == CALL:
+            self._call(item, iteration)
+        elif item.kind == CALL_ASYNC:
+            self._call_async(item, iteration)
+        elif item.kind == RECEIVE:
+            if item.edge.depth:  # type: ignore[union-attr]
+                self.loops.receive(item, iteration)  # type: ignore[union-attr]
+            else:
+                self._late.remove(item)  # type: ignore[union-attr]
+                self._receive([item])
+        else:
+            self._primitive(item, iteration)
+
+    def _call(self, item: Item, iteration: Iteration) -> None:
+        slots, start = iteration.slots, item.slot
+        end = start + item.count
+        if item.sends:
+            self._sending = iteration
+        try:
+            outputs = item.function(self, *slots[start:end])
+        except BaseException as e:  # noqa: BLE001  (reported by whoever waits for the step)
+            self._failed(item, e)
+            return
+        # Values are not kept longer than they are needed: memory, and updates in place.
+        slots[start:end] = [None] * item.count
+        for port, fetch in item.results:
+            self.results[fetch] = outputs[port]
+        self._complete(item, iteration, outputs, False)
+
+    def _failed(self, item: Item, error: BaseException) -> None:
+        self.fail(item.region.explain(error, item.nodes[0].device, self.rank))  # type: ignore[union-attr]
+        self._send_dead(item)
+
+    def _run_dead(self, item: Item, iteration: Iteration) -> None:
+        self._sending = iteration
+        self._send_dead(item)
+        for _, fetch in item.results:
+            self.results[fetch] = DEAD
+        self._complete(item, iteration, (DEAD,) * len(item.outputs), True)
+
+    def _send_dead(self, item: Item) -> None:
+        """The edges that `item` does not reach carry dead values: every Send runs."""
+        if self.lane is not None:
+            for node in item.sends:
+                if "depth" not in node.attrs:
+                    self.lane.send_dead(self, node)
+                elif self.error is None:  # a step that failed leaves its loops as they are
+                    self.lane.tagged.send_dead(self, node, self._sending.path)
+
+    def _call_async(self, item: Item, iteration: Iteration) -> None:
+        values = iteration.slots[item.slot : item.slot + item.count]
+        iteration.slots[item.slot : item.slot + item.count] = [None] * item.count
+        shapes = [summary(v) for v in values]
+        self._outstanding += 1
+        self.waiting[iteration.serial, item.index] = (item, iteration)
+        pending = [True]
+
+        def done(outcome: Any) -> None:
+            try:
+                pending.pop()
+            except IndexError:  # only the first call counts
+                return
+            self.post(lambda: self._async_done(item, iteration, outcome, shapes))
+
+        try:
+            item.function(self, done, *values)
+        except BaseException as e:  # noqa: BLE001  (the same as done(error))
+            done(e)
+
+    def _async_done(self, item: Item, iteration: Iteration, outcome: Any, shapes: list) -> None:
+        self._outstanding -= 1
+        self.waiting.pop((iteration.serial, item.index), None)
+        if self.error is not None:
+            return
+        count = len(item.outputs)
+        if not isinstance(outcome, BaseException):
+            outputs = () if count == 0 else outcome if isinstance(outcome, tuple) else (outcome,)
+            if len(outputs) == count:
+                self._complete(item, iteration, outputs, False)
+                return
+            outcome = InternalError(None, None, f"The kernel gave {len(outputs)} outputs, "
+                                    f"{count} are declared")
+        node = item.nodes[0]
+        self.fail(explain(outcome, node, shapes, node.device, self.rank))
+
+    # ------------------------------------------------------------ control flow
+
+    def _primitive(self, item: Item, iteration: Iteration) -> None:
+        slots, start = iteration.slots, item.slot
+        values = slots[start : start + item.count]
+        slots[start : start + item.count] = [None] * item.count
+        if item.kind == MERGE:
+            outputs = _merge(item, values)
+            self._complete(item, iteration, outputs, outputs[0] is DEAD)
+            return
+        if item.fixed:
+            for position in sorted(item.fixed):
+                values.insert(position, item.fixed[position])
+        if item.kind == SWITCH:
+            value, taken = values
+            if item.function is not None:
+                taken = item.function(taken)
+            if taken.ndim:
+                self._fail_switch(item, values)
+                return
+            self._complete(item, iteration, (DEAD, value) if taken else (value, DEAD), False)
+        elif item.kind == GATE:
+            pred = values[0] if item.function is None else item.function(values[0])
+            if not pred.ndim and pred:  # of another shape, the Switch nodes say so
+                self._next_iteration(item, iteration, None)
+            self._complete(item, iteration, (), False)
+        else:
+            self._complete(item, iteration, (values[0],), False)
+
+    def _fail_switch(self, item: Item, values: list) -> None:
+        error = InvalidArgumentError(None, None, "The second input must be a scalar, but it has "
+                                     f"shape {list(values[1].shape)}")
+        node = item.nodes[0]
+        self.fail(explain(error, node, [summary(v) for v in values], node.device, self.rank))
+
+
+def _merge(item: Item, values: list[Any]) -> tuple:
+    """The value that arrived, and its position among the inputs."""
+    for position in item.fixed:
+        return item.fixed[position], _position(position)
+    for position, value in enumerate(values):
+        if value is not None:
+            return value, _position(position)
+    return DEAD, DEAD
+
+
+def _position(index: int) -> np.int32:
+    return _POSITIONS[index] if index < len(_POSITIONS) else np.int32(index)
+
+
+def check_results(step: Step, names: list[str], values: list[Any] | None = None) -> None:
+    """Raise what the step failed with, or that a fetched value (of some `values`) is dead."""
+    if step.error is not None:
+        raise step.error
+    for i, value in enumerate(step.results if values is None else values):
+        if value is DEAD:
+            raise op_error(InvalidArgumentError,
+                           f"Retval[{i}] does not have value: the fetched '{names[i]}' is dead: it "
+                           "belongs to a branch that was not taken")
+        if value is MISSING:
+            raise InternalError(None, None, f"The step ended before '{names[i]}' was computed")
+
+
+__all__ = ["DEAD", "Step", "check_results"]

@@ -1,0 +1,4 @@
+"""Sessions: fetches, feeds, partial runs, tensors that stay.
+
+Begin reading with `session`.
+"""

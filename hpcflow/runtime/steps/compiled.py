@@ -1,0 +1,270 @@
+"""Compiled steps of one process: what a session keeps per (fetches, feeds)."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import sys
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from hpcflow import config
+from hpcflow.compiler.distribute.compress import Rule
+from hpcflow.compiler.distribute.place import DeviceInfo, Placer
+from hpcflow.compiler.distribute.placement_file import Placement
+from hpcflow.compiler.emit.executable import Executable
+from hpcflow.compiler.ir.step_graph import Node
+from hpcflow.compiler.passes import PassContext, compile_parts
+from hpcflow.compiler.regions.bind import instantiate
+from hpcflow.errors import CancelledError, DeadlineExceededError, OpError
+from hpcflow.graph.function_library import FunctionLibrary
+from hpcflow.graph.operation import Dims, Operation, Tensor
+from hpcflow.host import fp_mode, threads
+from hpcflow.host.fp_mode import restore, silence
+from hpcflow.kernels import late_errors
+from hpcflow.kernels.registry import find_kernel
+from hpcflow.runtime.executor.deadline import DirectRun, check_end, deadline_after
+from hpcflow.runtime.executor.event_loop import event_loop
+from hpcflow.runtime.executor.executor import Step, check_results
+from hpcflow.runtime.executor.gpus import GpuOptions
+from hpcflow.runtime.steps.task import KernelContext, Task
+from hpcflow.runtime.steps.tracing import step_stats
+
+
+class StepOptions:
+    """How a session compiles: from its ``ConfigProto``."""
+
+    def __init__(self, proto: Any = None) -> None:
+        self.is_given = proto is not None
+        self.soft_placement = bool(proto is not None and proto.allow_soft_placement)
+        self.log_placement = bool(proto is not None and proto.log_device_placement)
+        self.timeout = (proto.operation_timeout_in_ms / 1000 if proto is not None
+                        and proto.operation_timeout_in_ms else None)
+        self.optimize = not (proto is not None and
+                             proto.graph_options.optimizer_options.opt_level == -1)
+        self.pinned = None
+        if config.flags.placement:
+            self.pinned = Placement.load(config.flags.placement).choice()
+        self.infer_shapes = proto is not None and proto.graph_options.infer_shapes
+        self.recompute = _recomputation(proto)
+        halved = proto is not None and proto.graph_options.enable_bfloat16_sendrecv
+        self.compress = (Rule("bfloat16"),) if halved else ()
+        self.device_counts = dict(proto.device_count) if proto is not None else {}
+        self.gpus = GpuOptions.of(proto)
+        if proto is not None and proto.intra_op_parallelism_threads > 0:
+            threads.limit(proto.intra_op_parallelism_threads)  # one pool serves the process
+        if proto is not None and proto.inter_op_parallelism_threads > 0:
+            threads.limit_at_once(proto.inter_op_parallelism_threads)
+
+
+def _recomputation(proto: Any) -> str:
+    """What of the forward pass is computed again in the backward pass: "", "hinted", "all"."""
+    if config.flags.recompute:
+        return "all"
+    if proto is None:
+        return ""
+    options = proto.graph_options.rewrite_options
+    wanted = options.MemOptType.Name(options.memory_optimization)
+    return {"MANUAL": "hinted", "RECOMPUTATION_HEURISTICS": "all", "HEURISTICS": "all"}.get(
+        wanted, "")
+
+
+def make_parts(fetches: list[Tensor | Operation], feeds: list[Tensor], task: Task,
+               devices: list[DeviceInfo], context: KernelContext, remembered: dict[str, str],
+               options: StepOptions, incremental: bool = False,
+               fed: tuple[Dims, ...] | None = None) -> dict[str, list[Node]]:
+    """Compile fetches and feeds to task -> nodes, for a master at `task`; `incremental` if the
+    feeds of a step arrive one by one; `fed` if it is for feeds of these shapes alone."""
+    placer = Placer(devices, task.name, options.soft_placement,
+                    options.log_placement and fed is None,  # it has been logged for all shapes
+                    options.pinned)
+
+    def cpu_kernel(node: Node, values: list) -> Any:
+        kernel = find_kernel(node.type, "CPU", node.attrs)
+        assert kernel is not None  # folding looked it up
+        return instantiate(node, kernel, task.cpu, context, values)
+
+    rules = (*options.compress, *(fetches[0].graph._compression if fetches else ()))
+    passes = PassContext(placer, remembered, cpu_kernel, options.recompute, rules, fed)
+    fp_mode.flush()  # what is computed now is what a step would compute
+    try:
+        return compile_parts(fetches, feeds, task.cpu.name, passes, options.optimize, incremental)
+    finally:
+        fp_mode.keep()
+
+
+def library_of(fetches: list[Tensor | Operation], feeds: list[Tensor]) -> FunctionLibrary | None:
+    """The functions of the graph of a step."""
+    return next((x.graph._library for x in (*fetches, *feeds)), None)
+
+
+# Seconds that a cancelled step may take to drain.
+DRAIN_SECONDS = 10.0
+
+_step_ids = itertools.count(1)
+
+
+class LocalStep:
+    """A step that runs in this process alone."""
+
+    def __init__(self, executable: Executable, names: list[str], feed_count: int,
+                 timeout: float | None = None, running: set[Any] | None = None) -> None:
+        self.executable = executable
+        self.running: set[Any] = set() if running is None else running
+        self.names = names
+        self.feed_count = feed_count
+        self.timeout = timeout
+        self.partition_graphs: list = []  # of a traced step: its GraphDefs
+        self.run = self._direct() if executable.direct is not None else self._executed
+
+    def _direct(self) -> Callable[[tuple], list]:
+        """The whole step is one call."""
+        function, order = self.executable.direct
+        if function is None:
+            return self._nothing
+        item: Any = next(i for i in self.executable.items if i.region is not None)
+        in_order = order == tuple(range(self.feed_count))
+
+        def run(feeds: tuple, timeout: float | None = None, step: DirectRun | None = None) -> Any:
+            limit = timeout or self.timeout
+            deadline = None if limit is None else deadline_after(limit)
+            entered = silence()
+            try:
+                found = function(step, *feeds) if in_order else function(
+                    step, *[feeds[i] for i in order])
+                if late_errors.count():
+                    late_errors.raise_any()
+            except BaseException as e:  # noqa: BLE001  (raised again, explained)
+                late_errors.discard()
+                error = item.region.explain(e, item.nodes[0].device, None)
+                raise error from error.__cause__
+            finally:
+                restore(entered)
+            if deadline is not None:
+                check_end(deadline)
+            return found
+
+        def run_loops(feeds: tuple, timeout: float | None = None) -> Any:
+            step = DirectRun(timeout or self.timeout)
+            self.running.add(step)
+            try:
+                return run(feeds, timeout, step)
+            finally:
+                self.running.discard(step)
+
+        return run_loops if item.region.has_loops else run
+
+    def _nothing(self, feeds: tuple, timeout: float | None = None) -> list:
+        return [None] * len(self.names)
+
+    def _executed(self, feeds: tuple, timeout: float | None = None) -> list:
+        """Through the executor; while the step is parked, this thread drives the event loop."""
+        run = self.open()
+        step = run.step
+        timeout = timeout or self.timeout
+        step.deadline = deadline_after(timeout)
+        self.running.add(run)
+        entered = silence()
+        try:
+            step.start(feeds)
+            if not step.finished:
+                run.wait(run.finished, timeout)
+        finally:
+            restore(entered)
+            self.running.discard(run)
+        check_results(step, self.names)
+        check_end(step.deadline)
+        return step.results
+
+    def open(self) -> LocalRun:
+        """A run that its user drives (a partial run)."""
+        return LocalRun(self.executable, self.running)
+
+
+class LocalRun:
+    """One run of a :class:`LocalStep` through the executor; it is in `running` while its thread
+    waits."""
+
+    __slots__ = ("step", "start", "_loop", "_running")
+
+    def __init__(self, executable: Executable, running: set[Any]) -> None:
+        self._running = running
+        loop = self._loop = event_loop()
+        self.step = Step(executable, step_id=next(_step_ids), wake=lambda s: loop.soon(s.advance))
+        self.start = self.step.start
+
+    def finished(self) -> bool:
+        """True when nothing is outstanding."""
+        return self.step.finished
+
+    def wait(self, until: Callable[[], Any], timeout: float | None) -> None:
+        """Drive until ``until()`` is true; the step is cancelled and drained if that fails."""
+        deadline = deadline_after(timeout)
+        self._running.add(self)
+        try:
+            self._loop.run_until(until, deadline, "a step",
+                                 lambda seconds: report_stall(self.step, seconds))
+        except DeadlineExceededError as e:
+            late = timed_out(e, [self.step.describe_waiting()])
+            self.cancel(late)
+            raise late from None
+        except BaseException as e:
+            self.cancel(e if isinstance(e, OpError) else None)
+            raise
+        finally:
+            self._running.discard(self)
+
+    def cancel(self, error: BaseException | None) -> None:
+        """Stop the step, and wait a while for what it had started."""
+        self.step.cancel(error)
+        with contextlib.suppress(DeadlineExceededError):
+            self._loop.run_until(self.finished, time.monotonic() + DRAIN_SECONDS)
+
+    def end(self) -> None:
+        """Nothing is kept between runs."""
+
+    def stats(self) -> list[Any]:
+        """The ``StepStats`` of a traced run."""
+        return [step_stats(self.step)]
+
+
+def cancel_all(running: set[Any]) -> None:
+    """The session of these runs is closed: stop them, and wait a while for what they started."""
+    for run in list(running):
+        run.cancel(CancelledError(
+            None, None, "The step was cancelled by Session::Close: its session was closed"))
+
+
+def compiled_form() -> bool:
+    """Whether regions are formed (HPCFLOW_COMPILE)."""
+    return bool(config.flags.compile)
+
+
+def run_with_options(run: Callable, values: list, options: Any) -> list:
+    """Call a step's ``run`` with what a ``RunOptions`` says: its timeout goes before the
+    session's."""
+    timeout = options.timeout_in_ms / 1000 if options is not None else 0
+    return run(values, timeout) if timeout else run(values)
+
+
+def timed_out(error: DeadlineExceededError, waits: list[str]) -> DeadlineExceededError:
+    """`error` of a step with what its parts wait for."""
+    return DeadlineExceededError(None, None, "\n".join([f"{error.message}, which waits for:",
+                                                        *waits]))
+
+
+def report_stall(step: Step, seconds: float, ranks: Iterable[int] = (), more: str = "") -> None:
+    """Say on standard error what a step waits for, and what has passed last between this rank and
+    those that are waited for: `ranks`, and those that the step knows of."""
+    where = f"[rank {step.rank}] " if step.rank is not None else ""
+    print(f"{where}step {step.step_id} of {step.executable.task} has waited {seconds:.1f} s for:\n"
+          f"{step.describe_waiting()}{more}{_last_transfers(step, ranks)}",
+          file=sys.stderr, flush=True)
+
+
+def _last_transfers(step: Step, ranks: Iterable[int]) -> str:
+    lines = [] if step.lane is None else step.lane.last_transfers(
+        ranks, [item.edge.peer for item, _ in list(step.waiting.values()) if item.edge is not None])
+    lines += [line for waiter in step.describers for line in waiter.last_transfers()]
+    return "".join(["\n  last transfers:"] + [f"\n  {line}" for line in lines] if lines else [])

@@ -1,0 +1,182 @@
+"""A task: its name, its devices and its resources, as one rank (or one process) has them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.base.hooks import Hook
+from hpcflow.compiler.distribute.place import DeviceInfo
+from hpcflow.graph.function_library import FunctionLibrary
+from hpcflow.kernels.registry import KernelNode
+from hpcflow.resources.manager import ResourceManager
+from hpcflow.runtime.collective.collective_parts import Layout, solo
+from hpcflow.runtime.collective.collective_run import Operation, Schedule, SoloOperation
+from hpcflow.runtime.collective.collective_work import work_of
+from hpcflow.runtime.executor.device import Device, make_devices
+from hpcflow.runtime.executor.gpus import GpuOptions
+
+#: ``function_calls(context, library)`` calls functions of the graph; `function_calls` provides it.
+function_calls = Hook("the calls of functions")
+
+
+class Task:
+    """The local part of a cluster: devices, and the resources that outlive sessions."""
+
+    def __init__(self, job: str = "localhost", index: int = 0,
+                 device_counts: dict[str, int] | None = None,
+                 gpus: GpuOptions | None = None) -> None:
+        self.job = job
+        self.index = index
+        self.name = f"/job:{job}/replica:0/task:{index}"
+        self.resources = ResourceManager()
+        self.devices: list[Device] = make_devices(
+            self.name, self.resources, device_counts, gpus)
+        self.by_name = {d.name: d for d in self.devices}
+
+    @property
+    def cpu(self) -> Device:
+        """The first CPU device: where feeds and fetches live."""
+        return next(d for d in self.devices if d.type == "CPU")
+
+    def device_infos(self) -> list[DeviceInfo]:
+        """The devices as the placer sees them."""
+        return [DeviceInfo(d.name, d.type, d.priority, d.memory_limit()) for d in self.devices]
+
+
+class KernelContext:
+    """What kernels see of the session they run in.
+
+    ``op_state`` keeps one value per op and session (random generators, counters), whatever steps
+    the op is part of.
+    """
+
+    def __init__(self, task: Task, session_id: str = "", meetings: Any = None,
+                 collectives: Callable[[], Any] = lambda: None) -> None:
+        self.meetings = meetings
+        self.collectives = collectives
+        self.task = task
+        self.session_id = session_id
+        self.resources = task.resources
+        self._states: dict[str, Any] = {}
+        self._calls: dict[FunctionLibrary | None, Any] = {}
+        self._lock = threading.Lock()
+
+    def for_step(self, together: dict[str, list[int]], name: str,
+                 ranks: dict[str, int] | None = None,
+                 library: FunctionLibrary | None = None) -> StepContext:
+        """The context of one compiled step: `together` says on which ranks the ops of a type
+        that works collectively are, `name` tells the step from those of other masters, `ranks`
+        are those of the tasks (None in a session without a cluster), `library` has the functions
+        that kernels may call."""
+        return StepContext(self, together, name, ranks, library)
+
+    def op_state(self, name: str, create: Callable[[], Any]) -> Any:
+        """The state of op `name` in this session, made by `create()` on first use."""
+        with self._lock:
+            if name not in self._states:
+                self._states[name] = create()
+            return self._states[name]
+
+    def calls(self, library: FunctionLibrary | None) -> Any:
+        """What calls the functions of `library` in this session."""
+        with self._lock:
+            if library not in self._calls:
+                self._calls[library] = function_calls(self, library or FunctionLibrary())
+            return self._calls[library]
+
+
+class StepContext:
+    """What kernels see of the session and of the step they are compiled for."""
+
+    def __init__(self, session: KernelContext, together: dict[str, list[int]], name: str,
+                 ranks: dict[str, int] | None = None,
+                 library: FunctionLibrary | None = None) -> None:
+        self._session = session
+        self._library = library
+        self._ranks = ranks
+        self._schedule: Schedule | None = None
+        self._operations: dict[str, Operation] = {}
+        self._together = together
+        self._name = name
+        self.task = session.task
+        self.resources = session.resources
+        self.op_state = session.op_state
+
+    def function(self, func: Any, dtypes: list, dims: list) -> Any:
+        """The function of the graph `func` for inputs of such types and shapes, to be called with
+        their values (a ``CompiledFunction``). Raises ``InvalidArgumentError`` if it does not take
+        them, or does not exist."""
+        return self._calls().make(func, dtypes, dims)
+
+    def _calls(self) -> Any:
+        return self._session.calls(self._library)
+
+    def group_of(self, op_type: str) -> list[int]:
+        """The ranks on which ops of this type run in the step; empty if they cannot meet: outside
+        MPI, or when a rank has several of them."""
+        ranks = self._together.get(op_type, [])
+        meetings = self._session.meetings
+        if meetings is None or not meetings.possible or len(set(ranks)) < len(ranks):
+            return []
+        return ranks
+
+    def collective_layout(self) -> Layout:
+        """Who takes part in collective operations: all tasks of this one's job; in a session
+        without a cluster, all ranks."""
+        group = self._group()
+        return solo() if group is None else group.layout
+
+    def collective(self, node: KernelNode) -> Any:
+        """The collective operation that an op is; its ``start`` is the kernel's function."""
+        group = self._group()
+        if group is None:
+            return SoloOperation(work_of(node, solo()))
+        if self._schedule is None:
+            shared = any(len(set(ranks)) > 1 for t, ranks in self._together.items()
+                         if t != "_CheckpointWrite")
+            self._schedule = Schedule(group, shared)
+        found = self._operations[node.name] = Operation(
+            self._schedule, node.name, node.op_type, node.attr("key", b"").decode(),
+            work_of(node, group.layout))
+        return found
+
+    def place(self, name: str, index: int) -> Callable[[], Any]:
+        """What gives the memory where the reduction `name` reads its input `index`, now that its
+        step runs; None if there is none."""
+        operations = self._operations
+
+        def find() -> Any:
+            operation = operations.get(name)
+            return None if operation is None else operation.place(index)
+
+        return find
+
+    def _group(self) -> Any:
+        """The group of this task's collective operations; None if it is alone."""
+        collectives = self._session.collectives()
+        if collectives is None:
+            return None
+        if self._ranks is None:
+            ranks = list(range(collectives.endpoint.size))
+        else:
+            job = f"/job:{self.task.job}/"
+            peers = {int(n.rpartition(":")[2]): r for n, r in self._ranks.items()
+                     if n.startswith(job)}
+            ranks = [peers[i] for i in sorted(peers)]
+        return collectives.group(ranks) if len(ranks) > 1 else None
+
+    def take_schedule(self) -> Schedule | None:
+        """The collective operations of the kernels made since the last call, in order."""
+        schedule, self._schedule = self._schedule, None
+        if schedule is not None:
+            schedule.close()
+        return schedule
+
+    def meet(self, op_type: str, step: Any, work: Callable[[Any], Any]) -> Any:
+        """Run ``work(communicator)`` together with the other ranks of the group; blocks the
+        calling (background) thread. Raises ``CancelledError`` if the step fails first."""
+        key = f"{self._name}:{step.step_id}:{op_type}"
+        return self._session.meetings.hold(key, self.group_of(op_type),
+                                           lambda: step.error is not None, work)

@@ -1,0 +1,191 @@
+"""Tracing: what ran in a step, where, when, and what it gave; as ``RunMetadata`` tells it.
+
+A traced step is a compiled form of its own, with one node a region, so that every op is timed. The
+form that untraced steps use carries no trace of this.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+from hpcflow.compiler.emit.executable import Executable
+from hpcflow.compiler.emit.items import CALL, CALL_ASYNC, Item
+from hpcflow.compiler.ir.step_graph import Node
+from hpcflow.dtypes import as_dtype
+from hpcflow.graph.attr_values import to_proto
+from hpcflow.runtime.executor.deadline import check_end, deadline_after
+from hpcflow.runtime.executor.executor import Step, check_results
+from hpcflow.runtime.executor.iterations import DEAD
+
+
+class Trace:
+    """The record of one step of one task."""
+
+    __slots__ = ("events", "begin")
+
+    def __init__(self) -> None:
+        self.begin = time.time_ns()
+        # (node, ns of the start, ns of the end, thread, outputs as (port, dtype, shape, bytes))
+        self.events: list[tuple[Node, int, int, int, list]] = []
+
+    def ran(self, item: Item, start: int, outputs: tuple) -> None:
+        """`item` ran from `start` till now."""
+        facts = [(port, *fact) for port, fact in enumerate(map(_fact, outputs)) if fact]
+        self.events.append((item.nodes[0], start, time.time_ns(), threading.get_ident(), facts))
+
+    def received(self, item: Item, value: Any) -> None:
+        """A value arrived over an edge; the wait began with the step."""
+        values = value if type(value) is tuple else (value,)
+        end, thread = time.time_ns(), threading.get_ident()
+        for node, one in zip(item.nodes, values, strict=False):  # a dead pack is one value
+            fact = _fact(one)
+            self.events.append((node, self.begin, end, thread, [(0, *fact)] if fact else []))
+
+
+def _fact(value: Any) -> tuple | None:
+    """(dtype, shape, bytes) of a tensor; None for what has no value (dead, a variable, ...)."""
+    dtype, shape = getattr(value, "dtype", None), getattr(value, "shape", None)
+    if value is None or value is DEAD or dtype is None or shape is None:
+        return None
+    try:
+        return as_dtype(dtype), tuple(shape), int(getattr(value, "nbytes", 0))
+    except (TypeError, ValueError):
+        return None
+
+
+def instrument(executable: Executable) -> Executable:
+    """Let the steps of `executable` keep a record in ``step.trace``."""
+    executable.tracer = Trace
+    executable.direct = None
+    executable.drop_pieces()
+    for item in executable.items:
+        if item.kind == CALL:
+            item.function = _timed(item, item.function)
+        elif item.kind == CALL_ASYNC:
+            item.function = _timed_async(item, item.function)
+    return executable
+
+
+def _timed(item: Item, function: Any) -> Any:
+    def call(step: Any, *values: Any) -> Any:
+        start = time.time_ns()
+        outputs = function(step, *values)
+        step.trace.ran(item, start, outputs or ())
+        return outputs
+
+    return call
+
+
+def _timed_async(item: Item, function: Any) -> Any:
+    def call(step: Any, done: Any, *values: Any) -> None:
+        start = time.time_ns()
+
+        def timed(outcome: Any) -> None:
+            if not isinstance(outcome, BaseException):
+                outputs = outcome if isinstance(outcome, tuple) else (outcome,)
+                step.trace.ran(item, start, outputs)
+            done(outcome)
+
+        function(step, timed, *values)
+
+    return call
+
+
+# ---------------------------------------------------------------- running
+
+
+def wants_trace(options: Any, run_metadata: Any) -> bool:
+    """True if a run must be traced to fill in `run_metadata`; checks the types of both.
+
+    Raises ``TypeError`` for what is no ``RunOptions`` or ``RunMetadata``.
+    """
+    for value, kind, field in ((options, "RunOptions", "trace_level"),
+                               (run_metadata, "RunMetadata", "step_stats")):
+        if value is not None and not hasattr(value, field):
+            raise TypeError(f"Expected a hf.{kind}, got {type(value).__name__}")
+    return options is not None and run_metadata is not None and bool(
+        options.trace_level or options.output_partition_graphs)
+
+
+def run_traced(step: Any, values: list, options: Any, run_metadata: Any) -> list:
+    """Run a traced `step` and fill in what `options` ask for in `run_metadata`."""
+    run_metadata.Clear()
+    if options.output_partition_graphs:
+        run_metadata.partition_graphs.extend(step.partition_graphs)
+    timeout = options.timeout_in_ms / 1000 or step.timeout
+    deadline = deadline_after(timeout)
+    run = step.open()
+    try:
+        run.start(values)
+        run.wait(run.finished, timeout)
+    finally:
+        if options.trace_level:
+            for stats in run.stats():
+                run_metadata.step_stats.MergeFrom(stats)
+        run.end()
+    check_results(run.step, step.names)
+    check_end(deadline)
+    return run.step.results
+
+
+# ---------------------------------------------------------------- protobufs
+
+
+def step_stats(step: Step) -> Any:
+    """The ``StepStats`` of a traced step: one ``DeviceStepStats`` per device of its task."""
+    from tensorboard.compat.proto import step_stats_pb2
+
+    stats = step_stats_pb2.StepStats()
+    devices: dict[str, Any] = {}
+    trace: Any = step.trace
+    for node, start, end, thread, outputs in sorted(trace.events, key=lambda e: e[1]):
+        device = devices.get(node.device)
+        if device is None:
+            device = devices[node.device] = stats.dev_stats.add(device=node.device)
+        out = device.node_stats.add(
+            node_name=node.name, all_start_micros=start // 1000, op_start_rel_micros=0,
+            op_end_rel_micros=max(1, (end - start) // 1000),
+            all_end_rel_micros=max(1, (end - start) // 1000), scheduled_micros=start // 1000,
+            timeline_label=_label(node), thread_id=thread & 0x7FFFFFFF)
+        out.all_start_nanos, out.op_end_rel_nanos = start, end - start
+        out.all_end_rel_nanos = end - start
+        total = 0
+        for port, dtype, shape, nbytes in outputs:
+            tensor = out.output.add(slot=port).tensor_description
+            tensor.dtype = dtype.as_datatype_enum
+            for size in shape:
+                tensor.shape.dim.add(size=size)
+            tensor.allocation_description.requested_bytes = nbytes
+            tensor.allocation_description.allocated_bytes = nbytes
+            tensor.allocation_description.allocator_name = "host"
+            total += nbytes
+        if total:
+            out.memory.add(allocator_name="host", total_bytes=total, peak_bytes=total)
+    return stats
+
+
+def _label(node: Node) -> str:
+    """``name = Op(inputs)``, as viewers of timelines expect it."""
+    inputs = [s.name if not i else f"{s.name}:{i}" for s, i in node.inputs]
+    inputs += [f"^{c.name}" for c in node.controls]
+    return f"{node.name} = {node.type}({', '.join(inputs)})"
+
+
+def partition_graphs(parts: dict[str, list[Node]]) -> list[Any]:
+    """One ``GraphDef`` per device of the compiled step, Send and Recv nodes included."""
+    from tensorboard.compat.proto import graph_pb2
+
+    graphs: dict[str, Any] = {}
+    for nodes in parts.values():
+        for node in nodes:
+            graph = graphs.setdefault(node.device, graph_pb2.GraphDef())
+            out = graph.node.add(name=node.name, op=node.type, device=node.device)
+            for source, port in node.inputs:
+                if source.device == node.device:  # otherwise it is the Send of this Recv
+                    out.input.append(source.name if not port else f"{source.name}:{port}")
+            out.input.extend(f"^{c.name}" for c in node.controls if c.device == node.device)
+            for key, value in node.attrs.items():
+                out.attr[key].CopyFrom(to_proto(value))
+    return [graphs[device] for device in sorted(graphs)]

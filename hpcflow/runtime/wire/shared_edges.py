@@ -1,0 +1,117 @@
+"""Edges between ranks of one node whose values lie in memory that both ranks map.
+
+The receiver makes the memory, which takes the place of the buffer that messages are received into,
+and tells the sender where it is. The sender writes its value there and sends the first byte of it,
+as a sign: a message that changes nothing in the buffer. So the value is copied once, whether a
+receive is posted yet or not; a sender that cannot map the memory sends the value instead.
+
+A step of a lane begins when all parts of its last one are over. So nobody reads the last value any
+more when the next one is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hpcflow.comm.shared_memory import Room, aligned, enter_room, make_room
+from hpcflow.compiler.emit.items import Edge
+
+#: Values of fewer bytes are no longer than a message may be that MPI takes in at once.
+LEAST_BYTES = 1 << 14
+#: Of more bytes, MPI copies one part while another is under way.
+MOST_BYTES = 1 << 23
+
+
+class SharedInbox:
+    """The memory into which the ranks of a node write the values of a lane's edges."""
+
+    def __init__(self, room: Room, offsets: dict[int, int]) -> None:
+        self._room = room
+        self._is_open = True
+        self._offsets = offsets  # by the index of the edge
+        self._begun = False
+
+    def buffer(self, edge: Edge) -> np.ndarray | None:
+        """The memory of an edge's values; None if it has none here."""
+        offset = self._offsets.get(edge.index)
+        return None if offset is None else _value(self._room.memory, offset, edge)
+
+    def address(self, index: int) -> list[Any]:
+        """Where a sender finds the memory of an edge; empty if it has none."""
+        offset = self._offsets.get(index)
+        return [] if offset is None else [*self._room.address, offset]
+
+    def begin(self) -> None:
+        """A step begins: when the second does, all that send have mapped the memory."""
+        if self._begun and self._is_open:
+            self._shut()
+        self._begun = True
+
+    def _shut(self) -> None:
+        self._is_open = False
+        self._room.shut(used=True)
+
+    def close(self) -> None:
+        """The lane is given up."""
+        if self._is_open:
+            self._shut()
+        self._room.give_back()
+
+
+def make_inbox(transport: Any, edges: Sequence[Edge], ranks: Sequence[int],
+               late: frozenset[int]) -> SharedInbox | None:
+    """Memory for those of `edges`, which come from `ranks`, whose senders can write it; not for the
+    `late` ones, which are to take memory late. None if there are none, or no memory is left."""
+    offsets: dict[int, int] = {}
+    end = 0
+    for edge, rank in zip(edges, ranks, strict=True):
+        if (LEAST_BYTES < edge.nbytes <= MOST_BYTES and not edge.compressed
+                and edge.index not in late and transport.is_near(rank)):
+            offsets[edge.index] = end
+            end += aligned(edge.nbytes)
+    room = make_room(end) if end else None
+    if room is not None and room.nbytes < end:
+        room.shut(used=False)
+        return None
+    return None if room is None else SharedInbox(room, offsets)
+
+
+class SharedOutbox:
+    """The memory of receivers that a lane writes its values into."""
+
+    def __init__(self) -> None:
+        self._rooms: dict[str, np.ndarray | None] = {}
+
+    def find(self, address: list[Any], edge: Edge) -> np.ndarray | None:
+        """The memory of an edge at an address of :class:`SharedInbox`; None if it is not to be
+        had."""
+        *room, offset = address
+        key = repr(room)
+        if key not in self._rooms:
+            self._rooms[key] = enter_room(room)
+        memory = self._rooms[key]
+        return None if memory is None else _value(memory, offset, edge)
+
+
+def _value(memory: np.ndarray, offset: int, edge: Edge) -> np.ndarray:
+    nbytes = edge.dtype.size * math.prod(edge.dims)
+    return memory[offset : offset + nbytes].view(edge.dtype.np).reshape(edge.dims)
+
+
+class Sign:
+    """What tells a receiver that a value lies in its memory."""
+
+    __slots__ = ("first", "slot", "_buffer")
+
+    def __init__(self, transport: Any, value: np.ndarray, rank: int, tag: int) -> None:
+        self.first = value.reshape(-1).view(np.uint8)[:1]
+        self._buffer = np.empty(1, np.uint8)
+        self.slot = transport.send_slot(self._buffer, rank, tag)
+
+    def send(self) -> bool:
+        """Send it; False, and nothing is done, while the last one is under way."""
+        return self.slot.put(self._buffer, self.first)
