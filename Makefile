@@ -17,7 +17,7 @@ REFERENCE := build/reference
 export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 
-.PHONY: help demo test lint test-site test-oracle bench clean distclean
+.PHONY: help demo test lint test-site test-gpu test-oracle bench clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -26,6 +26,7 @@ help:
 	@echo '                one room of the tests: make test TEST_ARGS="--room compiler"'
 	@echo 'make lint       ruff, mypy and the layer test'
 	@echo 'make test-site  Slurm, PMIx, MPI-IO on this machine (root on Debian or Ubuntu)'
+	@echo 'make test-gpu   device kernels, on a GPU or else on a stand-in that has what CuPy has'
 	@echo 'make test-oracle   compare all ops with the reference runtime, which it installs'
 	@echo 'make bench      print the tables of all benchmarks (BENCH_ARGS="--peer ...")'
 	@echo 'make clean      remove build products; make distclean also the environments'
@@ -44,6 +45,9 @@ lint: $(VENV)/.dev
 
 test-site: $(VENV)/.test
 	@$(PYTHON) tests/site/run.py
+
+test-gpu: $(VENV)/.gpu
+	@$(BIN)/python tests/run.py --ring gpu $(TEST_ARGS)
 
 test-oracle: $(VENV)/.test $(REFERENCE)/.installed
 	@$(BIN)/python tests/oracle/run.py --peer $(REFERENCE)/bin/python $(ORACLE_ARGS)
@@ -64,8 +68,9 @@ distclean: clean
 $(VENV)/.demo: extras := mpi,examples
 $(VENV)/.test: extras := mpi,examples,jit,onednn,test
 $(VENV)/.dev: extras := mpi,examples,jit,onednn,test,dev
+$(VENV)/.gpu: extras := mpi,examples,jit,onednn,test,gpu-rules
 
-$(VENV)/.demo $(VENV)/.test $(VENV)/.dev: pyproject.toml setup.py | $(BIN)/python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.dev $(VENV)/.gpu: pyproject.toml setup.py | $(BIN)/python
 	@mkdir -p build
 	@echo 'installing hpcflow[$(extras)] into $(VENV) ...'
 	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(extras)]' >$(LOG) 2>&1 \

@@ -129,6 +129,8 @@ FLAGS: tuple[Flag, ...] = (
     Flag("HPCFLOW_HEALTH_TIMEOUT", _parse_float, 60.0,
          "seconds without an answer after which a rank is lost; 0 never"),
     Flag("HPCFLOW_ONEDNN", str, "", "path of the oneDNN library (libdnnl.so) to use"),
+    Flag("HPCFLOW_CUDNN", str, "",
+         "1 uses the cuDNN library on GPUs, a path that one; not set, none"),
     Flag("HPCFLOW_CHECK_STAGES", _parse_bool, False, "1 checks the graph after every pass"),
     Flag("HPCFLOW_PREEMPTION", _parse_bool, True,
          "0: monitored sessions and supervisors do not save and end at SIGTERM, SIGUSR1 or a file"),
@@ -172,6 +174,7 @@ class Flags:
     health_seconds: float
     health_timeout: float
     onednn: str
+    cudnn: str
     check_stages: bool
     preemption: bool
     preemption_file: str

@@ -3,6 +3,9 @@
 Its arrays are not NumPy arrays and refuse to become some: host code that touches device memory
 fails loudly, as does device code that is given host memory. The array module ``xp`` has NumPy's
 functions, whose work is complete only when the stream has come to it; ``to_host`` waits.
+
+A subclass may bring :class:`Rules` of a real array library: they see every call before it is made
+and every result, and so make the device as narrow as that library is (``gpu_ring/cupy_rules``).
 """
 
 from __future__ import annotations
@@ -17,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels import late_errors
 from hpcflow.runtime.executor import device as devices
 from hpcflow.runtime.executor.device import Device
 
@@ -59,6 +63,30 @@ class Stream:
 def _stream(index: int) -> Stream:
     """The stream of the devices with this index: sessions come and go, threads would stay."""
     return Stream()
+
+
+class Rules:
+    """What a library of device arrays lays down; this one allows all that NumPy does."""
+
+    def finds(self, path: str) -> None:
+        """Raise unless the library has the function or module `path` (``linalg.solve``)."""
+
+    def given(self, path: str, arguments: list, keywords: dict) -> None:
+        """Changes the unwrapped arguments into those that NumPy does the same with."""
+
+    def called(self, path: str, arguments: tuple, keywords: dict, result: Any) -> Any:
+        """The result of a function as the library gives it; raises what it would raise."""
+        return result
+
+    def method(self, name: str, array: FakeArray, arguments: tuple, keywords: dict) -> None:
+        """Raise unless arrays of the library have the method with these arguments."""
+
+    def key(self, array: FakeArray, key: Any) -> Any:
+        """The unwrapped `key` as the library understands it."""
+        return array._device.unwrap(key)
+
+    def writes(self, array: FakeArray, key: Any, value: Any) -> None:
+        """Raise if what ``array[key] = value`` does is not defined."""
 
 
 class FakeArray:
@@ -107,6 +135,7 @@ class FakeArray:
         self._ticket = self._device.stream.launch()
 
     def _read(self) -> np.ndarray:
+        self._device.syncs += 1
         self._device.stream.wait(self._ticket)
         return self._data
 
@@ -131,11 +160,14 @@ class FakeArray:
         return self._read().__index__()
 
     def __getitem__(self, key: Any) -> FakeArray:
-        return self._device.wrap(self._data[self._device.unwrap(key)], self)
+        return self._device.wrap(self._data[self._device.rules.key(self, key)], self)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._data[self._device.unwrap(key)] = self._device.unwrap(value)
-        self._ticket = self._device.stream.launch()
+        device = self._device
+        device.rules.writes(self, key, value)
+        self._data[device.rules.key(self, key)] = device.unwrap(value)
+        device.launches += 1
+        self._ticket = device.stream.launch()
 
     def __getattr__(self, name: str) -> Any:
         """Methods of NumPy arrays, run on the device."""
@@ -144,21 +176,45 @@ class FakeArray:
         method = getattr(self._data, name)
         if not callable(method):
             raise AttributeError(f"FakeArray has no attribute '{name}'")
-        return self._device.function(method, self)
+        return self._device.function(method, self, name)
+
+
+# Operator -> the function of the array library that it stands for.
+_FUNCTIONS = {
+    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide",
+    "floordiv": "floor_divide", "mod": "remainder", "pow": "power", "and": "bitwise_and",
+    "or": "bitwise_or", "xor": "bitwise_xor", "matmul": "matmul", "lt": "less", "le": "less_equal",
+    "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal", "neg": "negative",
+    "pos": "positive", "abs": "absolute", "invert": "invert",
+}  # fmt: skip
 
 
 def _operator(name: str) -> Callable:
+    word = name.strip("_")
+    function, swapped = (_FUNCTIONS[word], False) if word in _FUNCTIONS else (
+        _FUNCTIONS[word[1:]], True)
+
     def apply(self: FakeArray, *others: Any) -> Any:
-        result = getattr(np.ndarray, name)(self._data, *map(self._device.unwrap, others))
-        return NotImplemented if result is NotImplemented else self._device.wrap(result, None)
+        device = self._device
+        result = getattr(np.ndarray, name)(self._data, *map(device.unwrap, others))
+        if result is NotImplemented:
+            return result
+        operands = (*others, self) if swapped else (self, *others)
+        device.launches += 1
+        return device.wrap(device.rules.called(function, operands, {}, result), None)
 
     return apply
 
 
 def _in_place(name: str) -> Callable:
+    function = _FUNCTIONS[name.strip("_")[1:]]
+
     def apply(self: FakeArray, other: Any) -> FakeArray:
-        getattr(np.ndarray, name)(self._data, self._device.unwrap(other))
-        self._ticket = self._device.stream.launch()
+        device = self._device
+        getattr(np.ndarray, name)(self._data, device.unwrap(other))
+        device.rules.called(function, (self, other), {"out": self}, self._data)
+        device.launches += 1
+        self._ticket = device.stream.launch()
         return self
 
     return apply
@@ -175,9 +231,10 @@ for _name in ["matmul", "lt", "le", "gt", "ge", "eq", "ne", "neg", "pos", "abs",
 class FakeModule:
     """NumPy (or a part of it) on the arrays of a device."""
 
-    def __init__(self, device: FakeDevice, module: Any) -> None:
+    def __init__(self, device: FakeDevice, module: Any, path: str = "") -> None:
         self._device = device
         self._module = module
+        self._path = path
 
     ndarray = FakeArray
 
@@ -204,41 +261,57 @@ class FakeModule:
 
     def asnumpy(self, value: Any) -> Any:
         """The host's copy."""
-        return self._device.to_host(value)
+        return np.array(value._read()) if isinstance(value, FakeArray) else value
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._module, name)
         if isinstance(found, type) or not (callable(found) or hasattr(found, "__path__")
                                            or type(found).__name__ == "module"):
             return found  # element types and constants
+        path = f"{self._path}.{name}".lstrip(".")
+        self._device.rules.finds(path)
         if callable(found):
-            return self._device.function(found)
-        return FakeModule(self._device, found)
+            return self._device.function(found, None, path)
+        return FakeModule(self._device, found, path)
+
+
+# Functions whose results have as many elements as their values say: a device waits for these.
+_WAITING = frozenset({"nonzero", "flatnonzero", "argwhere", "unique", "bincount", "compress"})
 
 
 class FakeFunction:
-    """One of NumPy's functions; a ufunc also has ``at``, ``reduce``, ..."""
+    """One of NumPy's functions, or a method of `owner`; a ufunc also has ``at``, ``reduce``, ..."""
 
-    def __init__(self, device: FakeDevice, function: Callable, owner: FakeArray | None) -> None:
+    def __init__(self, device: FakeDevice, function: Callable, owner: FakeArray | None,
+                 path: str) -> None:
         self._device = device
         self._function = function
         self._owner = owner
+        self._path = path
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        device = self._device
+        device, owner, path = self._device, self._owner, self._path
         out = keywords.get("out")
-        given = device.unwrap(arguments)
+        if owner is not None:
+            device.rules.method(path, owner, arguments, keywords)
+        given = [*map(device.unwrap, arguments)]
         named = {k: device.unwrap(v) for k, v in keywords.items()}
+        if owner is None:
+            device.rules.given(path, given, named)
         result = self._function(*given, **named)
+        if owner is None:
+            result = device.rules.called(path, arguments, keywords, result)
+        device.launches += 1
+        device.syncs += path in _WAITING
         if isinstance(out, FakeArray):
             out._ticket = device.stream.launch()
             return out
-        device.launches += 1
-        return device.wrap(result, self._owner)
+        return device.wrap(result, owner)
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._function, name)
-        return FakeFunction(self._device, found, None) if callable(found) else found
+        path = f"{self._path}.{name}"
+        return FakeFunction(self._device, found, None, path) if callable(found) else found
 
 
 class FakeDevice(Device):
@@ -247,6 +320,7 @@ class FakeDevice(Device):
     type = "FAKE"
     has_own_memory = True
     priority = 50
+    rules = Rules()
 
     def __init__(self, name: str, index: int, resources: Any) -> None:
         super().__init__(name, index, resources)
@@ -255,6 +329,7 @@ class FakeDevice(Device):
         self.moved_in = 0
         self.moved_out = 0
         self.launches = 0
+        self.syncs = 0  # times that the host waited
         self.in_use = 0  # bytes of arrays
         self.most_in_use = 0
 
@@ -281,6 +356,11 @@ class FakeDevice(Device):
         if value._device is not self:
             raise TypeError(f"{self.name} was given memory of {value._device.name}")
         self.moved_out += 1
+        if late_errors.count():
+            return late_errors.read(self.xp, value, self._copied)
+        return self._copied(value)
+
+    def _copied(self, value: FakeArray) -> Any:
         return value._read().copy()[()]
 
     def is_device_value(self, value: Any) -> bool:
@@ -291,9 +371,10 @@ class FakeDevice(Device):
 
     # ------------------------------------------------------------ inside the device
 
-    def function(self, function: Callable, owner: FakeArray | None = None) -> FakeFunction:
-        """`function` on arrays of this device."""
-        return FakeFunction(self, function, owner)
+    def function(self, function: Callable, owner: FakeArray | None = None,
+                 path: str = "") -> FakeFunction:
+        """`function`, which the array library calls `path`, on arrays of this device."""
+        return FakeFunction(self, function, owner, path)
 
     def unwrap(self, value: Any) -> Any:
         """The device's own memory behind the arrays in `value`; host arrays are refused."""

@@ -80,6 +80,7 @@ kernels.io: resources resources.datasets storage kernels kernels.*
 kernels.training: host loops resources storage kernels kernels.*
 kernels.compat: kernels kernels.*
 kernels.onednn: host loops resources kernels kernels.*
+kernels.cudnn: kernels kernels.*
 compiler.ir: graph kernels
 compiler.distribute: graph kernels compiler.ir
 compiler.fuse: graph host kernels compiler.ir

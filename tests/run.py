@@ -49,7 +49,9 @@ RINGS = {
     "process": Ring([TESTS / "process_ring"], 2000.0, "worksteal"),
     "job": Ring([TESTS / "job_ring"], 1000.0, "loadfile"),
     "mpi": Ring([TESTS / "mpi_ring"], 600.0),
+    "gpu": Ring([TESTS / "gpu_ring"], 600.0),
 }
+DEFAULT_RINGS = ("graph", "process", "job", "mpi")
 
 
 @dataclass(frozen=True)
@@ -146,8 +148,8 @@ def plan(arguments: argparse.Namespace) -> list[Run]:
     sizes = [int(size) for size in arguments.ranks.split(",")]
     rooms = tuple(arguments.room)
     runs: list[Run] = []
-    for ring in arguments.ring or RINGS:
-        ring_forms = [None] if ring == "graph" else forms
+    for ring in arguments.ring or DEFAULT_RINGS:
+        ring_forms = [None] if ring in ("graph", "gpu") else forms
         ring_sizes = sizes if ring == "mpi" else [0]
         runs += [Run(ring, size, form, rooms) for form in ring_forms for size in ring_sizes]
     chosen = [run for run in runs if run.places]

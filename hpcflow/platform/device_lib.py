@@ -21,7 +21,7 @@ class DeviceAttributes(NamedTuple):
 def list_local_devices(session_config: Any = None) -> list[DeviceAttributes]:
     """Return the devices that a session of this process may use."""
     with Session(graph=Graph(), config=session_config) as session:
-        return [DeviceAttributes(_local_name(d.name), d.type, _memory(d.type))
+        return [DeviceAttributes(_local_name(d.name), d.type, _memory(d))
                 for d in session.list_devices()]
 
 
@@ -29,8 +29,8 @@ def _local_name(name: str) -> str:
     return "/" + name.rpartition("/")[2].removeprefix("device:").lower()
 
 
-def _memory(device_type: str) -> int:
-    """The machine's memory for CPUs; what a GPU has is not asked for."""
-    if device_type != "CPU":
-        return 0
+def _memory(device: Any) -> int:
+    """The machine's memory for CPUs, its own for a GPU."""
+    if device.type != "CPU":
+        return int(device.memory_limit_bytes)
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

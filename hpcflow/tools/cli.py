@@ -22,6 +22,7 @@ COMMANDS = {
     "run": (".run", "start a program on several ranks"),
     "checkpoint": (".checkpoint", "list, verify, compare, convert, prune checkpoints"),
     "simulate": (".simulate", "predict step times on a cluster that is described"),
+    "gpu-check": (".gpu_check.command", "check and time the library on a GPU"),
     "bench": (".bench.command", "run a benchmark and print its table"),
 }
 

@@ -69,16 +69,20 @@ print(json.dumps({"library": h5py.version.hdf5_version, "parallel": bool(h5py.ge
 """
 CUPY_PROBE = """
 import json, cupy
+from hpcflow.runtime.executor import gpus
 runtime = cupy.cuda.runtime
-try:
+reason = gpus.why_none()
+if reason:
+    raise SystemExit(reason)
+try:  # CuPy has a module of that name also where it was built, or started, without NCCL
     from cupy.cuda import nccl
     nccl_version = nccl.get_version()
-except ImportError:
+except (ImportError, AttributeError, RuntimeError):
     nccl_version = None
-count = runtime.getDeviceCount()
-names = [runtime.getDeviceProperties(i)["name"].decode() for i in range(count)]
+found = [runtime.getDeviceProperties(i) for i in range(runtime.getDeviceCount())]
 print(json.dumps({
-    "devices": names,
+    "devices": [p["name"].decode() for p in found],
+    "memory (GiB)": [round(p["totalGlobalMem"] / 2**30, 1) for p in found],
     "CUDA runtime": runtime.runtimeGetVersion(),
     "CUDA driver": runtime.driverGetVersion(),
     "NCCL": nccl_version,
@@ -269,7 +273,8 @@ def gpu() -> Facts:
         "driver library": ctypes.util.find_library("cuda"),
         "nvidia-smi": shutil.which("nvidia-smi"),
         "cupy": cupy,
-        "cuDNN": ctypes.util.find_library("cudnn") or package_version("nvidia-cudnn-cu12"),
+        "cuDNN": ctypes.util.find_library("cudnn") or package_version("nvidia-cudnn-cu13") or (
+            package_version("nvidia-cudnn-cu12")),
     }
     return found | (ask_child(CUPY_PROBE) if cupy else {})
 

@@ -46,6 +46,7 @@ class DeviceInfo(NamedTuple):
     name: str  # canonical: /job:worker/replica:0/task:0/device:CPU:0
     type: str
     priority: int = 0
+    memory: int = 0  # bytes; 0: nothing but the machine limits it
 
     @property
     def device_type(self) -> str:
@@ -54,8 +55,8 @@ class DeviceInfo(NamedTuple):
 
     @property
     def memory_limit_bytes(self) -> int:
-        """0: nothing but the machine limits the memory."""
-        return 0
+        """Of devices with memory of their own, its size."""
+        return self.memory
 
 
 @functools.lru_cache(maxsize=4096)

@@ -50,6 +50,7 @@ from hpcflow.compiler.ir.step_graph import (
 )
 from hpcflow.compiler.ir.withdrawable import acts_on_queues
 from hpcflow.compiler.regions.bind import Binder
+from hpcflow.compiler.regions.host_values import predicates
 from hpcflow.compiler.regions.lower import Bound, input_refs
 from hpcflow.compiler.regions.structure import Unstructured
 from hpcflow.errors import InvalidArgumentError
@@ -81,10 +82,14 @@ class Executable:
         self.task = task
         self._fetch_count = fetch_count  # of the whole step; operations run where they are
         self.resources_version = context.resources.version if context is not None else 0
+
+        def binder() -> Binder:
+            return Binder(devices, context, places_of(nodes), predicates(nodes))
+
         try:
-            self._build(nodes, Binder(devices, context, places_of(nodes)), compiled)
+            self._build(nodes, binder(), compiled)
         except Unstructured:
-            self._build(nodes, Binder(devices, context, places_of(nodes)), False)
+            self._build(nodes, binder(), False)
         # What is to be told when a step begins: the collective operations that it will enter.
         self.collectives = getattr(context, "take_schedule", lambda: None)()
         received = [i for i in self.items if i.kind == RECEIVE and not i.edge.depth]  # type: ignore[union-attr]

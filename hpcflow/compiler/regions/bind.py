@@ -27,6 +27,14 @@ from hpcflow.compiler.ir.step_graph import (
     Port,
     ref_inputs,
 )
+from hpcflow.compiler.regions.host_values import (
+    DEVICE,
+    HOST,
+    host_kernel,
+    is_count,
+    keeps_its_side,
+    named,
+)
 from hpcflow.compiler.regions.lower import ALIASES, NOTHING, Bound
 from hpcflow.errors import UnimplementedError
 from hpcflow.kernels.input_shapes import checked
@@ -39,7 +47,6 @@ from hpcflow.kernels.registry import (
 )
 from hpcflow.loops import strided_copy
 
-HOST, DEVICE = "host", "device"
 _HOST_TYPES = frozenset({"string", "resource", "variant"})
 
 
@@ -49,14 +56,18 @@ class Binder:
     `devices` maps canonical names to device objects; `context` is what kernels see of the session
     and the task (``op_state``, ...). ``known`` collects the values that are the same in every
     step: constants (in host memory) and the states of variables. `places` are the nodes whose
-    values a reduction over ranks has a place for.
+    values a reduction over ranks has a place for, `predicates` the values that the executor reads.
     """
 
     def __init__(self, devices: dict[str, Any], context: Any,
-                 places: dict[Node, tuple[str, int]] | None = None) -> None:
+                 places: dict[Node, tuple[str, int]] | None = None,
+                 predicates: frozenset[Port] = frozenset()) -> None:
         self.devices = devices
         self.context = context
         self._places = places or {}
+        self._predicates = predicates
+        # Where what goes round a loop is at first: it is where most of it stays.
+        self._first: dict[Port, str] = {}
         self.known: dict[tuple[Node, int], Any] = {}
         self._where: dict[tuple[Node, int], str] = {}  # on devices with own memory
         self._constant_moves: dict[Any, Callable] = {}
@@ -64,6 +75,10 @@ class Binder:
     def bind(self, node: Node) -> Bound:
         """Return `node` with its function, or with the constant that it is."""
         device = self.devices[node.device]
+        bound = self._bind(node, device)
+        return self._read_by_executor(bound, device) if device.has_own_memory else bound
+
+    def _bind(self, node: Node, device: Any) -> Bound:
         if node.is_const:
             value = _whole(node)
             return self._constant(node, value if value.ndim else value[()])
@@ -77,6 +92,22 @@ class Binder:
             self._pass_through(node, device)
             return Bound(node, None, None)
         return self._compute(node, device)
+
+    def _read_by_executor(self, bound: Bound, device: Any) -> Bound:
+        """`bound`, its value brought to the host if that is a predicate: once for all readers."""
+        node, port = bound.node, (bound.node, 0)
+        if port not in self._predicates or bound.is_constant or len(node.dtypes) != 1 or (
+                node.dtypes[0]._is_ref_dtype or self._where.get(port) == HOST):
+            return bound
+        self._where[port] = HOST
+        compute, to_host = bound.function, device.to_host
+        if compute is None:  # an alias
+            return Bound(node, None, to_host)
+
+        def run(*inputs: Any, **options: Any) -> Any:
+            return to_host(compute(*inputs, **options))
+
+        return Bound(node, bound.kernel, run, moves=bound.moves, fresh=bound.fresh)
 
     def follow(self, node: Node) -> None:
         """Take down where the outputs of a node are that the executor itself runs."""
@@ -102,6 +133,9 @@ class Binder:
 
     def _receive(self, node: Node, device: Any) -> Bound:
         source = self.devices[node.inputs[0][0].device]
+        if device.has_own_memory and not source.has_own_memory and is_count(node.dtypes[0]):
+            self._place(node, 0, device, HOST)
+            return Bound(node, None, None)
         self._place(node, 0, device, DEVICE)
         move = _transfer(source, device)
         return Bound(node, None, move, fresh=source.has_own_memory and not device.has_own_memory)
@@ -112,11 +146,16 @@ class Binder:
             raise node_error(UnimplementedError, f"No kernel for {node.type} on {device.type}: "
                              f"{describe_kernels(node.type)}", node, node.device)
         constants = [constant_value(p) for p in node.inputs]
-        function = instantiate(node, kernel, device, self.context, constants)
+        on_host = host_kernel(node, [self._likely_side(*p) for p in node.inputs]) if (
+            device.has_own_memory) else None
+        kernel = on_host or kernel
+        function = instantiate(node, kernel, device.on_host if on_host else device, self.context,
+                               constants)
         if kernel.mode == RESOURCE:
             return self._constant(node, function, kernel)
         for i in range(len(node.dtypes)):
-            self._place(node, i, device, HOST if i in kernel.host_outputs else DEVICE)
+            if not keeps_its_side(node):
+                self._place(node, i, device, HOST if i in kernel.host_outputs else DEVICE)
         if node in self._places and not device.has_own_memory:
             function = made_in_place(function, kernel, self.context.place(*self._places[node]))
         return Bound(node, kernel, function, moves=self._moves(node, kernel, device),
@@ -135,6 +174,11 @@ class Binder:
         sources = node.inputs if node.type in MERGE_TYPES else node.inputs[:1]
         sides = {None if s.type in BACK_EDGE_TYPES else self._side_of(s, i) for s, i in sources}
         side = sides.pop() if len(sides) == 1 else None
+        first = self._likely_side(*sources[0])
+        if side is None and first is not None:
+            self._first[(node, 0)] = first
+            if node.type in SWITCH_TYPES:
+                self._first[(node, 1)] = first
         for i in range(len(node.dtypes)):
             if side is not None:
                 self._where[(node, i)] = side
@@ -147,6 +191,9 @@ class Binder:
             return HOST if source.dtypes[index].base_dtype.name in _HOST_TYPES else DEVICE
         return self._where.get((source, index))
 
+    def _likely_side(self, source: Node, index: int) -> str | None:
+        return self._side_of(source, index) or self._first.get((source, index))
+
     def _moves(self, node: Node, kernel: Kernel, device: Any) -> tuple:
         if not device.has_own_memory:
             return ()
@@ -154,13 +201,14 @@ class Binder:
         moves: list[Callable | None] = []
         for i, (source, index) in enumerate(node.inputs):
             want = HOST if i in kernel.host_inputs else DEVICE
-            if source.dtypes[index].base_dtype.name in _HOST_TYPES or (
+            if source.dtypes[index].base_dtype.name in _HOST_TYPES or keeps_its_side(node) or (
                     i < len(refs) and refs[i]) or self._side_of(source, index) == want:
                 moves.append(None)
             elif want == HOST:
                 moves.append(device.to_host)
             else:
-                moves.append(self._constant_move(device) if source.is_const else device.to_device)
+                moves.append(self._constant_move(device) if source.type == "Const"
+                             else device.to_device)
         return tuple(moves)
 
     def _constant_move(self, device: Any) -> Callable:
@@ -216,6 +264,8 @@ def instantiate(node: Node, kernel: Kernel, device: Any, context: Any, constants
         if kernel.mode == RESOURCE:
             raise error from error.__cause__
         return _raising(error)
+    if device.has_own_memory and kernel.mode != RESOURCE:
+        function = named(function, node, kernel, device)
     if config.flags.check_stages and kernel.mode != RESOURCE:
         return watched(function, node, kernel, device)
     return function

@@ -52,7 +52,7 @@ def _cast_in_blocks(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
 _TRUTHS = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool", "string")
 
 
-@kernel("ToBool", device="CPU", fresh=True)
+@kernel("ToBool", fresh=True, host_inputs=(0,), host_outputs=(0,))
 def _to_bool(node: KernelNode) -> Callable:
     """A number is true if it is not zero, a string or an array if it is not empty."""
 

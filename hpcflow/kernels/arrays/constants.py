@@ -139,7 +139,7 @@ def lin_space(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("FakeParam", device="CPU", fresh=True)
+@kernel("FakeParam", fresh=True, host_outputs=(0,))
 def _fake_param(node: KernelNode) -> Callable:
     """Zeros, which nobody reads: where only one branch of a conditional has a value."""
     dims = tuple(d or 0 for d in node.attr("shape")._dims or ())

@@ -12,11 +12,11 @@ from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
-@kernel("UniqueV2", "UniqueWithCountsV2", fresh=True)
+@kernel("UniqueV2", "UniqueWithCountsV2", fresh=True, host_inputs=(1,))
 @also_strings("UniqueV2", "UniqueWithCountsV2")
 def _unique(node: KernelNode) -> Callable:
     """Distinct parts along an axis, in the order of their first occurrence."""
-    of_vector = unique(node)
+    of_vector, xp, to_host = unique(node), node.xp, node.device.to_host
     dtype, counted = node.np_dtype(1), node.op_type == "UniqueWithCountsV2"
 
     def run(x: Any, axis: Any) -> tuple:
@@ -30,10 +30,10 @@ def _unique(node: KernelNode) -> Callable:
         if not -x.ndim <= axis[0] < x.ndim:
             raise invalid(f"axis must be in [{-x.ndim}, {x.ndim}), got {int(axis[0])}")
         along = int(axis[0])
-        first, places = _groups(np.moveaxis(x, along, 0))
-        outputs = np.take(x, first, along), places.astype(dtype)
-        counts = np.bincount(places, minlength=len(first)).astype(dtype)
-        return (*outputs, counts) if counted else outputs
+        first, places = _groups(to_host(xp.moveaxis(x, along, 0)))
+        counts = np.bincount(places, minlength=len(first))
+        found = [xp.asarray(v.astype(dtype)) for v in (places, counts)[: 1 + counted]]
+        return (xp.take(x, xp.asarray(np.array(first, np.intp)), along), *found)
 
     return run
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels import late_errors
 from hpcflow.kernels.common.indices import check_rows, take_rows
 from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.common.strings import also_strings
@@ -146,14 +148,21 @@ def _check_coordinates(xp: Any, indices: Any, dims: tuple, what: str) -> None:
     depth = indices.shape[-1]
     # As unsigned numbers the negative ones are the largest.
     unsigned = indices.view(np.dtype(f"u{indices.itemsize}"))
-    if not indices.size or all(unsigned[..., i].max() < dims[i] for i in range(depth)):
+    if not indices.size:
         return
-    rows = indices.reshape(-1, depth)
-    outside = ((rows < 0) | (rows >= xp.asarray(dims[:depth]))).any(axis=1)
-    bad = int(xp.flatnonzero(outside)[0])
-    place = [int(i) for i in np.unravel_index(bad, indices.shape[:-1] or (1,))]
-    raise invalid(f"indices{shown(place)} = {shown(rows[bad].tolist())} does not index into {what} "
-                  f"shape {shown(dims)}")
+
+    def error() -> InvalidArgumentError:
+        rows = indices.reshape(-1, depth)
+        outside = ((rows < 0) | (rows >= xp.asarray(dims[:depth]))).any(axis=1)
+        bad = int(xp.flatnonzero(outside)[0])
+        place = [int(i) for i in np.unravel_index(bad, indices.shape[:-1] or (1,))]
+        return invalid(f"indices{shown(place)} = {shown(rows[bad].tolist())} does not index into "
+                       f"{what} shape {shown(dims)}")
+
+    if xp is not np and all(dims[:depth]):
+        late_errors.note(xp, (unsigned >= xp.asarray(dims[:depth])).any(), error)
+    elif any(unsigned[..., i].max() >= dims[i] for i in range(depth)):
+        raise error()
 
 
 def _at(params: Any, columns: tuple) -> Any:
@@ -222,7 +231,7 @@ def scatter_nd(node: KernelNode) -> Callable:
         _check_coordinates(xp, indices, shape, "output")
         numbers = _row_numbers(xp, indices, shape[:depth])
         rows = updates.reshape(numbers.size, out.shape[1])
-        add_rows(xp, xp.add, out, numbers, rows)
+        add_rows(xp, "add", out, numbers, rows)
         return out.reshape(shape)
 
     return run

@@ -19,7 +19,7 @@ def _checked(function: Callable, *args: Any) -> Any:
         raise invalid(str(e)) from None
 
 
-def _places(size: tuple[int, int], band: tuple[int, int], align: bytes) -> tuple[np.ndarray, ...]:
+def _places(xp: Any, size: tuple[int, int], band: tuple[int, int], align: bytes) -> tuple:
     """Of all elements of a band: diagonal and place in it as stored, row and column."""
     low, high = band
     rows, columns = size
@@ -31,7 +31,7 @@ def _places(size: tuple[int, int], band: tuple[int, int], align: bytes) -> tuple
         left = (k >= 0 and above) or (k <= 0 and below)
         at = steps if left else steps + length - len(steps)
         parts.append((np.full_like(steps, high - k), at, steps - min(k, 0), steps + max(k, 0)))
-    return tuple(np.concatenate(p) for p in zip(*parts, strict=True))
+    return tuple(xp.asarray(np.concatenate(p)) for p in zip(*parts, strict=True))
 
 
 @kernel("MatrixDiagV3", fresh=True, host_inputs=(1, 2, 3))
@@ -48,7 +48,7 @@ def _diag(node: KernelNode) -> Callable:
         size = _checked(matrix_size, stored.shape[-1], low, high, int(rows), int(columns))
         out = xp.empty((*stored.shape[:-2], *size), dtype)
         out[...] = padding
-        which, at, i, j = _checked(_places, size, band, align)
+        which, at, i, j = _checked(_places, xp, size, band, align)
         out[..., i, j] = stored[..., which, at]
         return out
 
@@ -66,7 +66,7 @@ def _diag_part(node: KernelNode) -> Callable:
         length = _checked(longest_diagonal, *x.shape[-2:], low, high)
         out = xp.empty((*x.shape[:-2], high - low + 1, length), dtype)
         out[...] = padding
-        which, at, i, j = _places(x.shape[-2:], band, align)
+        which, at, i, j = _places(xp, x.shape[-2:], band, align)
         out[..., which, at] = x[..., i, j]
         return out if low != high else out[..., 0, :]
 
@@ -75,7 +75,7 @@ def _diag_part(node: KernelNode) -> Callable:
 
 @kernel("MatrixSetDiagV3", fresh=True, host_inputs=(2,))
 def _set_diag(node: KernelNode) -> Callable:
-    align = node.attr("align")
+    xp, align = node.xp, node.attr("align")
 
     def run(x: Any, diagonal: Any, k: Any) -> Any:
         if x.ndim < 2:
@@ -87,7 +87,7 @@ def _set_diag(node: KernelNode) -> Callable:
             raise invalid(f"diagonal of shape {shown(diagonal)} does not fit the diagonals "
                           f"{low} to {high} of input {shown(x)}")
         out = x.copy()
-        which, at, i, j = _places(x.shape[-2:], band, align)
+        which, at, i, j = _places(xp, x.shape[-2:], band, align)
         out[..., i, j] = stored[..., which, at]
         return out
 

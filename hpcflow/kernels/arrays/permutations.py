@@ -52,7 +52,7 @@ def _formats(node: KernelNode) -> tuple[str, str]:
     return found  # type: ignore[return-value]
 
 
-@kernel("DataFormatDimMap", device="CPU", fresh=True)
+@kernel("DataFormatDimMap", fresh=True, host_inputs=(0,), host_outputs=(0,))
 def _dim_map(node: KernelNode) -> Callable:
     """Where the dimensions with these numbers are in the other format."""
     source, target = _formats(node)
@@ -67,7 +67,7 @@ def _dim_map(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("DataFormatVecPermute", device="CPU", fresh=True)
+@kernel("DataFormatVecPermute", fresh=True, host_inputs=(0,), host_outputs=(0,))
 def _vec_permute(node: KernelNode) -> Callable:
     """Sizes (or pairs of paddings) of the dimensions, in the order of the other format."""
     source, target = _formats(node)

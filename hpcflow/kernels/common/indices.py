@@ -9,17 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.errors import InvalidArgumentError
 from hpcflow.host import memory, threads
+from hpcflow.kernels import late_errors
 from hpcflow.kernels.common.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
 from hpcflow.loops import compiling, parallel_for
+from hpcflow.shapes import TensorShape
 
 _SMALL = 64
 
 
 def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0, {})",
                what: str = "indices") -> None:
-    """Raise ``InvalidArgumentError`` naming the first index that is not in ``[0, rows)``.
+    """Raise ``InvalidArgumentError`` naming the first index that is not in ``[0, rows)``; of
+    indices on a device later (`late_errors`), as they wrap around until then.
 
     `wrong` says so, with places for the index and for `rows`; `what` is the name of the tensor.
     """
@@ -27,13 +31,19 @@ def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0
         return
     # As unsigned numbers the negative ones are the largest, so one pass finds both kinds.
     unsigned = indices.view(np.dtype(f"u{indices.dtype.itemsize}"))
-    if int(unsigned.max()) < rows:
-        return
+    if xp is not np and rows:
+        late_errors.note(xp, (unsigned >= rows).any(),
+                         lambda: _not_a_row(xp, indices, rows, wrong, what))
+    elif not rows or int(unsigned.max()) >= rows:
+        raise _not_a_row(xp, indices, rows, wrong, what)
+
+
+def _not_a_row(xp: Any, indices: Any, rows: int, wrong: str, what: str) -> InvalidArgumentError:
     flat = indices.reshape(-1)
     bad = int(xp.flatnonzero((flat < 0) | (flat >= rows))[0])
     where = [int(i) for i in np.unravel_index(bad, indices.shape)]
     place = f"[{','.join(map(str, where))}]" if where else ""
-    raise invalid(f"{what}{place} {wrong.format(int(flat[bad]), rows)}")
+    return invalid(f"{what}{place} {wrong.format(int(flat[bad]), rows)}")
 
 
 def has_duplicates(xp: Any, indices: Any) -> bool:
@@ -232,3 +242,26 @@ def stable_order(xp: Any, values: Any) -> Any:
     if xp is np:
         return np.argsort(values, kind="stable")
     return xp.argsort(values)  # CuPy sorts stably
+
+
+def flat_positions(xp: Any, coordinates: Any, dims: tuple[int, ...]) -> Any:
+    """Row-major positions of `coordinates` (n, K) in an array of K `dims`.
+
+    Raises ``InvalidArgumentError`` for coordinates out of range.
+    """
+    limits = xp.asarray(np.array(dims, coordinates.dtype))
+    outside = ((coordinates < 0) | (coordinates >= limits)).any(axis=-1)
+
+    def error() -> InvalidArgumentError:
+        i = int(xp.flatnonzero(outside)[0])
+        return invalid(f"indices[{i}] = {[int(c) for c in coordinates[i]]} does not index into "
+                       f"shape {TensorShape(dims)}")
+
+    if xp is not np and all(dims):
+        late_errors.note(xp, outside.any(), error)
+    elif outside.any():
+        raise error()
+    strides = np.cumprod([1, *dims[:0:-1]], dtype=np.int64)[::-1]
+    if not dims:
+        return xp.zeros(len(coordinates), np.int64)
+    return coordinates.astype(np.int64) @ xp.asarray(np.ascontiguousarray(strides))

@@ -17,10 +17,11 @@ def _check_numbers(node: KernelNode, also_bool: bool) -> None:
         raise invalid(f"{node.op_type} takes real numbers, got {dtype.name}")
 
 
-@kernel("DebugNanCount", device="CPU", fresh=True)
+@kernel("DebugNanCount", fresh=True)
 def _nan_count(node: KernelNode) -> Callable:
     _check_numbers(node, also_bool=True)
-    return lambda values: np.array([np.count_nonzero(np.isnan(values))], np.int64)
+    xp = node.xp
+    return lambda values: xp.isnan(values).sum(dtype=np.int64).reshape(1)
 
 
 @kernel("DebugNumericSummary", device="CPU", fresh=True)
@@ -43,6 +44,6 @@ def _summarize(values: Any) -> np.ndarray:
     return np.array(counts + measures, np.float64)
 
 
-@kernel("Timestamp", device="CPU", fresh=True)
+@kernel("Timestamp", fresh=True, host_outputs=(0,))
 def _timestamp(node: KernelNode) -> Callable:
     return lambda: np.float64(time.time())

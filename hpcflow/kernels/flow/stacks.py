@@ -28,7 +28,8 @@ def stack_v2(node: KernelNode) -> Callable:
     return lambda step, max_size: keep(step, Stack(name, int(max_size)))
 
 
-_HOST_TYPES = ("string", "resource", "variant")  # on the host on every device
+# On the host on every device; or, as counts, where they were when they were pushed.
+_HOST_TYPES = ("string", "resource", "variant", "int32", "bool")
 
 
 @kernel("StackPush", "StackPushV2")
@@ -55,7 +56,7 @@ def pop(node: KernelNode) -> Callable:
 
 
 def _is_elsewhere(node: KernelNode, attr: str) -> bool:
-    """True for values that lie in a device's own memory."""
+    """True for values that lie in a device's own memory, and may be swapped out of it."""
     return node.device.has_own_memory and node.attr(attr).base_dtype.name not in _HOST_TYPES
 
 

@@ -20,18 +20,20 @@ class TensorList:
         items: the elements; None for one that was not set yet.
         of: the type of all elements.
         dims: what is known of the shape of all elements.
+        xp: the array module of the device that the elements are on.
     """
 
-    __slots__ = ("items", "of", "dims")
+    __slots__ = ("items", "of", "dims", "xp")
 
-    def __init__(self, items: list, dtype: DType, shape: Shape) -> None:
+    def __init__(self, items: list, dtype: DType, shape: Shape, xp: Any) -> None:
         self.items = items
         self.of = dtype
         self.dims = shape
+        self.xp = xp
 
     def with_items(self, items: list) -> TensorList:
         """Another list of the same kind."""
-        return TensorList(items, self.of, self.dims)
+        return TensorList(items, self.of, self.dims, self.xp)
 
     def checked(self, item: Any) -> Any:
         """`item`, if it may be an element of this list."""
@@ -56,14 +58,14 @@ class TensorList:
                 raise invalid("an element that was never set is read, and its shape "
                               f"{_show(known)} is not known")
             known = others.pop()
-        return zeros(self.of, known)
+        return zeros(self.xp, self.of, known)
 
 
-def zeros(dtype: DType, shape: tuple) -> Any:
+def zeros(xp: Any, dtype: DType, shape: tuple) -> Any:
     """Zeros, or empty strings."""
     if dtype.name == "string":
         return np.full(shape, b"", object)[()]
-    return np.zeros(shape, dtype.np)[()]
+    return xp.zeros(shape, dtype.np)[()]
 
 
 def _shape_of(value: Any) -> Shape:
@@ -90,42 +92,47 @@ def _show(shape: Shape) -> str:
 
 
 def _register(*op_types: str, **options: Any) -> Callable:
-    return kernel(*op_types, device="CPU", **options)
+    """A kernel for lists of arrays, and one for those of strings, which only the host has."""
+    def both(factory: Callable) -> Callable:
+        kernel(*op_types, device="CPU", **options)(factory)
+        return kernel(*op_types, **options)(factory)
+
+    return both
 
 
 # ---------------------------------------------------------------- whole lists
 
 
-@_register("EmptyTensorList")
+@_register("EmptyTensorList", host_inputs=(0, 1))
 def _empty(node: KernelNode) -> Any:
     dtype = node.attr("element_dtype")
-    return lambda shape, _: TensorList([], dtype, _shape_of(shape))
+    return lambda shape, _: TensorList([], dtype, _shape_of(shape), node.xp)
 
 
-@_register("TensorListReserve")
+@_register("TensorListReserve", host_inputs=(0, 1))
 def _reserve(node: KernelNode) -> Any:
     dtype = node.attr("element_dtype")
 
     def reserve(shape: Any, count: Any) -> TensorList:
         if count < 0:
             raise invalid(f"a list cannot have {int(count)} elements")
-        return TensorList([None] * int(count), dtype, _shape_of(shape))
+        return TensorList([None] * int(count), dtype, _shape_of(shape), node.xp)
 
     return reserve
 
 
-@_register("TensorListLength", fresh=True)
+@_register("TensorListLength", fresh=True, host_outputs=(0,))
 def _length(node: KernelNode) -> Any:
     return lambda items: np.int32(len(items.items))
 
 
-@_register("TensorListElementShape", fresh=True)
+@_register("TensorListElementShape", fresh=True, host_outputs=(0,))
 def _element_shape(node: KernelNode) -> Any:
     dtype = node.np_dtype()
     return lambda items: np.array(-1 if items.dims is None else items.dims, dtype)[()]
 
 
-@_register("TensorListResize")
+@_register("TensorListResize", host_inputs=(1,))
 def _resize(node: KernelNode) -> Any:
     def resize(items: TensorList, size: Any) -> TensorList:
         if size < 0:
@@ -140,7 +147,7 @@ def _resize(node: KernelNode) -> Any:
 def _zeros_like(node: KernelNode) -> Any:
     def like(items: Any) -> TensorList:
         return items.with_items([i if i is None else like(i) if isinstance(i, TensorList)
-                                 else zeros(items.of, np.shape(i)) for i in items.items])
+                                 else zeros(items.xp, items.of, np.shape(i)) for i in items.items])
 
     return like
 
@@ -172,7 +179,7 @@ def _push(node: KernelNode) -> Any:
     return lambda items, item: items.with_items([*items.items, items.checked(item)])
 
 
-@_register("TensorListPopBack")
+@_register("TensorListPopBack", host_inputs=(1,))
 def _pop(node: KernelNode) -> Any:
     def pop(items: TensorList, shape: Any) -> tuple:
         if not items.items:
@@ -183,12 +190,12 @@ def _pop(node: KernelNode) -> Any:
     return pop
 
 
-@_register("TensorListGetItem")
+@_register("TensorListGetItem", host_inputs=(1, 2))
 def _get(node: KernelNode) -> Any:
     return lambda items, index, shape: items.item(index, _shape_of(shape))
 
 
-@_register("TensorListSetItem")
+@_register("TensorListSetItem", host_inputs=(1,))
 def _set(node: KernelNode) -> Any:
     grows = node.attr("resize_if_index_out_of_bounds")
 
@@ -207,20 +214,20 @@ def _set(node: KernelNode) -> Any:
 # ---------------------------------------------------------------- from tensors and to tensors
 
 
-@_register("TensorListFromTensor")
+@_register("TensorListFromTensor", host_inputs=(1,))
 def _from_tensor(node: KernelNode) -> Any:
     dtype = node.attr("element_dtype")
 
     def convert(tensor: Any, shape: Any) -> TensorList:
         if np.ndim(tensor) == 0:
             raise invalid("a scalar cannot be taken apart into a list")
-        found = TensorList([], dtype, _shape_of(shape))
+        found = TensorList([], dtype, _shape_of(shape), node.xp)
         return found.with_items([found.checked(row) for row in tensor])
 
     return convert
 
 
-@_register("TensorListStack", fresh=True)
+@_register("TensorListStack", fresh=True, host_inputs=(1,))
 def _stack(node: KernelNode) -> Any:
     wanted = node.attr("num_elements")
 
@@ -233,7 +240,7 @@ def _stack(node: KernelNode) -> Any:
     return stack
 
 
-@_register("TensorListGather", fresh=True)
+@_register("TensorListGather", fresh=True, host_inputs=(1, 2))
 def _gather(node: KernelNode) -> Any:
     return lambda items, indices, shape: _stacked(items, indices, _shape_of(shape))
 
@@ -244,29 +251,34 @@ def _stacked(items: TensorList, indices: Iterable, shape: Shape) -> Any:
         known = _merged(shape, items.dims)
         if known is None or -1 in known:
             raise invalid(f"an empty list of elements of shape {_show(known)} has no tensor")
-        return np.zeros((0, *known), object if items.of.name == "string" else items.of.np)
+        return _empty_array(items, (0, *known))
     if len({np.shape(r) for r in rows}) > 1:
         raise invalid("elements of different shapes cannot be stacked: "
                       f"{sorted({np.shape(r) for r in rows})}")
-    out = np.empty((len(rows), *np.shape(rows[0])),
-                   object if items.of.name == "string" else items.of.np)
+    out = _empty_array(items, (len(rows), *np.shape(rows[0])))
     for i, row in enumerate(rows):
         out[i] = row
     return out
 
 
-@_register("TensorListScatterV2")
+def _empty_array(items: TensorList, shape: tuple) -> Any:
+    return np.empty(shape, object) if items.of.name == "string" else items.xp.empty(
+        shape, items.of.np)
+
+
+@_register("TensorListScatterV2", host_inputs=(1, 2, 3))
 def _scatter(node: KernelNode) -> Any:
     dtype = node.attr("element_dtype")
 
     def scatter(tensor: Any, indices: Any, shape: Any, count: Any) -> TensorList:
         length = int(indices.max(initial=-1)) + 1 if count < 0 else int(count)
-        return _scattered(TensorList([None] * length, dtype, _shape_of(shape)), tensor, indices)
+        return _scattered(
+            TensorList([None] * length, dtype, _shape_of(shape), node.xp), tensor, indices)
 
     return scatter
 
 
-@_register("TensorListScatterIntoExistingList")
+@_register("TensorListScatterIntoExistingList", host_inputs=(2,))
 def _scatter_into(node: KernelNode) -> Any:
     return _scattered
 
@@ -282,23 +294,23 @@ def _scattered(items: TensorList, tensor: Any, indices: Any) -> TensorList:
     return items.with_items(found)
 
 
-@_register("TensorListConcatV2")
+@_register("TensorListConcatV2", host_inputs=(1, 2), host_outputs=(1,))
 def _concat(node: KernelNode) -> Any:
     def concat(items: TensorList, shape: Any, lengths: Any) -> tuple:
         wanted = _shape_of(shape)
         parts = []
         for i, part in enumerate(items.items):
             if part is None and i < len(lengths) and wanted is not None:
-                part = zeros(items.of, (int(lengths[i]), *wanted[1:]))
+                part = zeros(items.xp, items.of, (int(lengths[i]), *wanted[1:]))
             parts.append(items.item(i, wanted) if part is None else part)
         if not parts:
             raise invalid("an empty list cannot be concatenated")
-        return np.concatenate(parts), np.array([len(p) for p in parts], np.int64)
+        return items.xp.concatenate(parts), np.array([len(p) for p in parts], np.int64)
 
     return concat
 
 
-@_register("TensorListSplit")
+@_register("TensorListSplit", host_inputs=(1, 2))
 def _split(node: KernelNode) -> Any:
     dtype = node.attr("element_dtype")
 
@@ -306,7 +318,7 @@ def _split(node: KernelNode) -> Any:
         if int(np.sum(lengths)) != len(tensor):
             raise invalid(f"lengths {lengths.tolist()} do not add up to {len(tensor)} rows")
         ends = np.cumsum(lengths)
-        found = TensorList([], dtype, _shape_of(shape))
+        found = TensorList([], dtype, _shape_of(shape), node.xp)
         return found.with_items([found.checked(tensor[e - n : e])
                                  for n, e in zip(lengths, ends, strict=True)])
 

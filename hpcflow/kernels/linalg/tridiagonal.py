@@ -19,7 +19,7 @@ def _check(diagonals: tuple, rhs: Any, height: int) -> None:
             raise invalid(f"diagonals of shape {shown(x)} do not fit rhs of shape {shown(rhs)}")
 
 
-@kernel("TridiagonalMatMul", fresh=True, device="CPU")
+@kernel("TridiagonalMatMul", fresh=True)
 def _product(node: KernelNode) -> Callable:
     def run(upper: Any, main: Any, lower: Any, rhs: Any) -> Any:
         _check((upper, main, lower), rhs, 1)

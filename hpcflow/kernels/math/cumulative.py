@@ -22,7 +22,7 @@ def _cumulative(node: KernelNode) -> Any:
     xp = node.xp
     accumulate, start = {
         "Cumsum": (xp.cumsum, 0), "Cumprod": (xp.cumprod, 1),
-        "CumulativeLogsumexp": (xp.logaddexp.accumulate, -math.inf),
+        "CumulativeLogsumexp": (functools.partial(_log_sums, xp), -math.inf),
     }[node.op_type]
     if xp is np:
         accumulate = functools.partial(_accumulate, _UFUNCS[node.op_type])
@@ -43,6 +43,18 @@ def _cumulative(node: KernelNode) -> Any:
         return xp.ascontiguousarray(xp.flip(out, along)) if reverse else out
 
     return run
+
+
+def _log_sums(xp: Any, x: Any, axis: int, dtype: Any) -> Any:
+    """Logarithms of the running sums of exponentials, in rounds: of 1, 2, 4... before each."""
+    found, distance = x, 1
+    while distance < x.shape[axis]:
+        first = _part(x.ndim, axis, slice(distance))
+        early = _part(x.ndim, axis, slice(-distance))
+        late = _part(x.ndim, axis, slice(distance, None))
+        found = xp.concatenate([found[first], xp.logaddexp(found[early], found[late])], axis=axis)
+        distance *= 2
+    return found.astype(dtype)
 
 
 _WIDE = 64  # elements of a row from which on a call for each row is quicker

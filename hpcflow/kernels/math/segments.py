@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from hpcflow.errors import OutOfRangeError
+from hpcflow.kernels.common import repeated_rows
 from hpcflow.kernels.common.indices import check_rows, combine_rows
 from hpcflow.kernels.common.text import string_array
 from hpcflow.kernels.math.reductions import highest, lowest
@@ -114,19 +115,20 @@ for _op_type, _run in (
 # ---------------------------------------------------------------- any ids
 
 
-def add_rows(xp: Any, ufunc: Any, out: Any, ids: Any, rows: Any) -> None:
-    """``out[ids[i]] = ufunc(out[ids[i]], rows[i])`` for every i, repeated ids included.
+def add_rows(xp: Any, name: str, out: Any, ids: Any, rows: Any) -> None:
+    """``out[ids[i]] = f(out[ids[i]], rows[i])`` for every i, with the ufunc `name`; repeated ids
+    included.
 
     `out` and `rows` are matrices.
     """
     if xp is np:
-        combine_rows(ufunc, out, ids, rows)
+        combine_rows(getattr(np, name), out, ids, rows)
     else:
-        ufunc.at(out, ids, rows)
+        repeated_rows.combine(xp, name, out, ids, rows)
 
 
 def _unsorted(node: KernelNode, name: str, initial: Any) -> Callable:
-    xp, ufunc = node.xp, getattr(node.xp, name)
+    xp = node.xp
 
     def run(data: Any, ids: Any, num_segments: Any) -> Any:
         count = int(num_segments)
@@ -140,15 +142,26 @@ def _unsorted(node: KernelNode, name: str, initial: Any) -> Callable:
         out = xp.empty((count, width), data.dtype)
         out.fill(initial)
         rows, ids = data.reshape(ids.size, width), ids.reshape(-1)
+        if xp is not np:
+            return _reduced_on_device(xp, name, out, ids, rows, initial).reshape(shape)
         if ids.size and int(ids.min()) < 0:
             kept = ids >= 0
             rows, ids = rows[kept], ids[kept]
         check_rows(xp, ids, count)
         if ids.size and width:
-            add_rows(xp, ufunc, out, ids, rows)
+            add_rows(xp, name, out, ids, rows)
         return out.reshape(shape)
 
     return run
+
+
+def _reduced_on_device(xp: Any, name: str, out: Any, ids: Any, rows: Any, initial: Any) -> Any:
+    """`out` with the rows of ids that are not negative: those of the others go to one row more."""
+    check_rows(xp, xp.maximum(ids, 0), len(out))
+    more = xp.full((1, out.shape[1]), initial, out.dtype)
+    target = xp.concatenate([out, more])
+    add_rows(xp, name, target, xp.where(ids < 0, len(out), ids), rows)
+    return target[: len(out)]
 
 
 @kernel("UnsortedSegmentSum", fresh=True, host_inputs=(2,), types=_NATIVE)
@@ -248,7 +261,7 @@ def _add_up(rows: Any, places: Any, count: int, rest: tuple) -> Any:
     """`count` rows of shape `rest`, to which `rows` are added at `places`."""
     out = np.zeros((count, math.prod(rest)), rows.dtype)
     if rows.size:
-        add_rows(np, np.add, out, places, rows)
+        add_rows(np, "add", out, places, rows)
     return out.reshape(count, *rest)
 
 

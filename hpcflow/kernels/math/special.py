@@ -64,9 +64,11 @@ for _op_type, _function in (
 
 def _on_gpu(name: str) -> Callable[[KernelNode], Any]:
     def factory(node: KernelNode) -> Any:
-        import cupyx.scipy.special
-
-        return getattr(cupyx.scipy.special, name)
+        """CuPy's function, which has loops for float32 and float64 alone."""
+        function, dtype = node.device.special(name), node.np_dtype()
+        if dtype.itemsize >= 4:
+            return function
+        return lambda *inputs: function(*(x.astype(np.float32) for x in inputs)).astype(dtype)
 
     return factory
 

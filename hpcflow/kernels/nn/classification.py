@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels import late_errors
 from hpcflow.kernels.compiled import array_loops, score_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.widening import NATIVE
@@ -197,7 +199,7 @@ def _sparse_cross_entropy(node: KernelNode) -> Any:
     in_blocks = _in_blocks(xp, compute, dtype, score_loops.SPARSE)
 
     def run(logits: Any, labels: Any) -> tuple:
-        _check_labels(logits, labels)
+        _check_labels(xp, logits, labels)
         return in_blocks(logits, labels)
 
     return _maybe_wide(node, run, 1)
@@ -219,16 +221,23 @@ class _RowStarts:
         return starts
 
 
-def _check_labels(logits: Any, labels: Any) -> None:
+def _check_labels(xp: Any, logits: Any, labels: Any) -> None:
     if logits.ndim != 2 or labels.ndim != 1 or logits.shape[0] != labels.shape[0]:
         raise invalid(f"labels must be 1-D, one class number per row of logits: logits "
                       f"{shown(logits)}, labels {shown(labels)}")
     classes = logits.shape[1]
-    # As unsigned numbers the negative ones are the largest: one pass finds both kinds.
-    if labels.size and labels.view(f"u{labels.itemsize}").max() >= classes:
+
+    def error() -> InvalidArgumentError:
         wrong = labels[(labels < 0) | (labels >= classes)]
-        raise invalid(f"Received a label value of {int(wrong[0])} which is outside the valid range "
-                      f"of [0, {classes})")
+        return invalid(f"Received a label value of {int(wrong[0])} which is outside the valid "
+                       f"range of [0, {classes})")
+
+    # As unsigned numbers the negative ones are the largest: one pass finds both kinds.
+    unsigned = labels.view(f"u{labels.itemsize}")
+    if xp is not np and classes:
+        late_errors.note(xp, (unsigned >= classes).any(), error)
+    elif labels.size and unsigned.max() >= classes:
+        raise error()
 
 
 # ---------------------------------------------------------------- TopK, InTopK
@@ -386,6 +395,6 @@ def in_top_k(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("InTopKV2", device="CPU", fresh=True)
+@kernel("InTopKV2", fresh=True)
 def _in_top_k_of_tensor(node: KernelNode) -> Any:
     return in_top_k(node)

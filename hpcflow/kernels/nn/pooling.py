@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow.base.geometry.windows import Span, moves, spans, taps
+from hpcflow.kernels.common import repeated_rows
+from hpcflow.kernels.common.indices import check_rows
 from hpcflow.kernels.common.windows import check_rank
 from hpcflow.kernels.compiled.pooling_loops import max_gradient
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
@@ -167,35 +169,42 @@ def _max_pool_with_argmax(node: KernelNode) -> Callable:
     return run
 
 
-def _flat(argmax: Any, images: int, size: int, in_batch: bool) -> Any:
+def _flat(xp: Any, argmax: Any, images: int, size: int, in_batch: bool) -> Any:
     """Indices into all images as one vector, given so (`in_batch`) or within each; checked."""
     if in_batch:
-        return _flat(argmax, 1, images * size, False).reshape(images, -1)
-    if argmax.size and (argmax.min() < 0 or argmax.max() >= size):
+        return _flat(xp, argmax, 1, images * size, False).reshape(images, -1)
+    if xp is not np:
+        check_rows(xp, argmax, size, what="argmax")
+    elif argmax.size and (argmax.min() < 0 or argmax.max() >= size):
         raise invalid(f"argmax must be in [0, {size}) but is in [{argmax.min()}, {argmax.max()}]")
-    starts = np.arange(images, dtype=np.int64) * size
+    starts = xp.arange(images, dtype=np.int64) * size
     return argmax.reshape(images, -1) + starts[:, None]
 
 
-@kernel("MaxPoolGradWithArgmax", device="CPU", types={"T": _REAL}, fresh=True)
+@kernel("MaxPoolGradWithArgmax", types={"T": _REAL}, fresh=True)
 def _argmax_grad(node: KernelNode) -> Callable:
+    xp = node.xp
     geometry, in_batch = _geometry(node), node.attr("include_batch_in_index", False)
 
     def run(x: Any, dy: Any, argmax: Any) -> Any:
         dims = _out_shape(x.shape, geometry(x))
         _check_shape("grad", dy, dims)
         _check_shape("argmax", argmax, dims)
-        dx = np.zeros(x.size, dy.dtype)
+        dx = xp.zeros(x.size, dy.dtype)
         if x.size:
-            index = _flat(argmax, x.shape[0], x.size // x.shape[0], in_batch)
-            np.add.at(dx, index.reshape(-1), dy.reshape(-1))
+            index = _flat(xp, argmax, x.shape[0], x.size // x.shape[0], in_batch)
+            if xp is np:
+                np.add.at(dx, index.reshape(-1), dy.reshape(-1))
+            else:
+                repeated_rows.combine(xp, "add", dx, index.reshape(-1), dy.reshape(-1))
         return dx.reshape(x.shape)
 
     return run
 
 
-@kernel("MaxPoolGradGradWithArgmax", device="CPU", types={"T": _REAL}, fresh=True)
+@kernel("MaxPoolGradGradWithArgmax", types={"T": _REAL}, fresh=True)
 def _argmax_grad_grad(node: KernelNode) -> Callable:
+    xp = node.xp
     geometry, in_batch = _geometry(node), node.attr("include_batch_in_index", False)
 
     def run(x: Any, ddx: Any, argmax: Any) -> Any:
@@ -203,8 +212,8 @@ def _argmax_grad_grad(node: KernelNode) -> Callable:
         _check_shape("grad", ddx, x.shape)
         _check_shape("argmax", argmax, dims)
         if not x.size:
-            return np.zeros(dims, ddx.dtype)
-        index = _flat(argmax, x.shape[0], x.size // x.shape[0], in_batch)
+            return xp.zeros(dims, ddx.dtype)
+        index = _flat(xp, argmax, x.shape[0], x.size // x.shape[0], in_batch)
         return ddx.reshape(-1)[index].reshape(dims)
 
     return run

@@ -105,6 +105,7 @@ class _Levels:
     """The integers that a fake quantization rounds to: the lowest and the highest."""
 
     def __init__(self, node: KernelNode) -> None:
+        self.xp = node.xp
         bits = node.attr("num_bits")
         if not 2 <= bits <= 16:
             raise invalid(f"num_bits must be between 2 and 16, inclusive, but is {bits}")
@@ -113,31 +114,43 @@ class _Levels:
 
     def nudged(self, low: Any, high: Any) -> tuple[Any, Any, Any]:
         """(low, high, step) with 0 exactly at one of the levels."""
-        low, high = np.asarray(low, np.float32), np.asarray(high, np.float32)
+        xp = self.xp
+        low, high = xp.asarray(low, np.float32), xp.asarray(high, np.float32)
         with np.errstate(all="ignore"):
             step = (high - low) / (self.last - self.first)
             place = self.first - low / step
-            zero = np.clip(np.floor(place + np.float32(0.5)), self.first, self.last)
+            zero = xp.clip(xp.floor(place + np.float32(0.5)), self.first, self.last)
         zero = zero.astype(np.float32)
         return (self.first - zero) * step, (self.last - zero) * step, step
 
     def fake(self, x: Any, low: Any, high: Any) -> Any:
         """`x` rounded to the levels."""
+        xp = self.xp
         first, last, step = self.nudged(low, high)
         with np.errstate(all="ignore"):
-            shifted = np.clip(x, first, last) - first
-            y = np.floor(shifted * (np.float32(1) / step) + np.float32(0.5)) * step + first
-        return np.where(step == 0, np.float32(0), y).astype(np.float32)
+            shifted = xp.clip(x, first, last) - first
+            y = xp.floor(shifted * (np.float32(1) / step) + np.float32(0.5)) * step + first
+        return xp.where(step == 0, np.float32(0), y).astype(np.float32)
 
     def passes(self, grads: Any, x: Any, low: Any, high: Any) -> tuple[Any, Any, Any]:
         """Where the gradient goes: to the input, to the minimum, to the maximum."""
+        xp = self.xp
         first, last, step = self.nudged(low, high)
         flat = step == 0
-        below, above = np.logical_and(x < first, ~flat), np.logical_and(x > last, ~flat)
-        inside = np.logical_and(~below, ~above)
+        below, above = xp.logical_and(x < first, ~flat), xp.logical_and(x > last, ~flat)
+        inside = xp.logical_and(~below, ~above)
         zero = np.float32(0)
-        return (np.where(inside, grads, zero), np.where(below, grads, zero),
-                np.where(above, grads, zero))
+        return (xp.where(inside, grads, zero), xp.where(below, grads, zero),
+                xp.where(above, grads, zero))
+
+    def bounds(self, low: Any, high: Any) -> tuple[Any, Any]:
+        """Two scalars; on a device they stay there."""
+        if self.xp is np:
+            return number(low, "min"), number(high, "max")
+        for value, name in ((low, "min"), (high, "max")):
+            if value.ndim:
+                raise invalid(f"{name} must be a scalar, got shape {shown(value)}")
+        return low, high
 
 
 def _fixed_range(node: KernelNode) -> tuple[float, float]:
@@ -147,13 +160,13 @@ def _fixed_range(node: KernelNode) -> tuple[float, float]:
     return low, high
 
 
-@kernel("FakeQuantWithMinMaxArgs", device="CPU", fresh=True)
+@kernel("FakeQuantWithMinMaxArgs", fresh=True)
 def _fake_args(node: KernelNode) -> Callable:
     levels, (low, high) = _Levels(node), _fixed_range(node)
     return lambda x: levels.fake(x, low, high)
 
 
-@kernel("FakeQuantWithMinMaxArgsGradient", device="CPU", fresh=True)
+@kernel("FakeQuantWithMinMaxArgsGradient", fresh=True)
 def _fake_args_gradient(node: KernelNode) -> Callable:
     levels, (low, high) = _Levels(node), _fixed_range(node)
 
@@ -170,23 +183,23 @@ def _check_same(grads: Any, x: Any) -> None:
                       f"{shown(x)}")
 
 
-@kernel("FakeQuantWithMinMaxVars", device="CPU", fresh=True)
+@kernel("FakeQuantWithMinMaxVars", fresh=True)
 def _fake_vars(node: KernelNode) -> Callable:
     levels = _Levels(node)
 
     def run(x: Any, low: Any, high: Any) -> Any:
-        return levels.fake(x, number(low, "min"), number(high, "max"))
+        return levels.fake(x, *levels.bounds(low, high))
 
     return run
 
 
-@kernel("FakeQuantWithMinMaxVarsGradient", device="CPU", fresh=True)
+@kernel("FakeQuantWithMinMaxVarsGradient", fresh=True)
 def _fake_vars_gradient(node: KernelNode) -> Callable:
     levels = _Levels(node)
 
     def run(grads: Any, x: Any, low: Any, high: Any) -> tuple:
         _check_same(grads, x)
-        inside, below, above = levels.passes(grads, x, number(low, "min"), number(high, "max"))
+        inside, below, above = levels.passes(grads, x, *levels.bounds(low, high))
         return inside, below.sum(dtype=np.float32), above.sum(dtype=np.float32)
 
     return run
@@ -201,7 +214,7 @@ def _check_channels(x: Any, low: Any, high: Any) -> None:
                           f"{shown(np.shape(value))}")
 
 
-@kernel("FakeQuantWithMinMaxVarsPerChannel", device="CPU", fresh=True)
+@kernel("FakeQuantWithMinMaxVarsPerChannel", fresh=True)
 def _fake_channels(node: KernelNode) -> Callable:
     levels = _Levels(node)
 
@@ -212,7 +225,7 @@ def _fake_channels(node: KernelNode) -> Callable:
     return run
 
 
-@kernel("FakeQuantWithMinMaxVarsPerChannelGradient", device="CPU", fresh=True)
+@kernel("FakeQuantWithMinMaxVarsPerChannelGradient", fresh=True)
 def _fake_channels_gradient(node: KernelNode) -> Callable:
     levels = _Levels(node)
 

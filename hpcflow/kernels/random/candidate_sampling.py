@@ -6,6 +6,7 @@ class of probability p after n draws is then 1 - (1 - p)ⁿ, and otherwise n p.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,12 +15,15 @@ from typing import Any
 import numpy as np
 
 from hpcflow.errors import NotFoundError
+from hpcflow.kernels.common.indices import check_rows
 from hpcflow.kernels.random.random import make_generator
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
 class _Uniform:
     """All classes alike."""
+
+    learns = False
 
     def __init__(self, classes: int) -> None:
         self.classes = self.possible = classes
@@ -28,9 +32,9 @@ class _Uniform:
         """`count` classes."""
         return rng.integers(0, self.classes, count)
 
-    def probability(self, values: np.ndarray) -> np.ndarray:
-        """The probability of each of `values`."""
-        return np.full(values.shape, 1.0 / self.classes)
+    def probability(self, xp: Any, values: Any) -> Any:
+        """The probability of each of `values`, of the array module `xp`."""
+        return xp.full(values.shape, 1.0 / self.classes)
 
     def learn(self, true_classes: np.ndarray) -> None:
         """Take note of the labels of a step."""
@@ -45,9 +49,9 @@ class _LogUniform(_Uniform):
         # Rounding may reach the end of the range.
         return drawn % self.classes
 
-    def probability(self, values: np.ndarray) -> np.ndarray:
-        """The probability of each of `values`."""
-        return np.log((values + 2.0) / (values + 1.0)) / np.log1p(self.classes)
+    def probability(self, xp: Any, values: Any) -> Any:
+        """The probability of each of `values`, of the array module `xp`."""
+        return xp.log((values + 2.0) / (values + 1.0)) / math.log1p(self.classes)
 
 
 class _Weighted(_Uniform):
@@ -63,14 +67,17 @@ class _Weighted(_Uniform):
         """`count` classes."""
         return np.searchsorted(self.limits, rng.random(count) * self.limits[-1], "right")
 
-    def probability(self, values: np.ndarray) -> np.ndarray:
-        """The probability of each of `values`; 0 outside the range."""
+    def probability(self, xp: Any, values: Any) -> Any:
+        """The probability of each of `values`, of the array module `xp`; 0 outside the range."""
         inside = (values >= 0) & (values < self.classes)
-        return np.where(inside, self.weights[np.where(inside, values, 0)], 0) / self.limits[-1]
+        weights = xp.asarray(self.weights)
+        return xp.where(inside, weights[xp.where(inside, values, 0)], 0) / float(self.limits[-1])
 
 
 class _Learned(_Weighted):
     """Classes by how often they were labels so far, each beginning at one."""
+
+    learns = True
 
     def __init__(self, classes: int) -> None:
         super().__init__(np.ones(classes))
@@ -123,14 +130,14 @@ def _draw(distribution: _Uniform, rng: np.random.Generator, count: int,
         drawn = np.concatenate([drawn, distribution.draw(rng, drawn.size)])
 
 
-def _expected(probability: np.ndarray, draws: int, unique: bool) -> np.ndarray:
+def _expected(xp: Any, probability: Any, draws: int, unique: bool) -> Any:
     if not unique:
         return (probability * draws).astype(np.float32)
     with np.errstate(divide="ignore"):
-        return (-np.expm1(draws * np.log1p(-probability))).astype(np.float32)
+        return (-xp.expm1(draws * xp.log1p(-probability))).astype(np.float32)
 
 
-def _check_classes(true_classes: np.ndarray, num_true: int) -> None:
+def _check_classes(true_classes: Any, num_true: int) -> None:
     if true_classes.ndim != 2 or true_classes.shape[1] != num_true:
         raise invalid(f"true_classes must be a matrix with num_true = {num_true} columns, got "
                       f"shape {shown(true_classes)}")
@@ -140,7 +147,7 @@ def _register(op_type: str, make: Callable[[KernelNode], _Uniform]) -> None:
     """Register a sampler whose classes come from ``make(node)``."""
 
     def factory(node: KernelNode) -> Callable:
-        count, unique = node.attr("num_sampled"), node.attr("unique")
+        xp, count, unique = node.xp, node.attr("num_sampled"), node.attr("unique")
         columns = node.attr("num_true")
         seeds = node.attr("seed", 0), node.attr("seed2", 0)
         rng, distribution, lock = node.state(
@@ -152,15 +159,17 @@ def _register(op_type: str, make: Callable[[KernelNode], _Uniform]) -> None:
                 raise invalid(f"cannot draw {count} different classes: there are "
                               f"{distribution.possible}")
             with lock:
-                drawn, draws = _draw(distribution, rng, count, unique)
-                counts = [_expected(distribution.probability(v), draws, unique)
+                found, draws = _draw(distribution, rng, count, unique)
+                drawn = xp.asarray(found.astype(np.int64, copy=False))
+                counts = [_expected(xp, distribution.probability(xp, v), draws, unique)
                           for v in (true_classes, drawn)]
-                distribution.learn(true_classes)
-            return drawn.astype(np.int64, copy=False), *counts
+                if distribution.learns:
+                    distribution.learn(true_classes if xp is np else xp.asnumpy(true_classes))
+            return drawn, *counts
 
         return sample
 
-    kernel(op_type, device="CPU", fresh=True)(factory)
+    kernel(op_type, fresh=True)(factory)
 
 
 _register("UniformCandidateSampler", lambda node: _Uniform(node.attr("range_max")))
@@ -170,24 +179,35 @@ _register("ThreadUnsafeUnigramCandidateSampler", lambda node: _Learned(node.attr
 _register("FixedUnigramCandidateSampler", _fixed)
 
 
-@kernel("AllCandidateSampler", device="CPU", fresh=True)
+@kernel("AllCandidateSampler", fresh=True)
 def _all_candidates(node: KernelNode) -> Callable:
-    count, columns = node.attr("num_sampled"), node.attr("num_true")
+    xp, count, columns = node.xp, node.attr("num_sampled"), node.attr("num_true")
 
     def sample(true_classes: Any) -> tuple:
         _check_classes(true_classes, columns)
-        if true_classes.size and not 0 <= true_classes.min() <= true_classes.max() < count:
-            raise invalid(f"true_classes must be in [0, {count}), the candidates; they reach from "
-                          f"{true_classes.min()} to {true_classes.max()}")
-        return (np.arange(count), np.ones(true_classes.shape, np.float32),
-                np.ones(count, np.float32))
+        check_rows(xp, true_classes, count, "= {} must be in [0, {})", "true_classes")
+        return (xp.arange(count), xp.ones(true_classes.shape, np.float32),
+                xp.ones(count, np.float32))
 
     return sample
 
 
-@kernel("ComputeAccidentalHits", device="CPU", fresh=True)
+@kernel("ComputeAccidentalHits", fresh=True)
 def _accidental_hits(node: KernelNode) -> Callable:
-    columns = node.attr("num_true")
+    xp, columns = node.xp, node.attr("num_true")
+
+    def find_on_device(true_classes: Any, sampled: Any) -> tuple:
+        _check_classes(true_classes, columns)
+        order = xp.argsort(sampled)
+        ordered = sampled[order]
+        flat = true_classes.reshape(-1)
+        at = xp.minimum(xp.searchsorted(ordered, flat), max(len(sampled) - 1, 0))
+        hits = xp.flatnonzero(ordered[at] == flat) if len(sampled) else xp.arange(0)
+        weights = xp.full(len(hits), np.finfo(np.float32).min, np.float32)
+        return (hits // columns).astype(np.int32), order[at[hits]].astype(np.int64), weights
+
+    if xp is not np:
+        return find_on_device
 
     def find(true_classes: Any, sampled: Any) -> tuple:
         _check_classes(true_classes, columns)

@@ -8,7 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.common.indices import check_rows, combine_rows, has_duplicates
+from hpcflow.errors import InvalidArgumentError
+from hpcflow.kernels import late_errors
+from hpcflow.kernels.common import repeated_rows
+from hpcflow.kernels.common.indices import check_rows, combine_rows, flat_positions, has_duplicates
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.resources.variables import VariableState
 from hpcflow.shapes import TensorShape
@@ -17,19 +20,23 @@ from hpcflow.shapes import TensorShape
 
 
 def _set(xp: Any, target: Any, where: Any, updates: Any) -> None:
-    target[where] = updates  # of duplicates the last wins
+    if xp is np:
+        target[where] = updates  # of duplicates the last wins
+    else:
+        repeated_rows.put(xp, target, where, updates)
 
 
 def _combining(ufunc_name: str) -> Callable:
     """``target[where] = ufunc(target[where], updates)``, once for each time an element occurs."""
 
     def combine(xp: Any, target: Any, where: Any, updates: Any) -> None:
-        ufunc = getattr(xp, ufunc_name)
-        if target.ndim > 1 and xp is np:
+        if xp is not np:
+            repeated_rows.combine(xp, ufunc_name, target, where, updates)
+            return
+        ufunc = getattr(np, ufunc_name)
+        if target.ndim > 1:
             combine_rows(ufunc, target.reshape(len(target), -1), where,
                          updates.reshape(len(where), -1))
-        elif xp is not np and not has_duplicates(xp, where):
-            target[where] = ufunc(target[where], updates)
         else:
             ufunc.at(target, where, updates)
 
@@ -40,8 +47,10 @@ def _divide(xp: Any, target: Any, where: Any, updates: Any) -> None:
     if target.dtype.kind not in "iu":
         _combining("divide")(xp, target, where, updates)
         return
-    if not xp.all(updates):
-        raise invalid("ScatterDiv: integer division by zero")
+    if xp is not np:
+        late_errors.note(xp, (updates == 0).any(), _divides_by_zero)
+    elif not updates.all():
+        raise _divides_by_zero()
     # Dividing by one divisor after the other towards zero is dividing by their product, but the
     # product may overflow; so duplicates take turns.
     distinct = not has_duplicates(xp, where)
@@ -49,6 +58,10 @@ def _divide(xp: Any, target: Any, where: Any, updates: Any) -> None:
         rows = where[i]
         quotient = xp.abs(target[rows]) // xp.abs(updates[i])
         target[rows] = quotient * xp.sign(target[rows]) * xp.sign(updates[i])
+
+
+def _divides_by_zero() -> InvalidArgumentError:
+    return invalid("ScatterDiv: integer division by zero")
 
 
 _COMBINE = {"Update": _set, "Add": _combining("add"), "Sub": _combining("subtract"),
@@ -118,23 +131,6 @@ def _scatter_coordinates(xp: Any, combine: Callable, state: VariableState, indic
     flat = flat_positions(xp, indices.reshape(-1, depth), shape[:depth])
     target = state.writable().reshape(-1, *shape[depth:])
     combine(xp, target, flat, updates.reshape(-1, *shape[depth:]))
-
-
-def flat_positions(xp: Any, coordinates: Any, dims: tuple[int, ...]) -> Any:
-    """Row-major positions of `coordinates` (n, K) in an array of K `dims`.
-
-    Raises ``InvalidArgumentError`` for coordinates out of range.
-    """
-    limits = xp.asarray(np.array(dims, coordinates.dtype))
-    outside = ((coordinates < 0) | (coordinates >= limits)).any(axis=-1)
-    if outside.any():
-        i = int(xp.flatnonzero(outside)[0])
-        raise invalid(f"indices[{i}] = {[int(c) for c in coordinates[i]]} does not index into "
-                      f"shape {TensorShape(dims)}")
-    strides = np.cumprod([1, *dims[:0:-1]], dtype=np.int64)[::-1]
-    if not dims:
-        return xp.zeros(len(coordinates), np.int64)
-    return coordinates.astype(np.int64) @ xp.asarray(np.ascontiguousarray(strides))
 
 
 for _suffix in _COMBINE:

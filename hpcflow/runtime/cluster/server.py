@@ -59,7 +59,7 @@ class TaskServer:
                     None, None, f"This process already serves {self.address}")
             transport = self.network.attach(self.address, addresses)
             self.options = StepOptions(config)
-            self.task = Task(job, index, self.options.device_counts)
+            self.task = Task(job, index, self.options.device_counts, self.options.gpus)
             self.endpoint = Endpoint(self.task, transport, self.network.oversubscribed)
             self.network.announce(self.endpoint, self.address)
             _servers[self.target] = self

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from hpcflow.kernels import late_errors
 from hpcflow.resources.manager import ResourceManager
+from hpcflow.runtime.executor import gpus
 
 
 class Device:
@@ -27,6 +30,16 @@ class Device:
         self.resources = resources
         self.xp: Any = np
 
+    @classmethod
+    def make(cls, prefix: str, resources: ResourceManager, wanted: int | None, available: int,
+             options: gpus.GpuOptions) -> list[Device]:
+        """The devices of this type of a task: `wanted` of them (None: as many as are there)."""
+        number = available if wanted is None else wanted
+        if cls.has_own_memory:
+            number = min(number, available)
+        return [cls(f"{prefix}/device:{cls.type}:{i}", i, resources)
+                for i in range(max(number, 1) if cls.type == "CPU" else number)]
+
     def to_device(self, value: Any) -> Any:
         """Return a host value as a value of this device (one of the device as it is)."""
         return value
@@ -38,6 +51,22 @@ class Device:
     def is_device_value(self, value: Any) -> bool:
         """True if `value` lives in this device's own memory."""
         return False
+
+    def special(self, name: str) -> Callable[..., Any]:
+        """The special function that ``cupyx.scipy.special`` calls `name`, on values of the device.
+
+        Only devices of type GPU are asked.
+        """
+        raise NotImplementedError(f"devices of type {self.type} have no function {name}")
+
+    def entered(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function`, which launches work, for any thread: with this device as the current one."""
+        return function
+
+    @functools.cached_property
+    def on_host(self) -> Device:
+        """This device as kernels see it that compute in host memory."""
+        return Device(self.name, self.index, self.resources)
 
     def synchronize(self) -> None:
         """Wait for the work that was handed to the device."""
@@ -51,18 +80,41 @@ class Device:
 
 
 class CupyDevice(Device):
-    """A CUDA GPU through CuPy: one memory pool and one stream per device."""
+    """A CUDA GPU through CuPy: one memory pool and one stream per device.
+
+    `number` is that of the GPU among those of the node, `index` that of the device in its task.
+    """
 
     type = "GPU"
     has_own_memory = True
     priority = 100
 
-    def __init__(self, name: str, index: int, resources: ResourceManager) -> None:
+    def __init__(self, name: str, index: int, resources: ResourceManager,
+                 number: int | None = None,
+                 options: gpus.GpuOptions | None = None) -> None:
         super().__init__(name, index, resources)
         import cupy
 
         self.xp = cupy
-        self._device = cupy.cuda.Device(index)
+        self._device = cupy.cuda.Device(index if number is None else number)
+        if options is not None and options.fraction:
+            self._limit_memory(options)
+
+    @classmethod
+    def make(cls, prefix: str, resources: ResourceManager, wanted: int | None, available: int,
+             options: gpus.GpuOptions) -> list[Device]:
+        """The GPUs of this rank."""
+        numbers = gpus.chosen_here(available, wanted, options)
+        return [cls(f"{prefix}/device:{cls.type}:{i}", i, resources, number, options)
+                for i, number in enumerate(numbers)]
+
+    def _limit_memory(self, options: gpus.GpuOptions) -> None:
+        """Take no more than the fraction of the memory; at once all, unless it is to grow."""
+        with self._device:
+            pool = self.xp.get_default_memory_pool()
+            pool.set_limit(fraction=options.fraction)
+            if not options.allow_growth:
+                pool.malloc(pool.get_limit() - pool.total_bytes())  # and back into the pool
 
     def to_device(self, value: Any) -> Any:
         """The value as a CuPy array; strings stay."""
@@ -72,8 +124,39 @@ class CupyDevice(Device):
             return self.xp.asarray(value)
 
     def to_host(self, value: Any) -> Any:
-        """The value as a NumPy array, once it is complete."""
-        return self.xp.asnumpy(value) if isinstance(value, self.xp.ndarray) else value
+        """The value as a NumPy array (of rank 0: a scalar), once it is complete.
+
+        Raises what the device found wrong until then (`hpcflow.kernels.late_errors`).
+        """
+        if not isinstance(value, self.xp.ndarray):
+            return value
+        with self._device:
+            if late_errors.count():
+                return late_errors.read(self.xp, value, self._copied)
+            return self._copied(value)
+
+    def _copied(self, value: Any) -> Any:
+        found = self.xp.asnumpy(value)
+        return found if found.ndim else found[()]
+
+    def special(self, name: str) -> Callable[..., Any]:
+        """CuPy's special function."""
+        import cupyx.scipy.special
+
+        return getattr(cupyx.scipy.special, name)
+
+    def entered(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """`function` after ``cudaSetDevice``, where there is more than one GPU: the current one is
+        that of each thread."""
+        if self.xp.cuda.runtime.getDeviceCount() < 2:
+            return function
+        device = self._device
+
+        def run(*inputs: Any, **options: Any) -> Any:
+            with device:
+                return function(*inputs, **options)
+
+        return run
 
     def is_device_value(self, value: Any) -> bool:
         """True for CuPy arrays."""
@@ -91,20 +174,6 @@ class CupyDevice(Device):
 def _is_host_only(value: Any) -> bool:
     """Strings have no form on an accelerator."""
     return isinstance(value, bytes) or (isinstance(value, np.ndarray) and value.dtype.kind == "O")
-
-
-def _count_cupy_devices() -> int:
-    """GPUs that CuPy can use; 0 without CuPy or a working driver."""
-    import importlib.util
-
-    if importlib.util.find_spec("cupy") is None:
-        return 0
-    try:
-        import cupy
-
-        return int(cupy.cuda.runtime.getDeviceCount())
-    except Exception:  # noqa: BLE001  (a missing driver shows as many kinds of error)
-        return 0
 
 
 # type -> (device class, function that counts what the machine has)
@@ -132,26 +201,21 @@ def device_types() -> list[str]:
     return list(_TYPES)
 
 
-def make_devices(prefix: str, resources: ResourceManager,
-                 counts: dict[str, int] | None = None) -> list[Device]:
+def make_devices(prefix: str, resources: ResourceManager, counts: dict[str, int] | None = None,
+                 options: gpus.GpuOptions | None = None) -> list[Device]:
     """Make the devices of a task; `prefix` is ``/job:x/replica:0/task:n``.
 
     `counts` (``ConfigProto.device_count``) overrides how many of a type there are; an accelerator
-    type never gets more than the machine has.
+    type never gets more than the machine has. `options` say which GPUs, and how much of them.
     """
     devices: list[Device] = []
     for name, (device_class, count) in _TYPES.items():
         wanted = (counts or {}).get(name)
-        if wanted == 0:
-            continue
-        available = count()
-        number = available if wanted is None else wanted
-        if device_class.has_own_memory:
-            number = min(number, available)
-        devices.extend(device_class(f"{prefix}/device:{name}:{i}", i, resources)
-                       for i in range(max(number, 1) if name == "CPU" else number))
+        if wanted != 0:
+            devices += device_class.make(prefix, resources, wanted, count(),
+                                         options or gpus.GpuOptions())
     return devices
 
 
 register_device_type(Device, lambda: 1)
-register_device_type(CupyDevice, _count_cupy_devices)
+register_device_type(CupyDevice, gpus.count)

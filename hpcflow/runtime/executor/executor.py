@@ -30,6 +30,7 @@ from hpcflow.errors import (
     op_error,
 )
 from hpcflow.host.fp_mode import mode, restore, silence
+from hpcflow.kernels import late_errors
 from hpcflow.resources.effects import Effect
 from hpcflow.runtime.executor.deadline import check_deadline
 from hpcflow.runtime.executor.distributed_loops import SpreadLoops
@@ -223,6 +224,8 @@ class Step(Propagation):
             self.lane.receive(self, item.edge.index, item)  # type: ignore[union-attr]
 
     def _finish_step(self) -> None:
+        if late_errors.count():
+            self._hear_of_errors()
         for hook in self.on_finish_hooks:
             hook()
         if self.effects and self.error is not None:
@@ -243,6 +246,16 @@ class Step(Propagation):
         done, self.on_done = self.on_done, None  # whoever is told may refer to the step
         if done is not None:
             done(self)
+
+    def _hear_of_errors(self) -> None:
+        """What the devices found wrong, unless the step failed already."""
+        if self.error is not None:
+            late_errors.discard()
+            return
+        try:
+            late_errors.raise_any()
+        except Exception as e:  # noqa: BLE001
+            self.error = e
 
     def post(self, action: Callable[[], None]) -> None:
         """Hand `action` to the thread that runs the step (called by completions)."""

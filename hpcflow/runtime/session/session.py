@@ -335,7 +335,7 @@ class LocalEngine:
 
     def __init__(self, options: StepOptions) -> None:
         self.options = options
-        self.task = Task(device_counts=options.device_counts)
+        self.task = Task(device_counts=options.device_counts, gpus=options.gpus)
         self._context = KernelContext(self.task, collectives=world_collectives)
         self.running = Runs()
 

@@ -22,10 +22,12 @@ from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.host import fp_mode, threads
 from hpcflow.host.fp_mode import restore, silence
+from hpcflow.kernels import late_errors
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor.deadline import DirectRun, check_end, deadline_after
 from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.runtime.executor.executor import Step, check_results
+from hpcflow.runtime.executor.gpus import GpuOptions
 from hpcflow.runtime.steps.runs import Runs
 from hpcflow.runtime.steps.task import KernelContext, Task
 from hpcflow.runtime.steps.tracing import step_stats
@@ -50,6 +52,7 @@ class StepOptions:
         halved = proto is not None and proto.graph_options.enable_bfloat16_sendrecv
         self.compress = (Rule("bfloat16"),) if halved else ()
         self.device_counts = dict(proto.device_count) if proto is not None else {}
+        self.gpus = GpuOptions.of(proto)
         if proto is not None and proto.intra_op_parallelism_threads > 0:
             threads.limit(proto.intra_op_parallelism_threads)  # one pool serves the process
         if proto is not None and proto.inter_op_parallelism_threads > 0:
@@ -132,7 +135,10 @@ class LocalStep:
             try:
                 found = function(step, *feeds) if in_order else function(
                     step, *[feeds[i] for i in order])
+                if late_errors.count():
+                    late_errors.raise_any()
             except BaseException as e:  # noqa: BLE001  (raised again, explained)
+                late_errors.discard()
                 error = item.region.explain(e, item.nodes[0].device, None)
                 raise error from error.__cause__
             finally:

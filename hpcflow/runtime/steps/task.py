@@ -15,6 +15,7 @@ from hpcflow.runtime.collective.collective_parts import Layout, solo
 from hpcflow.runtime.collective.collective_run import Operation, Schedule, SoloOperation
 from hpcflow.runtime.collective.collective_work import work_of
 from hpcflow.runtime.executor.device import Device, make_devices
+from hpcflow.runtime.executor.gpus import GpuOptions
 
 #: ``function_calls(context, library)`` calls functions of the graph; `function_calls` provides it.
 function_calls = Hook("the calls of functions")
@@ -24,12 +25,14 @@ class Task:
     """The local part of a cluster: devices, and the resources that outlive sessions."""
 
     def __init__(self, job: str = "localhost", index: int = 0,
-                 device_counts: dict[str, int] | None = None) -> None:
+                 device_counts: dict[str, int] | None = None,
+                 gpus: GpuOptions | None = None) -> None:
         self.job = job
         self.index = index
         self.name = f"/job:{job}/replica:0/task:{index}"
         self.resources = ResourceManager()
-        self.devices: list[Device] = make_devices(self.name, self.resources, device_counts)
+        self.devices: list[Device] = make_devices(
+            self.name, self.resources, device_counts, gpus)
         self.by_name = {d.name: d for d in self.devices}
 
     @property
@@ -39,7 +42,7 @@ class Task:
 
     def device_infos(self) -> list[DeviceInfo]:
         """The devices as the placer sees them."""
-        return [DeviceInfo(d.name, d.type, d.priority) for d in self.devices]
+        return [DeviceInfo(d.name, d.type, d.priority, d.memory_limit()) for d in self.devices]
 
 
 class KernelContext:

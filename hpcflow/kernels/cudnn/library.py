@@ -1,0 +1,213 @@
+"""The cuDNN library: where it is found, the C functions that are called, descriptors.
+
+It is looked for as ``HPCFLOW_CUDNN`` says: not at all (the default), where the wheel
+``nvidia-cudnn-cu13`` or ``-cu12`` puts it and on the library path (``1``), or at a path. Source:
+the C API of cuDNN 9.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.metadata
+import warnings
+import weakref
+from collections.abc import Iterator
+from ctypes import POINTER, byref, c_double, c_float, c_int, c_size_t, c_uint, c_void_p
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hpcflow import config
+
+MAJOR = 9
+_NAME = "libcudnn.so.9"
+_OFF = ("", "0", "off", "no", "false")
+_WHEELS = ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12")
+_P, _OUT, _INTS = c_void_p, POINTER(c_void_p), POINTER(c_int)
+
+
+class AlgorithmFound(ctypes.Structure):
+    """One way to compute a convolution, as the heuristics judge it."""
+
+    _fields_ = [("algo", c_int), ("status", c_int), ("time", c_float), ("memory", c_size_t),
+                ("determinism", c_int), ("math_type", c_int), ("reserved", c_int * 3)]
+
+
+_FOUND = [c_int, _INTS, POINTER(AlgorithmFound)]
+# Function -> the types of its arguments; all of them return a status.
+SIGNATURES: dict[str, list] = {
+    "Create": [_OUT],
+    "SetStream": [_P, _P],
+    "CreateTensorDescriptor": [_OUT],
+    "DestroyTensorDescriptor": [_P],
+    "SetTensor4dDescriptor": [_P, *[c_int] * 6],
+    "CreateFilterDescriptor": [_OUT],
+    "DestroyFilterDescriptor": [_P],
+    "SetFilter4dDescriptor": [_P, *[c_int] * 6],
+    "CreateConvolutionDescriptor": [_OUT],
+    "DestroyConvolutionDescriptor": [_P],
+    "SetConvolution2dDescriptor": [_P, *[c_int] * 8],
+    "SetConvolutionGroupCount": [_P, c_int],
+    "SetConvolutionMathType": [_P, c_int],
+    "GetConvolution2dForwardOutputDim": [_P, _P, _P, *[_INTS] * 4],
+    "GetConvolutionForwardAlgorithm_v7": [*[_P] * 5, *_FOUND],
+    "GetConvolutionBackwardDataAlgorithm_v7": [*[_P] * 5, *_FOUND],
+    "GetConvolutionBackwardFilterAlgorithm_v7": [*[_P] * 5, *_FOUND],
+    "ConvolutionForward": [*[_P] * 7, c_int, _P, c_size_t, _P, _P, _P],
+    "ConvolutionBackwardData": [*[_P] * 7, c_int, _P, c_size_t, _P, _P, _P],
+    "ConvolutionBackwardFilter": [*[_P] * 7, c_int, _P, c_size_t, _P, _P, _P],
+    "CreatePoolingDescriptor": [_OUT],
+    "DestroyPoolingDescriptor": [_P],
+    "SetPooling2dDescriptor": [_P, *[c_int] * 8],
+    "GetPooling2dForwardOutputDim": [_P, _P, *[_INTS] * 4],
+    "PoolingForward": [_P] * 8,
+    "PoolingBackward": [_P] * 12,
+    "SoftmaxForward": [_P, c_int, c_int, *[_P] * 6],
+    "BatchNormalizationForwardTraining":
+        [_P, c_int, *[_P] * 9, c_double, _P, _P, c_double, _P, _P],
+    "BatchNormalizationBackward": [_P, c_int, *[_P] * 14, c_double, _P, _P],
+    "CreateLRNDescriptor": [_OUT],
+    "DestroyLRNDescriptor": [_P],
+    "SetLRNDescriptor": [_P, c_uint, c_double, c_double, c_double],
+    "LRNCrossChannelForward": [_P, _P, c_int, *[_P] * 6],
+    "LRNCrossChannelBackward": [_P, _P, c_int, *[_P] * 10],
+}  # fmt: skip
+
+FLOAT, DOUBLE, HALF = 0, 1, 2
+TYPES = {np.dtype(np.float32): FLOAT, np.dtype(np.float64): DOUBLE, np.dtype(np.float16): HALF}
+NCHW, NHWC = 0, 1
+CROSS_CORRELATION = 1
+FMA_MATH = 3  # without it float32 is rounded to TF32
+
+
+class CudnnError(RuntimeError):
+    """A function of cuDNN did not succeed."""
+
+
+class Library:
+    """The loaded library, with a handle for each GPU."""
+
+    def __init__(self, handle: Any, path: str) -> None:
+        self.path = path
+        self._functions = {}
+        for name, types in SIGNATURES.items():
+            function = getattr(handle, f"cudnn{name}")
+            function.argtypes, function.restype = types, c_int
+            self._functions[name] = function
+        self._text = handle.cudnnGetErrorString
+        self._text.argtypes, self._text.restype = [c_int], ctypes.c_char_p
+        self._handles: dict[int, c_void_p] = {}
+
+    def call(self, name: str, *args: Any) -> None:
+        """Call ``cudnn<name>``, arrays by their addresses; CudnnError unless it succeeds."""
+        status = self._functions[name](*[_plain(a) for a in args])
+        if status:
+            raise CudnnError(f"cudnn{name} failed: {self._text(status).decode()} ({status})")
+
+    def create(self, kind: str, *settings: tuple) -> Descriptor:
+        """A descriptor of this kind, after calls of its functions with what each is given."""
+        made = c_void_p()
+        self.call(f"Create{kind}Descriptor", byref(made))
+        found = Descriptor(self, kind, made)
+        for name, *values in settings:
+            self.call(name, found, *values)
+        return found
+
+    def handle(self) -> c_void_p:
+        """The handle of the current GPU, on the current stream."""
+        import cupy
+
+        number = cupy.cuda.runtime.getDevice()
+        found = self._handles.get(number)
+        if found is None:
+            found = c_void_p()
+            self.call("Create", byref(found))
+            self._handles[number] = found
+        self.call("SetStream", found, cupy.cuda.get_current_stream().ptr)
+        return found
+
+    def best(self, name: str, *descriptors: Any) -> AlgorithmFound:
+        """What the heuristics put first; in the deterministic mode, of the deterministic."""
+        found, count = (AlgorithmFound * 8)(), c_int()
+        self.call(f"Get{name}Algorithm_v7", self.handle(), *descriptors, 8, byref(count), found)
+        for one in found[: count.value]:
+            if not one.status and (one.determinism or not config.flags.deterministic):
+                return one
+        raise CudnnError(f"cuDNN knows no way for {name}")
+
+
+class Descriptor:
+    """What the library knows of an array or an operation; destroyed with this object."""
+
+    def __init__(self, lib: Library, kind: str, pointer: c_void_p) -> None:
+        self.pointer = pointer
+        gone = weakref.finalize(self, lib.call, f"Destroy{kind}Descriptor", pointer)
+        gone.atexit = False  # the driver may be gone by then
+
+
+def _plain(value: Any) -> Any:
+    """A descriptor or an array as C takes it."""
+    if isinstance(value, Descriptor):
+        return value.pointer
+    data = getattr(value, "data", None)
+    return getattr(data, "ptr", value)
+
+
+def scales(dtype: np.dtype) -> tuple[Any, Any]:
+    """Pointers to one and zero, by which results and what was there are multiplied."""
+    kind = c_double if dtype == np.float64 else c_float
+    return byref(kind(1)), byref(kind(0))
+
+
+def tensor(lib: Any, dims: tuple[int, ...], dtype: np.dtype) -> Descriptor:
+    """The descriptor of images (batch, height, width, channels)."""
+    n, h, w, c = dims
+    return lib.create("Tensor", ("SetTensor4dDescriptor", NHWC, TYPES[dtype], n, c, h, w))
+
+
+def candidates() -> Iterator[str]:
+    """The paths at which the library may be, the preferred first."""
+    chosen = config.flags.cudnn
+    if chosen.lower() in _OFF:
+        return
+    if chosen != "1":
+        yield chosen
+        return
+    for wheel in _WHEELS:
+        try:
+            files = importlib.metadata.files(wheel) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        yield from (str(Path(str(f.locate())).resolve()) for f in files if f.name == _NAME)
+    yield _NAME
+
+
+def opened(path: str) -> Library:
+    """The library at `path`; OSError if there is none, CudnnError for another major version."""
+    handle = ctypes.CDLL(path, ctypes.RTLD_GLOBAL)
+    handle.cudnnGetVersion.restype = c_size_t
+    version = handle.cudnnGetVersion()
+    if version // 10000 != MAJOR:
+        raise CudnnError(f"{path} is cuDNN {version}, expected version {MAJOR}")
+    return Library(handle, path)
+
+
+@functools.lru_cache(maxsize=8)
+def _load(chosen: str) -> Library | None:
+    problem: Exception | None = None
+    for path in candidates():
+        try:
+            return opened(path)
+        except (OSError, AttributeError, CudnnError) as e:
+            problem = e
+    if problem is not None:
+        warnings.warn(f"HPCFLOW_CUDNN={chosen!r}: {problem}; the plain kernels are used",
+                      RuntimeWarning, stacklevel=3)
+    return None
+
+
+def load() -> Any:
+    """The library, loaded on first use; None where it is not asked for, or not there."""
+    return _load(config.flags.cudnn)

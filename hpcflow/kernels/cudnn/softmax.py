@@ -1,0 +1,38 @@
+"""Softmax over rows by cuDNN."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any
+
+from hpcflow.kernels.cudnn import library as c
+from hpcflow.kernels.registry import KernelNode, find_kernel, kernel
+
+_ACCURATE, _LOG, _OVER_CHANNELS = 1, 2, 1
+_TYPES = {"T": ("float16", "float32", "float64")}
+
+_rows = functools.lru_cache(maxsize=256)(c.tensor)
+
+
+@kernel("Softmax", "LogSoftmax", device="GPU", types=_TYPES, fresh=True)
+def softmax(node: KernelNode) -> Callable:
+    """The exponentials of each row, divided by their sum; or the logarithms of that."""
+    plain: Any = find_kernel(node.op_type, "any other", node.attrs)
+    simple, lib, xp = plain.factory(node), c.load(), node.xp
+    if lib is None:
+        return simple
+    algorithm = _ACCURATE if node.op_type == "Softmax" else _LOG
+    one, zero = c.scales(node.np_dtype())
+
+    def run(x: Any) -> Any:
+        if not x.ndim or not x.size:
+            return simple(x)
+        rows = _rows(lib, (math.prod(x.shape[:-1]), 1, 1, x.shape[-1]), x.dtype)
+        y = xp.empty(x.shape, x.dtype)
+        lib.call("SoftmaxForward", lib.handle(), algorithm, _OVER_CHANNELS, one, rows,
+                 xp.ascontiguousarray(x), zero, rows, y)
+        return y
+
+    return run

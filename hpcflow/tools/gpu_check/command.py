@@ -1,0 +1,108 @@
+"""``python -m hpcflow gpu-check``: every stage in processes of its own, each with a limit.
+
+What comes out is one JSON line per result in ``OUTPUT/results.jsonl``; ``--again`` repeats only
+what failed there, into a file of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from hpcflow.tools.gpu_check.results import Results, failures, summary
+from hpcflow.tools.gpu_check.stages import STAGES, Asked
+
+
+def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+    """The options of the command."""
+    parser = argparse.ArgumentParser(prog="python -m hpcflow gpu-check",
+                                     description="Check and time the library on a GPU.")
+    parser.add_argument("--stages", default=",".join(STAGES), help="of these: %(default)s")
+    parser.add_argument("--names", default="", help="only these op types and models, with commas")
+    parser.add_argument("--again", action="store_true", help="only what failed in results.jsonl")
+    parser.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", ".")),
+                        help="folder of the results ($OUT, else the working directory)")
+    parser.add_argument("--repo", type=Path, default=Path("."), help="the project's folder")
+    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1) - 2),
+                        help="processes that compare cases")
+    parser.add_argument("--stand-in", action="store_true",
+                        help="on the stand-in of the tests: a rehearsal without a GPU")
+    parser.add_argument("--inside", default="", help=argparse.SUPPRESS)
+    return parser.parse_args(argv)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the stages; 0 if nothing failed."""
+    options = parse(argv)
+    if options.inside:
+        return _run_inside(options)
+    wanted = {stage: [n for n in options.names.split(",") if n]
+              for stage in options.stages.split(",")}
+    results = Results(options.output / "results.jsonl")
+    if options.again:
+        failed = failures(results.rows())
+        wanted = {stage: failed[stage] for stage in STAGES if stage in failed}
+        results = Results(options.output / "results-again.jsonl")
+    results.path.unlink(missing_ok=True)
+    unknown = wanted.keys() - STAGES.keys()
+    if unknown:
+        print(f"gpu-check: there is no stage {', '.join(sorted(unknown))}; there are "
+              f"{', '.join(STAGES)}", file=sys.stderr)
+        return 2
+    for stage, names in wanted.items():
+        _run_stage(options, results, stage, names)
+    rows = results.rows()
+    print(summary(rows))
+    return int(bool(failures(rows)))
+
+
+def _run_stage(options: argparse.Namespace, results: Results, stage: str,
+               names: list[str]) -> None:
+    """Start the stage's processes, and end those that take too long."""
+    workers = options.workers if stage == "cases" else 1
+    began, limit = time.monotonic(), STAGES[stage][1]
+    command = [sys.executable, "-m", "hpcflow", "gpu-check", "--output", str(results.path),
+               "--repo", str(options.repo), "--names", ",".join(names)]
+    command += ["--stand-in"] * options.stand_in
+    started = [subprocess.Popen([*command, "--inside", f"{stage}:{i}:{workers}"])
+               for i in range(workers)]
+    for process in started:
+        try:
+            if process.wait(max(1.0, limit - (time.monotonic() - began))):
+                results.put(stage, failed=f"the process ended with status {process.returncode}")
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            results.put(stage, failed=f"took longer than its {limit:.0f} s")
+    print(f"{stage}: {time.monotonic() - began:.1f} s", flush=True)
+
+
+def _run_inside(options: argparse.Namespace) -> int:
+    """In a process of its own: one stage, or one worker's part of it."""
+    stage, share, shares = options.inside.split(":")
+    asked = Asked(Results(options.output), options.repo.resolve(),
+                  tuple(n for n in options.names.split(",") if n), int(share), int(shares))
+    if options.stand_in:
+        _stand_in(asked.repo)
+    try:
+        STAGES[stage][0](asked)
+    except Exception:  # noqa: BLE001  (a failure is a result)
+        asked.results.put(stage, failed=traceback.format_exc()[-3000:])
+    return 0
+
+
+def _stand_in(repo: Path) -> None:
+    """Put the tests' stand-in in the place of the GPU."""
+    sys.path.insert(0, str(repo / "tests"))
+    from gpu_ring.stand_in import StandIn
+
+    from hpcflow.runtime.executor import device
+
+    device.unregister_device_type("GPU")
+    device.register_device_type(StandIn, lambda: 1)

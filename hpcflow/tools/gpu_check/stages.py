@@ -1,0 +1,265 @@
+"""The stages of the check; each runs in a process of its own and puts its results down."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hpcflow.tools import facts as doctor
+from hpcflow.tools.gpu_check.results import Results
+
+
+class Asked(NamedTuple):
+    """What a stage is to do.
+
+    Attributes:
+        repo: the project's folder, which has the tests and the examples.
+        names: only these op types or models; all if empty.
+        share, shares: of the cases those of this worker.
+    """
+
+    results: Results
+    repo: Path
+    names: tuple[str, ...] = ()
+    share: int = 0
+    shares: int = 1
+
+    def wants(self, name: str) -> bool:
+        """True if `name` is to be checked."""
+        return not self.names or name in self.names
+
+    def attempt(self, stage: str, name: str, check: Callable[[], dict[str, Any]]) -> None:
+        """Put down what ``check()`` finds, or how it fails."""
+        try:
+            self.results.put(stage, name=name, **check())
+        except Exception:  # noqa: BLE001  (a failure is a result)
+            self.results.put(stage, name=name, failed=traceback.format_exc()[-1500:])
+
+
+def facts(asked: Asked) -> None:
+    """What the machine has."""
+    found = {"versions": doctor.versions(), "machine": doctor.machine(), "gpu": doctor.gpu(),
+             "mpi": doctor.mpi()}
+    failed = found["gpu"].get("error")
+    asked.results.put("facts", failed=failed, **found)
+
+
+def smoke(asked: Asked) -> None:
+    """Training of the perceptron on CPU and GPU: the same losses, and the time of a step."""
+    for name, count in (("GPU", {}), ("CPU", {"GPU": 0})):
+        asked.attempt("smoke", name, functools.partial(_perceptron, name, count))
+
+
+def _perceptron(name: str, count: dict[str, int]) -> dict[str, Any]:
+    import hpcflow as hf
+
+    random = np.random.default_rng(0)
+    with hf.Graph().as_default():
+        x, y = hf.placeholder(hf.float32, [64, 784]), hf.placeholder(hf.float32, [64, 10])
+        first, second = (hf.Variable(0.1 * random.standard_normal(d).astype(np.float32))
+                         for d in ((784, 100), (100, 10)))
+        hidden = hf.nn.relu(hf.matmul(x, first) + hf.Variable(hf.zeros([100])))
+        loss = hf.reduce_mean(hf.nn.softmax_cross_entropy_with_logits(
+            labels=y, logits=hf.matmul(hidden, second)))
+        train = hf.train.AdagradOptimizer(0.01).minimize(loss)
+        feed = {x: random.random((64, 784), np.float32),
+                y: np.eye(10, dtype=np.float32)[random.integers(10, size=64)]}
+        with hf.Session(config=hf.ConfigProto(device_count=count)) as session:
+            devices = [d.name for d in session.list_devices()]
+            session.run(hf.global_variables_initializer())
+            losses = [float(session.run([train, loss], feed)[1]) for _ in range(20)]
+            began = time.perf_counter()
+            for _ in range(100):
+                session.run(train, feed)
+            session.run(loss, feed)
+            step = (time.perf_counter() - began) / 100
+    missing = None if name == "CPU" or any("GPU" in d for d in devices) else "no GPU is offered"
+    return {"devices": devices, "losses": losses[::5], "step_us": step * 1e6, "failed": missing}
+
+
+def micro(asked: Asked) -> None:
+    """Launches, copies, matrix products: what everything else is made of."""
+    import cupy as cp
+
+    small, large = cp.ones(1000, "f"), np.ones(1 << 26, "u1")
+    there, matrix = cp.asarray(large), cp.ones((4096, 4096), "f")
+    half, scalar = matrix.astype("e"), cp.zeros((), "f")
+    pinned = np.frombuffer(cp.cuda.alloc_pinned_memory(large.nbytes), "u1", large.nbytes)
+    flops = 2 * 4096**3
+    table: list[tuple[str, Callable[[], Any], int, int]] = [
+        ("launch", lambda: small + small, 2000, 0), ("item", scalar.item, 1000, 0),
+        ("to GPU", lambda: cp.asarray(large), 5, large.nbytes),
+        ("to host", lambda: cp.asnumpy(there), 5, large.nbytes),
+        ("to GPU, pinned", lambda: there.set(pinned), 5, large.nbytes),
+        ("to host, pinned", lambda: there.get(out=pinned), 5, large.nbytes),
+        ("float32 product", lambda: matrix @ matrix, 10, flops),
+        ("float16 product", lambda: half @ half, 10, flops),
+    ]
+    for name, call, times, amount in table:
+        asked.attempt("micro", name, functools.partial(_timed, cp, call, times, amount))
+
+
+def _timed(cp: Any, call: Callable[[], Any], times: int, amount: int) -> dict[str, Any]:
+    call()
+    cp.cuda.Device().synchronize()
+    began = time.perf_counter()
+    for _ in range(times):
+        call()
+    cp.cuda.Device().synchronize()
+    seconds = (time.perf_counter() - began) / times
+    return {"us": seconds * 1e6, "G_per_s": amount / seconds / 1e9}
+
+
+def cases(asked: Asked) -> None:
+    """The oracle's valid cases, CPU against GPU: of the op types of this worker."""
+    _test_paths(asked.repo)
+    from gpu_ring.cases import cases_by_type, chosen, differences
+
+    by_type = cases_by_type()
+    for op in [op for op in sorted(by_type) if asked.wants(op)][asked.share :: asked.shares]:
+        some = chosen(by_type[op], 6)
+        asked.attempt("cases", op, functools.partial(_compared, differences, some))
+
+
+def _compared(differences: Callable[[Any], list[str]], chosen: Iterable[Any]) -> dict[str, Any]:
+    """In what the devices differ, if in anything."""
+    return {"failed": "\n".join(text for case in chosen for text in differences(case))[:1500]
+            or None}
+
+
+def cudnn(asked: Asked) -> None:
+    """The cases of the op types that cuDNN serves, and the time of the networks with it."""
+    os.environ["HPCFLOW_CUDNN"] = "1"
+    from hpcflow import config
+    from hpcflow.kernels.cudnn import library
+
+    config.flags.reload()
+    if library.load() is None:
+        asked.results.put("cudnn", failed="cuDNN is not found")
+        return
+    _test_paths(asked.repo)
+    from gpu_ring.cases import cases_by_type, differences
+    from gpu_ring.test_cudnn import OPS
+
+    for op in filter(asked.wants, OPS):
+        asked.attempt("cudnn", op, functools.partial(_compared, differences, cases_by_type()[op]))
+    for name, options in _networks():
+        if asked.wants(name):
+            asked.attempt("cudnn", name, functools.partial(_network_times, options))
+
+
+def _test_paths(repo: Path) -> None:
+    sys.path[:0] = [str(repo / "tests"), str(repo / "tests" / "oracle")]
+
+
+def _networks() -> Iterator[tuple[str, dict[str, Any]]]:
+    from hpcflow.tools.bench.convnets import NETWORKS
+
+    for network in NETWORKS:
+        yield network.name, {"batch": network.batch, "image": [network.image, network.image],
+                             "layers": network.layers, "training": True, "threads": 8}
+
+
+def _steps(step: Callable[[], Any], seconds: float, done: Callable[[], Any]) -> dict[str, Any]:
+    """The first step, and the median and the least of those that fit into `seconds`."""
+    began = time.perf_counter()
+    step()
+    done()
+    times: list[float] = []
+    first, until = time.perf_counter() - began, time.perf_counter() + seconds
+    while len(times) < 2 or (time.perf_counter() < until and len(times) < 100):
+        began = time.perf_counter()
+        step()
+        done()
+        times.append(time.perf_counter() - began)
+    return {"first_s": first, "ms": sorted(times)[len(times) // 2] * 1e3,
+            "least_ms": min(times) * 1e3, "steps": len(times)}
+
+
+def _network_times(options: dict[str, Any]) -> dict[str, Any]:
+    import cupy
+
+    import hpcflow as hf
+    from hpcflow.tools.bench.programs import convnets
+
+    step, close = convnets.open_case(hf, "", options)
+    found = _steps(step, 4.0, cupy.cuda.Device().synchronize)
+    close()
+    pool = cupy.get_default_memory_pool()
+    found["pool_MiB"] = pool.total_bytes() >> 20
+    pool.free_all_blocks()
+    return found
+
+
+def models(asked: Asked) -> None:
+    """Training steps of the benchmark's networks, without cuDNN."""
+    for name, options in _networks():
+        if asked.wants(name):
+            asked.attempt("models", name, functools.partial(_network_times, options))
+
+
+def torch(asked: Asked) -> None:
+    """The same networks by torch, in float32 and in TF32, where it is installed."""
+    library: Any = importlib.import_module("torch")
+    from hpcflow.tools.bench.programs import convnets_torch
+
+    programs: Any = convnets_torch
+    library.set_default_device("cuda")
+    batch_of = programs.batch_of
+    programs.batch_of = lambda t, o: tuple(x.to("cuda") for x in batch_of(t, o))
+
+    def times(options: dict[str, Any], tf32: bool) -> dict[str, Any]:
+        step, _ = programs.open_case(library, "", options)
+        return {"tf32": tf32, **_steps(step, 2.0, library.cuda.synchronize)}
+
+    for tf32 in (False, True):
+        library.backends.cuda.matmul.allow_tf32 = library.backends.cudnn.allow_tf32 = tf32
+        for name, options in _networks():
+            if asked.wants(name):
+                asked.attempt("torch", name, functools.partial(times, options, tf32))
+
+
+def mpi(asked: Asked) -> None:
+    """Two ranks on the GPUs that there are: a parameter server, and a reduction."""
+    mpirun = doctor.launchers()["mpirun"]
+    if not mpirun:
+        asked.results.put("mpi", failed="there is no mpirun")
+        return
+    environment = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1",
+                   "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    with tempfile.TemporaryDirectory() as folder:
+        short = ["--steps", "200", "--logdir", folder]
+        for name, program in (("parameter server", ["digits_ps.py", "--ps", "1", *short]),
+                              ("all-reduce", ["digits_allreduce.py", *short])):
+            if asked.wants(name):
+                asked.attempt("mpi", name, functools.partial(
+                    _ranks, mpirun, asked.repo / "examples", program, environment))
+
+
+def _ranks(mpirun: str, folder: Path, program: list[str], env: dict[str, str]) -> dict[str, Any]:
+    began = time.perf_counter()
+    done = subprocess.run(
+        [mpirun, "--oversubscribe", "-n", "2", sys.executable, str(folder / program[0]),
+         *program[1:]], capture_output=True, text=True, env=env, timeout=30)
+    text = (done.stdout + done.stderr)[-1500:]
+    return {"seconds": time.perf_counter() - began, "said": text,
+            "failed": text if done.returncode else None}
+
+
+# In this order, with limits in seconds, together within ten minutes: what is cheap and decisive
+# comes first.
+STAGES: dict[str, tuple[Callable[[Asked], None], float]] = {
+    "facts": (facts, 30), "smoke": (smoke, 50), "micro": (micro, 40), "cases": (cases, 160),
+    "cudnn": (cudnn, 80), "models": (models, 90), "torch": (torch, 60), "mpi": (mpi, 50),
+}

@@ -1,0 +1,92 @@
+"""The oracle's valid cases of every op type with a kernel for the device, on CPU and device."""
+
+from __future__ import annotations
+
+import functools
+from collections import defaultdict
+from typing import Any
+
+import families  # noqa: F401  (fills the table's families)
+import numpy as np
+from arrays import as_array
+from case import Case, encode
+from table import Table
+from worker import Evaluation, describe
+
+import hpcflow as hf
+from hpcflow import kernels
+from hpcflow.kernels import registry
+
+SEED = 7
+# Largest difference, relative to the largest number, by the bytes of the type.
+TOLERANCE = {2: 2e-2, 4: 1e-4, 8: 1e-4, 16: 1e-6}
+
+
+def device_types() -> list[str]:
+    """The op types that have a kernel for the device."""
+    from hpcflow.graph.opdef import registered_ops
+
+    kernels.load()
+    return sorted(op for op in registered_ops() if any(
+        k.device_type in (registry.ANY_ARRAY_DEVICE, "GPU") for k in
+        registry.registered_kernels(op)))
+
+
+@functools.cache
+def cases_by_type() -> dict[str, list[Case]]:
+    """Op type -> its valid cases, of the types with a kernel for the device."""
+    wanted, found = set(device_types()), defaultdict(list)
+    for case in Table(describe(), SEED, False).fill():
+        if case.op in wanted and not case.bad:
+            found[case.op].append(case)
+    return dict(found)
+
+
+def chosen(cases: list[Case], most: int) -> list[Case]:
+    """At most so many of the cases, spread over all."""
+    return cases[:: max(1, -(-len(cases) // most))][:most]
+
+
+def evaluate(case: Case, gpus: int) -> Evaluation:
+    """The case in a session that has so many GPUs, and so prefers them, or none."""
+    arrays: list[np.ndarray] = []
+    config = hf.ConfigProto(device_count={"GPU": gpus}, allow_soft_placement=True)
+    evaluation = Evaluation(hf, config, encode(case, arrays), arrays)
+    evaluation.run()
+    return evaluation
+
+
+def differences(case: Case) -> list[str]:
+    """In what the device differs from the CPU on this case."""
+    cpu, gpu = evaluate(case, 0), evaluate(case, 1)
+    ours, theirs = cpu.record["error"], gpu.record["error"]
+    if ours or theirs:
+        same = ours and theirs and ours[0] == theirs[0]
+        return [] if same else [f"{case.title}: error on the CPU {ours}, on the GPU {theirs}"]
+    if case.check == "moments":
+        return []
+    found = []
+    for kind, values in cpu.results.items():
+        others = gpu.results.get(kind, [])
+        for a, b in zip(map(as_array, values), map(as_array, others), strict=True):
+            wrong = _difference(a, b, case.check == "values")
+            if wrong:
+                found.append(f"{case.title}: {kind} {wrong}")
+    return found
+
+
+def _difference(a: Any, b: Any, by_value: bool) -> str:
+    """What is wrong with `b`, if anything is."""
+    if a.dtype != b.dtype or a.shape != b.shape:
+        return f"is {b.dtype}{list(b.shape)}, on the CPU {a.dtype}{list(a.shape)}"
+    if not (by_value and a.size):
+        return ""
+    if a.dtype.kind in "biuO":
+        return "" if np.array_equal(a, b) else f"differs: {b.tolist()}, on the CPU {a.tolist()}"
+    with np.errstate(all="ignore"):
+        x, y = a.astype(np.complex128), b.astype(np.complex128)
+        scale = np.abs(x[np.isfinite(x)]).max(initial=0) or 1.0
+        same = (x == y) | (np.isnan(x) & np.isnan(y))
+        error = np.where(same, 0, np.abs(x - y) / scale).max()
+    limit = TOLERANCE[a.dtype.itemsize]
+    return "" if error <= limit else f"differs by {error:.2g} of the largest number"

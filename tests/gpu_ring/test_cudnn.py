@@ -1,0 +1,126 @@
+"""The kernels by cuDNN: on a GPU by the library, else by what stands in for it; and the library's
+own word on descriptors, which it gives without a driver."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.metadata
+import re
+from collections.abc import Iterator
+from ctypes import byref, c_double, c_float, c_int, c_size_t, c_uint
+from pathlib import Path
+
+import numpy as np
+import pytest
+from gpu_ring.cases import cases_by_type, differences
+from gpu_ring.conftest import real_gpus
+from gpu_ring.fake_cudnn import FakeCudnn
+
+from hpcflow import config
+from hpcflow.kernels.cudnn import convolution, library, pooling
+
+OPS = ("Conv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter", "MaxPool", "MaxPoolGrad", "AvgPool",
+       "Softmax", "LogSoftmax", "FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormGrad",
+       "FusedBatchNormGradV2", "LRN", "LRNGrad")
+COMPUTES = {"Conv2D": "ConvolutionForward", "Conv2DBackpropInput": "ConvolutionBackwardData",
+            "Conv2DBackpropFilter": "ConvolutionBackwardFilter", "MaxPool": "PoolingForward",
+            "MaxPoolGrad": "PoolingBackward", "AvgPool": "PoolingForward",
+            "Softmax": "SoftmaxForward", "LogSoftmax": "SoftmaxForward",
+            "FusedBatchNorm": "BatchNormalizationForwardTraining",
+            "FusedBatchNormV2": "BatchNormalizationForwardTraining",
+            "FusedBatchNormGrad": "BatchNormalizationBackward",
+            "FusedBatchNormGradV2": "BatchNormalizationBackward",
+            "LRN": "LRNCrossChannelForward", "LRNGrad": "LRNCrossChannelBackward"}
+
+
+@pytest.fixture
+def cudnn(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCudnn | None]:
+    """The stand-in for the library; None where it is the real one."""
+    fake = None
+    if real_gpus():
+        monkeypatch.setattr(config.flags, "cudnn", "1")
+        if library.load() is None:
+            pytest.skip("cuDNN is not installed beside this GPU")
+    else:
+        fake = FakeCudnn()
+        monkeypatch.setattr(library, "load", lambda: fake)
+    yield fake
+    convolution._plan.cache_clear()
+    pooling._plan.cache_clear()
+
+
+@pytest.mark.parametrize("op", OPS)
+def test_it_computes_the_same(op: str, cudnn: FakeCudnn | None) -> None:
+    wrong = [text for case in cases_by_type()[op] for text in differences(case)]
+    assert not wrong, "\n".join(wrong)
+    assert cudnn is None or COMPUTES[op] in cudnn.calls
+
+
+# ---------------------------------------------------------------- the library itself
+
+
+def wheel_file(name: str) -> Path:
+    """A file of cuDNN's wheel; the test is skipped where that is not installed."""
+    for wheel in ("nvidia-cudnn-cu13", "nvidia-cudnn-cu12"):
+        try:
+            files = importlib.metadata.files(wheel) or []
+        except importlib.metadata.PackageNotFoundError:
+            continue
+        return next(Path(str(f.locate())) for f in files if f.name == name)
+    pytest.skip("cuDNN's wheel (half a gigabyte) is not installed")
+
+
+SCALARS = {"int": c_int, "size_t": c_size_t, "double": c_double, "unsigned": c_uint,
+           "float": c_float}
+
+
+def c_kind(argument: str) -> type | str:
+    """A scalar's type in C; anything that is passed by address is a pointer."""
+    words = argument.replace("const", "").split()
+    if "*" in argument or "[" in argument or re.search(
+            r"(Handle|handle|Descriptor|Stream)_t", argument):
+        return "pointer"
+    return SCALARS.get(words[0], c_int)  # an enumeration
+
+
+def test_signatures_are_those_of_the_headers() -> None:
+    headers = [wheel_file(n).read_text() for n in ("cudnn_graph.h", "cudnn_ops.h", "cudnn_cnn.h")]
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", "".join(headers), flags=re.DOTALL)
+    for name, types in library.SIGNATURES.items():
+        found = re.search(rf"cudnn{name}\(([^;]*)\);", text)
+        assert found, name
+        wanted = [c_kind(a) for a in found[1].split(",")]
+        ours = [t if t in SCALARS.values() else "pointer" for t in types]
+        assert ours == wanted, name
+    fields = re.search(r"struct cudnnConvolutionFwdAlgoPerfStruct \{(.*?)\}", text, re.DOTALL)
+    assert fields is not None
+    assert len(fields[1].strip().split(";")) - 1 == len(library.AlgorithmFound._fields_)
+
+
+def test_descriptors_without_a_driver() -> None:
+    lib = library.opened(str(wheel_file("libcudnn.so.9")))
+    over = [(56, 3, 1, 1), (30, 3, 2, 1)]  # size, window, stride, before
+    x = library.tensor(lib, (8, 56, 30, 64), np.dtype(np.float32))
+    w = lib.create("Filter", ("SetFilter4dDescriptor", library.FLOAT, library.NHWC, 96, 32, 3, 3))
+    conv = lib.create(
+        "Convolution", ("SetConvolution2dDescriptor", 1, 1, 1, 2, 1, 1, library.CROSS_CORRELATION,
+                        library.FLOAT), ("SetConvolutionGroupCount", 2),
+        ("SetConvolutionMathType", library.FMA_MATH))
+    dims = [c_int() for _ in range(4)]
+    lib.call("GetConvolution2dForwardOutputDim", conv, x, w, *map(byref, dims))
+    expected = [(n + 2 * b - k) // s + 1 for n, k, s, b in over]
+    assert [d.value for d in dims] == [8, 96, *expected]
+    pool = lib.create("Pooling", ("SetPooling2dDescriptor", 0, 1, 3, 3, 1, 1, 1, 2))
+    lib.call("GetPooling2dForwardOutputDim", pool, x, *map(byref, dims))
+    assert [d.value for d in dims] == [8, 64, *expected]
+    with pytest.raises(library.CudnnError, match="SetPooling2dDescriptor failed"):
+        lib.create("Pooling", ("SetPooling2dDescriptor", 0, 1, 0, 3, 1, 1, 1, 2))
+    assert ctypes.sizeof(library.AlgorithmFound) == 48
+
+
+def test_a_missing_library_is_said_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(config.flags, "cudnn", "/no/such/libcudnn.so.9")
+    with pytest.warns(RuntimeWarning, match="no/such.*plain kernels are used"):
+        assert library.load() is None
+    monkeypatch.setattr(config.flags, "cudnn", "")
+    assert library.load() is None

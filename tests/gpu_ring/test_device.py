@@ -1,0 +1,119 @@
+"""The device itself: which GPUs a rank takes, several in one process, errors heard of later."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow.comm.launch import Launch
+from hpcflow.runtime.executor import device as devices
+from hpcflow.runtime.executor.gpus import GpuOptions, choose
+
+
+def rank(local: int, of: int) -> Launch:
+    return Launch("mpirun", local, of, of, local)
+
+
+@pytest.mark.parametrize(("available", "wanted", "visible", "started", "expected"), [
+    (4, None, None, None, [0, 1, 2, 3]), (4, 2, None, None, [0, 1]),
+    (4, None, (2, 0), None, [2, 0]), (2, None, None, rank(1, 4), [1]),
+    (2, None, None, rank(2, 4), [0]),
+    (4, 2, None, rank(1, 2), [2, 3]), (4, None, (3, 1), rank(1, 2), [1]),
+    (1, None, None, rank(3, 4), [0]), (1, 5, None, None, [0]), (0, None, None, None, []),
+    (2, None, None, rank(0, 1), [0, 1]),
+])
+def test_gpus_of_a_rank(available: int, wanted: int | None, visible: Any, started: Any,
+                        expected: list[int]) -> None:
+    assert choose(available, wanted, GpuOptions(visible), started) == expected
+
+
+def test_wrong_options() -> None:
+    with pytest.raises(hf.errors.InvalidArgumentError, match="names GPU 3, but the machine has 2"):
+        choose(2, None, GpuOptions((3,)), None)
+    for options in ({"visible_device_list": "0,x"}, {"visible_device_list": "1,1"},
+                    {"per_process_gpu_memory_fraction": 1.5}):
+        config = hf.ConfigProto(gpu_options=hf.GPUOptions(**options))
+        with pytest.raises(hf.errors.InvalidArgumentError, match=r"visible_dev|memory_fraction"):
+            hf.Session(config=config)
+
+
+def test_options_of_a_session() -> None:
+    options = GpuOptions.of(hf.ConfigProto(gpu_options=hf.GPUOptions(
+        visible_device_list="1, 0", per_process_gpu_memory_fraction=0.5)))
+    assert options == GpuOptions((1, 0), 0.5, False)
+    assert GpuOptions.of(hf.ConfigProto()) == GpuOptions(None, 0.0, True)
+
+
+def test_a_scalar_comes_as_a_scalar() -> None:
+    """CuPy copies rank 0 into an array of rank 0, which its own ufuncs refuse."""
+    class Module:
+        ndarray = np.ndarray
+        asnumpy = staticmethod(np.array)
+
+    device = devices.CupyDevice.__new__(devices.CupyDevice)
+    device.xp = Module
+    assert type(device._copied(np.zeros((), np.float32))) is np.float32
+    assert type(device._copied(np.zeros(1, np.float32))) is np.ndarray
+
+
+def test_two_in_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each trains on its own device, from threads of their own."""
+    kind, count = devices._TYPES["GPU"]
+    if count() < 2:
+        if kind is devices.CupyDevice:
+            pytest.skip("one GPU")
+        monkeypatch.setitem(devices._TYPES, "GPU", (kind, lambda: 2))
+    with hf.Graph().as_default():
+        steps = []
+        for i in range(2):
+            with hf.device(f"/gpu:{i}"):
+                x = hf.Variable(hf.ones([8, 8]))
+                steps.append((x, x.assign(hf.matmul(x, x) * 0.25)))
+        with hf.Session() as session:
+            session.run(hf.global_variables_initializer())
+            threads = [threading.Thread(target=lambda s=s: [session.run(s[1].op)
+                                                            for _ in range(5)]) for s in steps]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            found = session.run([x for x, _ in steps])
+    for value in found:
+        np.testing.assert_array_equal(value, np.full((8, 8), 2.0**31))
+
+
+WRONG: dict[str, Callable[[Any, Any], Any]] = {
+    "Gather": lambda table, ids: hf.gather(table.read_value(), ids),
+    "GatherNd": lambda table, ids: hf.gather_nd(table.read_value(), ids[:, None]),
+    "ScatterAdd": lambda table, ids: hf.scatter_add(table, ids, hf.ones([3, 2])),
+    "UnsortedSegmentSum": lambda table, ids: hf.unsorted_segment_sum(hf.ones([3, 2]), ids, 4),
+    "SparseSoftmaxCrossEntropyWithLogits":
+        lambda table, ids: hf.nn.sparse_softmax_cross_entropy_with_logits(
+            labels=ids, logits=hf.ones([3, 4])),
+}
+
+
+@pytest.mark.parametrize("kind", list(WRONG))
+@pytest.mark.parametrize("fetched", [True, False])
+def test_index_errors(kind: str, fetched: bool) -> None:
+    """They name op, value and device, whether the step fetches a value or not; the session then
+    goes on."""
+    with hf.Graph().as_default():
+        table = hf.Variable(hf.ones([4, 2]))
+        ids = hf.placeholder(hf.int32, [3])
+        with hf.device("/gpu:0"):
+            result = WRONG[kind](table, ids)
+            total = hf.Variable(0.0).assign(hf.reduce_sum(result))
+        fetch = result if fetched else total.op
+        with hf.Session() as session:
+            session.run(hf.global_variables_initializer())
+            session.run(fetch, {ids: [0, 1, 3]})
+            with pytest.raises(hf.errors.InvalidArgumentError, match=r"7[^\n]*\b4\b") as caught:
+                session.run(fetch, {ids: [0, 7, 2]})
+            assert f"of type {kind}" in str(caught.value) and "device:GPU:0" in str(caught.value)
+            session.run(fetch, {ids: [0, 1, 3]})

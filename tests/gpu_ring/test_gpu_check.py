@@ -1,0 +1,44 @@
+"""The command that checks a GPU, rehearsed: what fails is put down, and repeated on request."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from gpu_ring.conftest import real_gpus
+
+from hpcflow.tools.cli import main
+from hpcflow.tools.gpu_check.results import Results, failures
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.mark.time_limit(300)
+def test_a_rehearsal(tmp_path: Path, capfd: pytest.CaptureFixture) -> None:
+    stand_in = [] if real_gpus() else ["--stand-in"]
+    options = ["gpu-check", "--output", str(tmp_path), "--repo", str(ROOT), "--workers", "2",
+               *stand_in]
+    assert main([*options, "--stages", "smoke,cases", "--names", "GPU,Add,ScatterSub"]) == 0
+    rows = Results(tmp_path / "results.jsonl").rows()
+    assert {r["name"] for r in rows} >= {"Add", "ScatterSub", "GPU"}
+    losses = {r["name"]: r["losses"] for r in rows if r["stage"] == "smoke"}
+    assert losses["GPU"] == pytest.approx(losses["CPU"], rel=1e-3)
+    # Of a run with failures only these are repeated.
+    with (tmp_path / "results.jsonl").open("a") as file:
+        file.write(json.dumps({"stage": "cases", "name": "Mul", "failed": "differs"}) + "\n")
+    assert main([*options, "--again"]) == 0
+    again = Results(tmp_path / "results-again.jsonl").rows()
+    assert [(r["stage"], r["name"], r["failed"]) for r in again] == [("cases", "Mul", None)]
+    assert "cases" in capfd.readouterr().out
+
+
+def test_failures_by_stage() -> None:
+    rows = [{"stage": "cases", "name": "Add", "failed": "x"}, {"stage": "torch", "failed": "y"},
+            {"stage": "cases", "name": "Mul", "failed": None}]
+    assert failures(rows) == {"cases": ["Add"], "torch": []}
+
+
+def test_an_unknown_stage(capsys: pytest.CaptureFixture) -> None:
+    assert main(["gpu-check", "--stages", "nonsense"]) == 2
+    assert "no stage nonsense" in capsys.readouterr().err

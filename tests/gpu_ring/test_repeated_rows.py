@@ -1,0 +1,115 @@
+"""Every scatter and segment op, of every type that it takes, with ids that are repeated."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import hpcflow as hf
+from hpcflow import raw_ops
+from hpcflow.graph.opdef import registered_ops
+
+ROWS, COUNT = 5, 23
+IDS = np.random.default_rng(3).integers(0, ROWS, COUNT).astype(np.int32)
+DTYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16",
+          "bfloat16", "float32", "float64", "complex64", "complex128")
+VARIABLE = ("Update", "Add", "Sub", "Mul", "Div", "Max", "Min")
+SCATTERS = [f"Scatter{n}" for n in VARIABLE] + [f"ScatterNd{n}" for n in (
+    "Update", "Add", "Sub", "Max", "Min")] + [f"TensorScatter{n}" for n in (
+    "Update", "Add", "Sub", "Max", "Min")] + ["ScatterNd", "ScatterNdNonAliasingAdd", "InplaceAdd",
+                                              "InplaceSub", "InplaceUpdate"]
+SEGMENTS = [f"UnsortedSegment{n}" for n in ("Sum", "Prod", "Max", "Min")] + [
+    f"Segment{n}" for n in ("Sum", "Mean", "Prod", "Max", "Min")]
+GATHERED = [f"SparseSegment{n}" for n in ("Sum", "Mean", "SqrtN")]
+
+
+def takes(op: str, attr: str) -> list[str]:
+    """The types among DTYPES that an op takes."""
+    allowed = registered_ops()[op].attr_map[attr].allowed
+    return [d for d in DTYPES if not allowed or d in {a.name for a in allowed}]
+
+
+def numbers(dtype: str, shape: tuple[int, ...]) -> np.ndarray:
+    """Small numbers of which products stay small; none is zero."""
+    random = np.random.default_rng(5)
+    values: Any = random.integers(1, 3, shape)
+    if dtype.startswith(("float", "bfloat", "complex")):
+        values = values * random.choice([-1.0, 0.5, 1.0], shape)
+    return np.asarray(values).astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
+
+
+def on(gpus: int, build: Any) -> list[np.ndarray]:
+    """What ``build()`` fetches, with so many GPUs."""
+    with hf.Graph().as_default():
+        first, fetches = build()
+        with hf.Session(config=hf.ConfigProto(device_count={"GPU": gpus},
+                                              allow_soft_placement=True)) as session:
+            session.run(first)
+            return [np.asarray(v) for v in session.run(fetches)]
+
+
+def check(op: str, attr: str, build: Any) -> None:
+    """Both devices give the same of `op`, for every type that the CPU serves."""
+    for dtype in takes(op, attr):
+        try:
+            expected = on(0, lambda d=dtype: build(d))
+        except (hf.errors.InvalidArgumentError, TypeError) as e:
+            assert "no kernel" in str(e) or "allowed" in str(e), f"{op} of {dtype}: {e}"
+            continue
+        for a, b in zip(expected, on(1, lambda d=dtype: build(d)), strict=True):
+            assert a.dtype == b.dtype, f"{op} of {dtype}"
+            narrow = a.dtype.itemsize == 2 and a.dtype.kind not in "iu"
+            np.testing.assert_allclose(
+                b.astype(np.complex128), a.astype(np.complex128), rtol=5e-2 if narrow else 1e-5,
+                atol=0.3 if narrow else 1e-6, err_msg=f"{op} of {dtype}")
+
+
+@pytest.mark.parametrize("op", SCATTERS)
+def test_scatters(op: str) -> None:
+    def build(dtype: str) -> tuple[list, list]:
+        updates, table = numbers(dtype, (COUNT, 3)), numbers(dtype, (ROWS, 3))
+        column = hf.constant(IDS[:, None])
+        if op == "ScatterNd":
+            return [], [raw_ops.ScatterNd(indices=column, updates=updates, shape=[ROWS, 3])]
+        if op == "ScatterNdNonAliasingAdd":
+            return [], [raw_ops.ScatterNdNonAliasingAdd(input=table, indices=column,
+                                                        updates=updates)]
+        if op.startswith("Tensor"):
+            return [], [getattr(raw_ops, op)(tensor=table, indices=column, updates=updates)]
+        if op.startswith("Inplace"):
+            return [], [getattr(raw_ops, op)(x=table, i=IDS, v=updates)]
+        ref = raw_ops.VariableV2(shape=table.shape, dtype=hf.as_dtype(dtype))
+        first = raw_ops.Assign(ref=ref, value=table).op
+        places = column if "Nd" in op else IDS
+        return [first], [getattr(raw_ops, op)(ref=ref, indices=places, updates=updates)]
+
+    check(op, "dtype" if op == "" else "T" if "T" in registered_ops()[op].attr_map else "Tparams",
+          build)
+
+
+@pytest.mark.parametrize("op", SEGMENTS + GATHERED)
+def test_segments(op: str) -> None:
+    def build(dtype: str) -> tuple[list, list]:
+        rows = numbers(dtype, (COUNT, 3))
+        if op.startswith("Unsorted"):
+            ids = np.where(np.arange(COUNT) % 7 == 3, -1, IDS)
+            return [], [getattr(raw_ops, op)(data=rows, segment_ids=ids, num_segments=ROWS + 1)]
+        if op in GATHERED:
+            return [], [getattr(raw_ops, op)(data=rows, indices=IDS, segment_ids=np.sort(IDS))]
+        return [], [getattr(raw_ops, op)(data=rows, segment_ids=np.sort(IDS))]
+
+    check(op, "T", build)
+
+
+def test_extrema_keep_nan() -> None:
+    """An atomic maximum would lose them."""
+    values = np.array([1, np.nan, 3, 2], np.float32)
+
+    def build() -> tuple[list, list]:
+        return [], [raw_ops.UnsortedSegmentMax(data=values, segment_ids=[0, 0, 1, 1],
+                                               num_segments=2)]
+
+    np.testing.assert_array_equal(on(1, build)[0], [np.nan, 3])
