@@ -12,6 +12,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from hpcflow.api import absent_names
 from hpcflow.base import late_names
 
 _RAW = "raw"  # stands for the builder of an op type: "raw:Roll"
@@ -228,7 +229,8 @@ def find(module: str, name: str) -> Any:
     """
     path = NAMES.get(module, {}).get(name)
     if path is None:
-        raise AttributeError(f"module '{module}' has no attribute '{name}'")
+        raise AttributeError(f"module '{module}' has no attribute '{name}'"
+                             f"{absent_names.hint(module, name)}")
     return _resolve(path)
 
 

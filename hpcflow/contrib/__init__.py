@@ -6,15 +6,19 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from hpcflow.base.late_names import named_otherwise
+
 _MODULES = ("checkpoint", "cluster_resolver", "crf", "data", "distributions", "eager", "estimator",
             "feature_column", "framework", "image", "keras", "layers", "legacy_seq2seq", "lookup",
             "losses", "metrics", "nn", "opt", "predictor", "rnn", "seq2seq", "sharded", "signal",
             "slim", "staging", "stateless", "tensorboard", "tpu", "training", "util")
 
+_named_otherwise = named_otherwise(__name__)
+
 
 def __getattr__(name: str) -> Any:
     if name not in _MODULES:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        return _named_otherwise(name)
     return importlib.import_module(f"{__name__}.{name}")
 
 

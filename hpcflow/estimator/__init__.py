@@ -1,6 +1,7 @@
 """``hpcflow.estimator``: models as functions of features, labels and mode, trained, evaluated,
 used for predictions and exported by one object."""
 
+from hpcflow.api import other_names
 from hpcflow.estimator import export, inputs
 from hpcflow.estimator.base import Estimator
 from hpcflow.estimator.canned import (
@@ -23,3 +24,5 @@ __all__ = [
     "LatestExporter", "LinearClassifier", "LinearRegressor", "ModeKeys", "RunConfig", "TrainSpec",
     "WarmStartSettings", "export", "inputs", "train_and_evaluate",
 ]  # fmt: skip
+
+__getattr__ = other_names.named_otherwise("hpcflow.estimator")

@@ -9,9 +9,13 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from hpcflow.base.late_names import named_otherwise
+
 _MODULES = ("activations", "backend", "callbacks", "constraints", "initializers", "layers",
             "losses", "metrics", "models", "optimizers", "preprocessing", "regularizers", "utils")
 _NAMES = {"Input": "layers", "Model": "models", "Sequential": "models"}
+
+_named_otherwise = named_otherwise(__name__)
 
 
 def __getattr__(name: str) -> Any:
@@ -19,7 +23,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"{__name__}.{name}")
     if name in _NAMES:
         return getattr(importlib.import_module(f"{__name__}.{_NAMES[name]}"), name)
-    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return _named_otherwise(name)
 
 
 def __dir__() -> list[str]:

@@ -4,6 +4,7 @@ The modules of 1.x (``builder``, ``loader``, ``signature_def_utils``, ``utils``,
 constants) are here, and what they hold under flat names.
 """
 
+from hpcflow.api import other_names
 from hpcflow.saved_model import (
     builder,
     constants,
@@ -67,3 +68,5 @@ __all__ = [
     "predict_signature_def", "regression_signature_def", "signature_constants",
     "signature_def_utils", "simple_save", "tag_constants", "utils",
 ]  # fmt: skip
+
+__getattr__ = other_names.named_otherwise("hpcflow.saved_model")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.ops.io.summary import (
     audio,
     get_summary_description,
@@ -24,10 +25,12 @@ _PROTOS = {
     "SummaryDescription": "summary",
 }  # fmt: skip
 
+_named_otherwise = named_otherwise(__name__)
+
 
 def __getattr__(name: str) -> Any:
     if name not in _PROTOS:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+        return _named_otherwise(name)
     module = importlib.import_module(f"tensorboard.compat.proto.{_PROTOS[name]}_pb2")
     globals()[name] = getattr(module, name)
     return globals()[name]

@@ -1,0 +1,97 @@
+"""Names of 1.x that hpcflow does not have, and what to use in their place.
+
+The errors of missing attributes say so, and the page on programs of 1.x shows the table.
+"""
+
+from __future__ import annotations
+
+_RANKS = "MPI ranks: `hf.mpi.DistributedOptimizer`, or `hf.train.Server` with parameter servers"
+_SAVED = "`hf.saved_model.Builder` or `hf.saved_model.simple_save`"
+_EAGER = "the graph: `hf.Session`; `hf.gradients` for derivatives"
+_FILES = "files that all ranks see, read by `hf.data`"
+
+# Name below hpcflow -> what to use instead; "" where there is nothing.
+INSTEAD: dict[str, str] = {
+    "GradientTape": _EAGER,
+    "Module": "`hf.layers.Layer` or `hf.variable_scope`",
+    "RaggedTensor": "`hf.SparseTensor`, or padded rows with `hf.sequence_mask`",
+    "autograph": "`hf.cond`, `hf.while_loop`, `hf.case`",
+    "contrib.autograph": "`hf.cond`, `hf.while_loop`, `hf.case`",
+    "contrib.all_reduce": "`hf.mpi.allreduce`",
+    "contrib.batching": "`hf.data.Dataset.batch`",
+    "contrib.bayesflow": "`hf.distributions`",
+    "contrib.bigtable": _FILES,
+    "contrib.boosted_trees": "",
+    "contrib.cloud": _FILES,
+    "contrib.coder": "",
+    "contrib.compiler": "nothing: steps are compiled in any case",
+    "contrib.copy_graph": "`hf.train.export_meta_graph` and `hf.train.import_meta_graph`",
+    "contrib.cudnn_rnn": "`hf.nn.dynamic_rnn` with `hf.nn.rnn_cell.LSTMCell`",
+    "contrib.decision_trees": "",
+    "contrib.distribute": _RANKS,
+    "contrib.factorization": "",
+    "contrib.ffmpeg": "",
+    "contrib.gan": "`hf.layers` and two optimizers with `var_list`",
+    "contrib.gdr": "MPI, which uses the network's own means",
+    "contrib.graph_editor": "`hf.import_graph_def` with `input_map`",
+    "contrib.grid_rnn": "`hf.contrib.rnn`",
+    "contrib.hadoop": _FILES,
+    "contrib.input_pipeline": "`hf.data`",
+    "contrib.integrate": "`hf.while_loop`",
+    "contrib.kafka": "`hf.data.Dataset.from_generator`",
+    "contrib.kernel_methods": "",
+    "contrib.kinesis": "`hf.data.Dataset.from_generator`",
+    "contrib.labeled_tensor": "",
+    "contrib.learn": "`hf.estimator`",
+    "contrib.linalg": "`hf.linalg`",
+    "contrib.linear_optimizer": "`hf.train.FtrlOptimizer`",
+    "contrib.lite": "",
+    "contrib.memory_stats": "`HPCFLOW_PRINT_MEMORY=1`, or `hf.profiler`",
+    "contrib.mixed_precision": "casts to `hf.float16` and a loss that is scaled in the graph",
+    "contrib.model_pruning": "",
+    "contrib.mpi_collectives": "`hf.mpi`",
+    "contrib.nccl": "`hf.mpi.allreduce`",
+    "contrib.optimizer_v2": "`hf.train`",
+    "contrib.proto": "`hf.parse_example`",
+    "contrib.quantize": "`hf.fake_quant_with_min_max_vars`",
+    "contrib.resampler": "`hf.gather_nd` with weights of the four neighbours",
+    "contrib.rpc": "`hf.py_func`",
+    "contrib.saved_model": _SAVED,
+    "contrib.solvers": "`hf.matrix_solve`, `hf.matrix_solve_ls`",
+    "contrib.sparsemax": "",
+    "contrib.summary": "`hf.summary`",
+    "contrib.tensor_forest": "",
+    "contrib.tensorrt": "",
+    "contrib.text": "",
+    "contrib.tfprof": "`hf.profiler`",
+    "contrib.timeseries": "",
+    "contrib.verbs": "MPI, which uses the network's own means",
+    "distribute": _RANKS,
+    "enable_v2_behavior": _EAGER,
+    "estimator.BaselineClassifier": "`hf.estimator.Estimator` with a model function",
+    "estimator.BoostedTreesClassifier": "",
+    "experimental": "",
+    "function": "`hf.framework.function.Defun`",
+    "keras.applications": "a model built of `hf.keras.layers`, with weights of your own",
+    "keras.datasets": "`numpy.load` of data that you have: nothing is downloaded",
+    "keras.mixed_precision": "casts to `hf.float16` and a loss that is scaled in the graph",
+    "linalg.LinearOperator": "the functions of `hf.linalg` over batches of matrices",
+    "lite": "",
+    "ragged": "`hf.sparse`",
+    "random.Generator": "`hf.random`, or `hf.contrib.stateless`",
+    "saved_model.save": _SAVED,
+    "summary.create_file_writer": "`hf.summary.FileWriter`",
+    "sysconfig": "`hpcflow.extending`, for ops in Python",
+    "tpu": "",
+    "vectorized_map": "`hf.map_fn`, or ops over a batch",
+    "xla": "nothing: steps are compiled in any case",
+}
+
+
+def hint(module: str, name: str) -> str:
+    """Return what an error says behind a missing name of a module; "" for unknown ones."""
+    path = f"{module}.{name}".removeprefix("hpcflow.")
+    if path not in INSTEAD:
+        return ""
+    return f": hpcflow does without; use {INSTEAD[path]}" if INSTEAD[path] else \
+        ": hpcflow does without"
