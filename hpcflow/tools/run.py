@@ -68,8 +68,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--launcher", choices=["auto", "mpirun", "srun"], default="auto")
     parser.add_argument("--logs", metavar="FOLDER", help="where the ranks' output goes "
                         "(hpcflow-logs/ and the time); on several nodes a shared folder")
-    parser.add_argument("--follow", default="0", metavar="RANK",
-                        help="the rank whose output is shown, 'all' or 'none' (default: 0)")
+    parser.add_argument("--follow", metavar="RANK", help="the rank whose output is shown, 'all' "
+                        "or 'none' (default: the first one that is no parameter server)")
     parser.add_argument("--grace", type=float, default=_GRACE, metavar="SECONDS",
                         help="how long ranks may take to end after SIGTERM, SIGINT or SIGHUP "
                         f"(default: {_GRACE:g}); a second one ends them at once")
@@ -85,6 +85,8 @@ def parse(argv: list[str]) -> argparse.Namespace:
         parser.error("--grace must not be negative")
     if options.ps < 0:
         parser.error("--ps must not be negative")
+    if options.follow is None:
+        options.follow = str(options.ps)
     if options.follow not in ("all", "none") and not options.follow.isdigit():
         parser.error("--follow is the number of a rank, 'all' or 'none'")
     return options

@@ -66,7 +66,7 @@ def ended(process):
 def test_a_job_that_ends_well(job, tmp_path):
     status, out, err = ended(job("fine", "--flag", options=("--threads", "1")))
     assert status == 0, err
-    assert out.splitlines()[0] == "here is ps 0 fine --flag"
+    assert out.splitlines()[0] == "here is worker 0 fine --flag"  # not of the parameter server
     assert "3 ranks ended well" in err
     logs = sorted(p.name for p in (tmp_path / "logs").iterdir())
     assert logs == ["launcher.log", *(f"rank{r}.{e}" for r in range(3) for e in ("json", "log"))]
@@ -92,7 +92,7 @@ def interruptible():
 
 
 def test_an_interrupt_ends_all_ranks(interruptible, job):
-    process = job("sleep")
+    process = job("sleep", options=("--follow", "0"))
     assert process.stdout.readline().startswith("here is ps")
     time.sleep(1.0)
     process.send_signal(signal.SIGINT)
