@@ -78,6 +78,7 @@ from hpcflow.graph.sparse_tensor import (
 from hpcflow.runtime.session.session import InteractiveSession, Session
 from hpcflow.shapes import Dimension, TensorShape
 from hpcflow.version import API_VERSION, GRAPH_DEF_VERSION
+from hpcflow.version import __version__ as hpcflow_version
 
 __version__ = VERSION = API_VERSION  # what programs compare; hpcflow's own is that of `version`
 GIT_VERSION = COMPILER_VERSION = ""
