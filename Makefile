@@ -17,7 +17,7 @@ REFERENCE := build/reference
 export OMPI_ALLOW_RUN_AS_ROOT := 1
 export OMPI_ALLOW_RUN_AS_ROOT_CONFIRM := 1
 
-.PHONY: help demo test lint test-site test-gpu test-oracle bench clean distclean
+.PHONY: help demo test lint docs test-site test-gpu test-oracle bench clean distclean
 .DELETE_ON_ERROR:
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo 'make test       run all test rings (TEST_ARGS="--ring graph -k NAME" narrows)'
 	@echo '                one room of the tests: make test TEST_ARGS="--room compiler"'
 	@echo 'make lint       ruff, mypy and the layer test'
+	@echo 'make docs       build the documentation site in build/docs and check its links'
 	@echo 'make test-site  Slurm, PMIx, MPI-IO on this machine (root on Debian or Ubuntu)'
 	@echo 'make test-gpu   device kernels, on a GPU or else on a stand-in that has what CuPy has'
 	@echo 'make test-oracle   compare all ops with the reference runtime, which it installs'
@@ -42,6 +43,11 @@ lint: $(VENV)/.dev
 	@$(BIN)/ruff check --output-format=concise .
 	@$(BIN)/mypy
 	@$(BIN)/python -m pytest -q tests/test_layers.py
+
+docs: $(VENV)/.docs
+	@rm -rf build/docs
+	@$(BIN)/python -m sphinx -q -W --keep-going -b html -d build/doctrees docs build/docs
+	@$(BIN)/python docs/_ext/check_links.py build/docs
 
 test-site: $(VENV)/.test
 	@$(PYTHON) tests/site/run.py
@@ -69,8 +75,10 @@ $(VENV)/.demo: extras := mpi,examples
 $(VENV)/.test: extras := mpi,examples,jit,onednn,test
 $(VENV)/.dev: extras := mpi,examples,jit,onednn,test,dev
 $(VENV)/.gpu: extras := mpi,examples,jit,onednn,test,gpu-rules
+$(VENV)/.docs: extras := docs
 
-$(VENV)/.demo $(VENV)/.test $(VENV)/.dev $(VENV)/.gpu: pyproject.toml setup.py | $(BIN)/python
+$(VENV)/.demo $(VENV)/.test $(VENV)/.dev $(VENV)/.gpu $(VENV)/.docs: pyproject.toml setup.py \
+		| $(BIN)/python
 	@mkdir -p build
 	@echo 'installing hpcflow[$(extras)] into $(VENV) ...'
 	@$(BIN)/python -m pip install --disable-pip-version-check -e '.[$(extras)]' >$(LOG) 2>&1 \

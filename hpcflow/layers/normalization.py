@@ -60,8 +60,8 @@ def batch_normalization(inputs: Any, axis: Any = -1, momentum: float = 0.99,
         epsilon: added to the variance.
         center: whether there is a beta.
         scale: whether there is a gamma.
-        beta_initializer, gamma_initializer, moving_mean_initializer,
-            moving_variance_initializer: of the variables of these names.
+        beta_initializer, gamma_initializer: of the variables of these names.
+        moving_mean_initializer, moving_variance_initializer: of the moving ones.
         beta_regularizer, gamma_regularizer: functions whose results join the regularization losses.
         training: a bool or a scalar bool tensor.
         trainable: whether optimizers change beta and gamma.

@@ -323,8 +323,8 @@ def variable_scope(name_or_scope: Any, default_name: str | None = None,
         name_or_scope: a name inside the current scope, or a scope to enter again.
         default_name: used, made unique, if `name_or_scope` is None.
         values: tensors whose graph is to be the default graph.
-        initializer, regularizer, caching_device, partitioner, custom_getter, dtype,
-            use_resource, constraint: defaults for variables inside.
+        initializer, regularizer, partitioner, dtype: defaults for variables inside.
+        caching_device, custom_getter, use_resource, constraint: more of them.
         reuse: True: variables must exist already; ``AUTO_REUSE``: they are made where they do
             not; None or False: as in the outer scope.
         auxiliary_name_scope: open a name scope of the same name, too.
