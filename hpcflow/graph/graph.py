@@ -73,6 +73,11 @@ class Graph(Elements, Collections, ScopedGraph):
 
     # ------------------------------------------------------------ facts
 
+    def _repr_html_(self) -> str:
+        from hpcflow.graph.notebook import graph_html
+
+        return graph_html(self)
+
     @property
     def version(self) -> int:
         """A number that grows as operations are added."""

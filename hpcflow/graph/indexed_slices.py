@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph
-from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.operation import Operation, Tensor, refuse_array
 from hpcflow.shapes import TensorShape
 
 
@@ -15,6 +15,8 @@ class IndexedSlices:
 
     The gradient of Gather has this form, so that an update touches only the rows that were read.
     """
+
+    __array__ = refuse_array
 
     def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
         self._values = values

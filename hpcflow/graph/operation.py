@@ -21,6 +21,22 @@ COLOCATION_ATTR = "_class"
 COLOCATION_PREFIX = b"loc:@"
 
 
+class SymbolicValueError(TypeError, NotImplementedError):
+    """The value of a tensor was asked for outside of a session.
+
+    It is both: what NumPy's functions raise for arguments they cannot use, and what 1.15 raises.
+    """
+
+
+def refuse_array(self: Any, *_args: Any, **_kwargs: Any) -> Any:
+    """``__array__`` of what stands for a value of the graph: raise :class:`SymbolicValueError`."""
+    name = getattr(self, "name", type(self).__name__)
+    raise SymbolicValueError(
+        f"Cannot convert a symbolic Tensor ({name}) to a numpy array: a symbolic tensor has "
+        "no value yet. session.run(tensor) computes it; hf.sqrt, hf.reduce_mean, ... do in the "
+        "graph what NumPy's functions do for arrays")
+
+
 class Tensor:
     """One output of an operation: a symbolic handle with a dtype and a static shape.
 
@@ -39,6 +55,7 @@ class Tensor:
     )  # fmt: skip
     # NumPy must not take the operators of ``array + tensor`` apart.
     __array_priority__ = 100
+    __array__ = refuse_array
 
     OVERLOADABLE_OPERATORS: ClassVar[set[str]] = {
         "__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__div__", "__rdiv__",
@@ -118,6 +135,11 @@ class Tensor:
         dims = f", shape={self.shape}" if self._dims is not None else ""
         where = f", device={self.device}" if self.device else ""
         return f'Tensor("{self.name}"{dims}, dtype={self._dtype.name}{where})'
+
+    def _repr_html_(self) -> str:
+        from hpcflow.graph.notebook import tensor_html
+
+        return tensor_html(self)
 
     def __bool__(self) -> bool:
         raise TypeError(

@@ -12,7 +12,7 @@ from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.graph import Graph, name_scope
 from hpcflow.graph.indexed_slices import IndexedSlices
-from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.operation import Operation, Tensor, refuse_array
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.shape_inference import constant_value_as_dims
 from hpcflow.shapes import TensorShape
@@ -40,6 +40,7 @@ class SparseTensor:
 
     # Neither NumPy nor Tensor must take the operators of ``array * sparse`` apart.
     __array_priority__ = 120
+    __array__ = refuse_array
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
         with name_scope(None, "SparseTensor", [indices, values, dense_shape]):

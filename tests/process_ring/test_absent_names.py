@@ -35,7 +35,7 @@ def test_what_to_use_instead_exists():
 
 
 def test_names_that_nothing_is_known_of_have_the_plain_error():
-    with pytest.raises(AttributeError, match="^module 'hpcflow' has no attribute 'no_such_name'$"):
+    with pytest.raises(AttributeError, match=r"^module 'hpcflow' has no attribute 'no_such_name'$"):
         _ = hpcflow.no_such_name
-    with pytest.raises(AttributeError, match="^module 'hpcflow.contrib' has no attribute 'nope'$"):
+    with pytest.raises(AttributeError, match=r"^module 'hpcflow.contrib' has no attribute 'nope'$"):
         _ = hpcflow.contrib.nope

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from hpcflow.dtypes import DType, as_dtype
 from hpcflow.graph.convert import register_tensor_conversion_function
 from hpcflow.graph.graph import control_dependencies, name_scope
-from hpcflow.graph.operation import Operation, Tensor
+from hpcflow.graph.operation import Operation, Tensor, refuse_array
 from hpcflow.graph.raw import raw_ops
 from hpcflow.ops.common.slice_info import SaveSliceInfo
 from hpcflow.ops.state.variables import Variable
@@ -60,6 +60,7 @@ class PartitionedVariable:
     """
 
     __array_priority__ = 100
+    __array__ = refuse_array
 
     def __init__(self, name: str, shape: Any, dtype: Any, variable_list: Sequence[Variable],
                  partitions: Sequence[int]) -> None:

@@ -19,7 +19,13 @@ from hpcflow.graph.graph import (
     name_scope,
 )
 from hpcflow.graph.keys import GraphKeys
-from hpcflow.graph.operation import COLOCATION_ATTR, COLOCATION_PREFIX, Operation, Tensor
+from hpcflow.graph.operation import (
+    COLOCATION_ATTR,
+    COLOCATION_PREFIX,
+    Operation,
+    Tensor,
+    refuse_array,
+)
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.seeds import seeds_of_place
 from hpcflow.ops.arrays.slicing import slice_tensor
@@ -80,6 +86,7 @@ class Variable(RowsOfVariable):
     SaveSliceInfo = slice_info.SaveSliceInfo
     _is_by_handle = False
     __array_priority__ = 100
+    __array__ = refuse_array
 
     def __new__(cls, *args: Any, **keywords: Any) -> Any:
         """Make a variable of the kind that `use_resource`, or the `variable_def`, asks for."""

@@ -17,6 +17,7 @@ from hpcflow.compiler.emit.executable import Executable
 from hpcflow.errors import AbortedError, OpError
 from hpcflow.graph.defaults import default_session
 from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.graph.notebook import graph_rows, table
 from hpcflow.graph.operation import Dims, Tensor
 from hpcflow.loops import compiling
 from hpcflow.runtime.session.fetching import FetchMap, cache_key, feed_converter, flat_feeds
@@ -123,6 +124,12 @@ class BaseSession:
     def sess_str(self) -> str:
         """The target this session runs on."""
         return self._target
+
+    def _repr_html_(self) -> str:
+        rows = [("runs on", self._target or "this process"),
+                ("state", "closed" if self._closed else "open"),
+                ("compiled steps", len(self._steps)), *graph_rows(self._graph)]
+        return table("Session", rows)
 
     def list_devices(self) -> list:
         """The devices that steps of this session may use (name, type), on all of its tasks."""
