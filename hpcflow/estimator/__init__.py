@@ -1,7 +1,7 @@
 """``hpcflow.estimator``: models as functions of features, labels and mode, trained, evaluated,
 used for predictions and exported by one object."""
 
-from hpcflow.api import other_names
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.estimator import export, inputs
 from hpcflow.estimator.base import Estimator
 from hpcflow.estimator.canned import (
@@ -25,4 +25,4 @@ __all__ = [
     "WarmStartSettings", "export", "inputs", "train_and_evaluate",
 ]  # fmt: skip
 
-__getattr__ = other_names.named_otherwise("hpcflow.estimator")
+__getattr__ = named_otherwise(__name__)

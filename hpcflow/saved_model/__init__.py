@@ -4,7 +4,7 @@ The modules of 1.x (``builder``, ``loader``, ``signature_def_utils``, ``utils``,
 constants) are here, and what they hold under flat names.
 """
 
-from hpcflow.api import other_names
+from hpcflow.base.late_names import named_otherwise
 from hpcflow.saved_model import (
     builder,
     constants,
@@ -69,4 +69,4 @@ __all__ = [
     "signature_def_utils", "simple_save", "tag_constants", "utils",
 ]  # fmt: skip
 
-__getattr__ = other_names.named_otherwise("hpcflow.saved_model")
+__getattr__ = named_otherwise(__name__)
