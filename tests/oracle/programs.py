@@ -17,16 +17,16 @@ import models_graphs  # noqa: F401 - adds its own
 import naming
 import numpy as np
 import scenarios
-import scenarios.columns  # noqa: F401 - those of columns
-import scenarios.data  # noqa: F401 - those of data sets
-import scenarios.flow  # noqa: F401 - those of control flow
-import scenarios.keras  # noqa: F401 - those of keras
-import scenarios.later  # noqa: F401 - those of later releases
-import scenarios.layers  # noqa: F401 - those of layers
-import scenarios.namespaces  # noqa: F401 - and more
-import scenarios.quantized  # noqa: F401 - adds its own
-import scenarios.summaries  # noqa: F401 - those of summaries
-import scenarios.tables  # noqa: F401 - those of tables
+import scenarios.columns
+import scenarios.data
+import scenarios.flow
+import scenarios.keras
+import scenarios.later
+import scenarios.layers
+import scenarios.namespaces
+import scenarios.quantized
+import scenarios.summaries
+import scenarios.tables
 from arrays import load, save
 from compare import error_in_eps
 

@@ -49,7 +49,8 @@ def calls(request, monkeypatch, runner):
     use_pool(monkeypatch, pool)
     monkeypatch.setattr(threads, "has_idle_cores", lambda: request.param > 1)
     monkeypatch.setattr(NativeLoop, "__call__", counted)
-    lower(monkeypatch, "over_time.LARGE", "over_time.FEWEST_COLUMNS", "native_loops.LEAST_SECONDS")
+    lower(monkeypatch, "batch_iterations.LARGE", "batch_iterations.FEWEST_COLUMNS",
+          "native_loops.LEAST_SECONDS")
     # The bits are those of the lines then.
     lower(monkeypatch, "native_multiplications.MOST_ADDED")
     monkeypatch.setattr(config.flags, "compile", True)
@@ -159,7 +160,7 @@ def test_peepholes_are_sums_of_rows(graph, calls):
 
 @pytest.mark.parametrize("rows", [None, 40])
 def test_random_numbers_are_those_of_the_lines(graph, calls, rows, monkeypatch):
-    lower(monkeypatch, "by_shapes.FEWEST_RUNS", "by_shapes.WORTH")
+    lower(monkeypatch, "shape_specialization.FEWEST_RUNS", "shape_specialization.WORTH")
     x, w = hf.placeholder(hf.float32, [rows, UNITS]), hf.constant(data(3, UNITS, UNITS) / 3)
     _, y = hf.while_loop(
         lambda t, y: t < TIME,
@@ -198,7 +199,7 @@ def test_short_loops_keep_their_lines(graph, calls, monkeypatch):
 def test_many_iterations_run_in_several_chunks(graph, calls, monkeypatch, chunk, block):
     """The sums have blocks of their own, whose bits do not depend on chunks."""
     set_threshold(monkeypatch, "native_loops.CHUNK_STEPS", chunk)
-    set_threshold(monkeypatch, "running_sums.BLOCK_FLOPS", block)
+    set_threshold(monkeypatch, "accumulate_gemm.BLOCK_FLOPS", block)
     x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
     with hf.Session() as session:
         both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
