@@ -195,15 +195,15 @@ _SOURCE = f"""def loop(calls, slots, scratch, count, start, stop):
 class _Runner(compiling.Loop):
     """The function for `jit`: ``loop(calls, slots, scratch, count, start, stop)`` makes all `calls`
     of `count` iterations for the rows from `start` to `stop`; `scratch` has
-    `SCRATCH` words for each of them."""
+    `SCRATCH` words for each of them. The BLAS that it calls may count in integers of 64 bits."""
 
-    key = "", _SOURCE
+    def __init__(self, has_wide_integers: bool) -> None:
+        self.has_wide_integers = has_wide_integers
+        self.key = f"{64 if has_wide_integers else 32}", _SOURCE
 
     def typed(self) -> Any:
         """See `jit.Loop`."""
-        found = _products()
-        assert found is not None
-        single, double = (_multiplication(name, found.has_wide_integers)
+        single, double = (_multiplication(name, self.has_wide_integers)
                           for name in ("FloatType", "DoubleType"))
         return compiling.typed_text(_SOURCE, _signature, apply=application(), byte=_byte(),
                               single=single, double=double, panels=packed_gemm.compiled(),
@@ -212,9 +212,8 @@ class _Runner(compiling.Loop):
 
 def runner() -> compiling.Compiled | None:
     """What runs lists, once it is compiled; None where nothing could be called."""
-    if not compiling.enabled() or _products() is None:
-        return None
-    return compiling.compiled(_Runner())
+    found = _products() if compiling.enabled() else None
+    return None if found is None else compiling.compiled(_Runner(found.has_wide_integers))
 
 
 def _signature(types: Any) -> tuple:
