@@ -66,7 +66,6 @@ def test_windows_of_images(graph, eager):
 
 def test_large_windows_of_volumes(graph, eager, monkeypatch):
     lower(monkeypatch, "pooling_loops.MOST_UNROLLED")
-    pooling_loops._loop.cache_clear()
     options = {"ksize": [1, 2, 1, 3, 1], "strides": [1, 1, 2, 3, 1], "padding": "VALID"}
     cases = [((2, 4, 5, 7, c), (2, 3, 3, 2, c)) for c in (9, 3)]
     for expected, found in gradients(raw_ops.MaxPool3D, raw_ops.MaxPool3DGrad, options, np.float64,

@@ -39,7 +39,9 @@ def max_gradient(x: Any, dy: Any, over: Sequence[Span], compute: Callable[[], An
     if axes is None:
         return compute()
     planes, moving, channels = axes
-    found = compiling.compiled(_loop(compiling.name_of(x.dtype), tuple([s.window for s in moving])))
+    window = tuple([s.window for s in moving])
+    found = compiling.compiled(
+        _loop(compiling.name_of(x.dtype), window, math.prod(window) <= _MOST_UNROLLED))
     if found.function is None:
         began = time.perf_counter()
         dx = compute()
@@ -84,7 +86,4 @@ def _run(loop: Callable, arrays: list, planes: int, moving: Sequence[Span], chan
                        len(ranges))
 
 
-@functools.lru_cache(maxsize=256)
-def _loop(dtype: str, window: tuple[int, ...]) -> window_gradients.MaxGradient:
-    """The one loop of these, whose key is long."""
-    return window_gradients.MaxGradient(dtype, window, math.prod(window) <= _MOST_UNROLLED)
+_loop = functools.lru_cache(maxsize=256)(window_gradients.MaxGradient)
