@@ -22,10 +22,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
+from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import entries, objects
 
 _FIRST_LINE = b"hpcflow loop 1\n"
-_MOST_FILES = 4096  # the oldest are removed
 #: Modules whose text is part of every loop.
 _COMMON = ("hpcflow.loops.programs", "hpcflow.loops.entries", "hpcflow.loops.numba_code",
            "hpcflow.loops.direct_code", "hpcflow.loops.address_loops", "hpcflow.loops.channel_code",
@@ -116,9 +116,9 @@ def remove_old() -> None:
         return
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
-        if len(names) > _MOST_FILES:
+        if len(names) > tuning.CACHE_MOST_FILES:
             paths = sorted([folder / n for n in names], key=lambda path: path.stat().st_mtime)
-            for path in paths[: len(names) - _MOST_FILES // 2]:
+            for path in paths[: len(names) - tuning.CACHE_MOST_FILES // 2]:
                 path.unlink()
 
 

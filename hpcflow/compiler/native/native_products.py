@@ -13,12 +13,12 @@ import numpy as np
 
 from hpcflow.host import blas
 from hpcflow.host.memory import address_of
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, packed_gemm
 from hpcflow.loops.call_list import Call, Operand
 
 # Terms that a BLAS may add up at a time, and what halves of a rest are multiples of.
 _CHAINS, _EVEN = (384, 256, 320, 192, 448, 512, 768), (1, 16)
-_MOST_FORMS = 1024
 
 
 class Factors(NamedTuple):
@@ -106,7 +106,7 @@ def _ways(vectors: int, inner: int) -> Iterator[Panels]:
 def has_same_bits(factors: Factors) -> bool:
     """True if BLAS gives some rows the bits that they have among all."""
     if factors not in _same_bits:
-        if len(_same_bits) >= _MOST_FORMS:
+        if len(_same_bits) >= tuning.PRODUCTS_MOST_FORMS:
             _same_bits.clear()
         a, b = factors.sample()
         b = b.T if factors.is_flipped else b

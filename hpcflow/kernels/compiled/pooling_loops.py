@@ -20,12 +20,11 @@ import numpy as np
 
 from hpcflow.base.geometry.windows import Span, moves, whole
 from hpcflow.host import memory, threads
-from hpcflow.kernels.common.parallel import LARGE_BYTES
+from hpcflow.host.tuning import kernels as tuning
+from hpcflow.host.tuning import loops as loops_tuning
 from hpcflow.loops import compiling
 
-_LARGE = 1 << 14  # inputs from which on the loop is worth it
 _RANK = 3  # how many dimensions a window may move along
-_MOST_UNROLLED = 16  # elements of a window that are written out one after the other
 _BITS = 512  # of a vector
 _DTYPES = ("float32", "float64")
 
@@ -56,7 +55,7 @@ def max_gradient(x: Any, dy: Any, over: Sequence[Span], compute: Callable[[], An
 
 
 def _fit(x: Any, dy: Any) -> bool:
-    return (type(x) is np.ndarray and x.size >= _LARGE and compiling.approximates()
+    return (type(x) is np.ndarray and x.size >= tuning.POOLING_LARGE and compiling.approximates()
             and x.dtype == dy.dtype and compiling.name_of(x.dtype) in _DTYPES
             and all([a.flags.c_contiguous and a.flags.aligned for a in (x, dy)]))
 
@@ -77,7 +76,7 @@ def _axes(over: tuple[Span, ...]) -> tuple[int, tuple[Span, ...], int] | None:
 def _run(loop: Callable, arrays: list, planes: int, moving: Sequence[Span], channels: int) -> None:
     """Let all cores do planes; of fewer planes than cores, each does some of the channels."""
     x = arrays[0]
-    cores = threads.pool().size if x.nbytes >= LARGE_BYTES else 1
+    cores = threads.pool().size if x.nbytes >= loops_tuning.PARALLEL_LARGE_BYTES else 1
     lanes = _lanes(x.itemsize)
     group = -(-channels // -(-cores // planes))
     group += -group % lanes
@@ -146,7 +145,9 @@ class _Loop(compiling.Loop):
     def __init__(self, dtype: str, window: tuple[int, ...]) -> None:
         self.dtype = dtype
         self.window = window
-        self.key = dtype, f"gradient of the largest of {window}"
+        # The window, where its elements are written out.
+        self.unrolled = window if math.prod(window) <= tuning.POOLING_MOST_UNROLLED else None
+        self.key = dtype, f"gradient of the largest of {window}, written out: {self.unrolled}"
 
     def signature(self, types: Any) -> tuple:
         """The types of the arguments, of the module `types`."""
@@ -161,12 +162,12 @@ class _Loop(compiling.Loop):
 
         item = np.dtype(self.dtype).itemsize
         lanes = _lanes(item)
-        shape = self.window if math.prod(self.window) <= _MOST_UNROLLED else None
         source = _SOURCE.replace("ITEM", str(item)).replace("LANES", str(lanes))
         return compiling.typed_text(
             source, self.signature, clear=numba.njit(_clear),
-            vectors=_windows(item, lanes, shape), vectors_at_edge=_windows(item, lanes, None),
-            numbers=_windows(item, 1, shape), numbers_at_edge=_windows(item, 1, None))
+            vectors=_windows(item, lanes, self.unrolled),
+            vectors_at_edge=_windows(item, lanes, None),
+            numbers=_windows(item, 1, self.unrolled), numbers_at_edge=_windows(item, 1, None))
 
 
 _loop = functools.lru_cache(maxsize=256)(_Loop)
