@@ -18,12 +18,13 @@ PACKAGE = ROOT / "hpcflow"
 #: The modules of the package's own folder that are public names.
 VOCABULARY = {"config", "errors", "dtypes", "shapes", "device_spec", "version"}
 #: What everything may import.
-LEVEL_0 = ["base", "vocabulary", "base.geometry", "base.formats"]
+LEVEL_0 = ["host.tuning", "base", "vocabulary", "base.geometry", "base.formats"]
 
 # Room: the rooms that it may import besides those of level 0. A room names only rooms above it, so
 # that there is no circle; ``ops.*`` stands for all rooms inside ops so far, and so on. A room
 # without a line of its own has that of the room around it.
 TABLE = """
+host.tuning:
 base:
 vocabulary: base
 base.geometry: vocabulary
@@ -130,6 +131,40 @@ OWNERS = {
 #: What `import hpcflow` must not load: slow, large, or not installed everywhere.
 HEAVY = ["mpi4py", "h5py", "numba", "tensorboard", "google.protobuf", "cupy", "scipy", "PIL"]
 MOST_FILES = 40  # of a folder
+
+
+# Names that say that a number is a size, a threshold or a time: it belongs into host.tuning, ...
+TUNED = ("BYTES", "SECONDS", "LARGE", "SMALL", "LEAST", "MOST", "FEWEST", "LIMIT")
+# ... unless it follows from a format, a library, the language or a formula, and nobody may tune it.
+NOT_TUNED = {
+    "base.formats.array_protos": "_MOST_BYTES",  # of a protobuf
+    "comm.buffers": "MAX_CHUNK_BYTES",  # MPI's counts
+    "comm.mpi_control": "SHORT_BYTES",  # the messages of every step have this length
+    "comm.reduction": "_MOST_EXACT",
+    "comm.shared_memory": "_TOKEN_BYTES",
+    "comm.world": "_VERSION_BYTES",
+    "compiler.regions.structure": "_MOST_LOOPS _MOST_LEVELS",  # Python nests no deeper
+    "contrib.rnn.block_cells": "NO_LIMIT",
+    "graph.tensor_proto": "MOST_BYTES",  # of a protobuf
+    "host.fp_mode": "_BYTES",  # of the C library, as are the next two
+    "host.malloc_policy": "_LIMIT",
+    "host.signals": "_SET_BYTES",
+    "kernels.arrays.constants": "_MOST",
+    "kernels.cudnn.response": "_LEAST_BIAS _LEAST_POWER",  # what the library takes
+    "kernels.image.png": "_LIMIT",
+    "kernels.math.bessel_functions": "_LIMIT",
+    "kernels.math.gamma_derivatives": "_LARGE",
+    "kernels.random.random": "_LARGE_RATE",
+    "kernels.random.stateless_random": "_SMALLEST",
+    "kernels.sparse.ragged": "_MOST",
+    "kernels.sparse.sparse_cross": "_LARGEST",
+    "nn.fused_normalization": "_LEAST_EPSILON",
+    "storage.hdf5": "_ATTRIBUTE_BYTES",  # of HDF5, as are the next ones
+    "storage.index": "_MOST_DIMENSIONS _LARGEST",
+    "storage.layer_files": "_LIMIT",
+    "storage.plain_hdf5": "_ATTRIBUTE_BYTES",
+    "tools.bench.elementwise": "LARGE SMALL",  # what the benchmark measures
+}
 
 
 class Import(NamedTuple):
@@ -256,6 +291,50 @@ def path_strings(module: str, path: Path) -> Iterator[tuple[int, str]]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(
                 r"hpcflow(\.[a-z_0-9]+)+(:\w+)?\.?", node.value):
             yield node.lineno, node.value
+
+
+def tuned_numbers(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Line and name of every number that a module gives a name which says that it was tuned."""
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else (
+            [node.target] if isinstance(node, ast.AnnAssign) else [])
+        for target in targets:
+            for name, value in _pairs(target, node.value):  # type: ignore[attr-defined]
+                if any(word in name for word in TUNED) and _is_number(value):
+                    yield node.lineno, name
+
+
+def _pairs(target: ast.expr, value: ast.expr | None) -> Iterator[tuple[str, ast.expr]]:
+    if isinstance(target, ast.Name) and value is not None:
+        yield target.id, value
+    elif isinstance(target, ast.Tuple) and isinstance(value, ast.Tuple):
+        for one, its in zip(target.elts, value.elts, strict=True):
+            yield from _pairs(one, its)
+
+
+def _is_number(value: ast.expr) -> bool:
+    """True for a number, for several, and for what is computed of numbers and names."""
+    if isinstance(value, ast.Tuple):
+        return all(map(_is_number, value.elts))
+    if isinstance(value, ast.BinOp):
+        return _is_number(value.left) or _is_number(value.right)
+    if isinstance(value, ast.UnaryOp):
+        return _is_number(value.operand)
+    return isinstance(value, ast.Constant) and type(value.value) in (int, float)
+
+
+def tuning_at_import(tree: ast.AST) -> Iterator[int]:
+    """Lines that read ``tuning.NAME`` while their module is imported, the defaults of functions
+    among them: who sets NAME later does not reach the copy."""
+    for child in ast.iter_child_nodes(tree):
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            kept = [d for d in (*child.args.defaults, *child.args.kw_defaults) if d is not None]
+            yield from (line for default in kept for line in tuning_at_import(ast.Expr(default)))
+            continue
+        if isinstance(child, ast.Attribute) and isinstance(child.value, ast.Name) and (
+                child.value.id.endswith("tuning")):
+            yield child.lineno
+        yield from tuning_at_import(child)
 
 
 def circles(edges: dict[str, set[str]]) -> list[list[str]]:

@@ -52,6 +52,27 @@ def test_paths_of_modules_are_strings_in_the_api_alone() -> None:
     assert not problems, told(problems)
 
 
+def test_tuned_numbers_are_in_one_place() -> None:
+    problems = []
+    for module, path in layers.modules().items():
+        if layers.room_of(module) == "host.tuning":
+            continue
+        tree = ast.parse(path.read_text())
+        known = layers.NOT_TUNED.get(module.removeprefix("hpcflow."), "").split()
+        problems += [f"{module}:{line}: {name} belongs into host.tuning"
+                     for line, name in layers.tuned_numbers(tree) if name not in known]
+        problems += [f"{module}:{line}: read tuning when the number is needed"
+                     for line in layers.tuning_at_import(tree)]
+    assert not problems, told(problems)
+
+
+def test_every_exception_of_tuned_numbers_exists() -> None:
+    known = layers.modules()
+    for module, names in layers.NOT_TUNED.items():
+        tree = ast.parse(known[f"hpcflow.{module}"].read_text())
+        assert set(names.split()) <= {name for _, name in layers.tuned_numbers(tree)}, module
+
+
 def test_no_folder_is_crowded() -> None:
     for folder in [layers.PACKAGE, *layers.PACKAGE.rglob("*/")]:
         count = len(list(folder.glob("*.py")))
@@ -118,6 +139,24 @@ def test_lazy_imports_count_and_type_checking_does_not() -> None:
         for alias in node.names
     ]
     assert names == ["shown", "lazy"]
+
+
+@pytest.mark.parametrize(
+    ("source", "names", "lines"),
+    [
+        ("_MOST_BYTES = 1 << 20", ["_MOST_BYTES"], []),
+        ("FEW, LARGE_ROWS = 4, 2.0 * FEW", ["LARGE_ROWS"], []),
+        ("WAIT_SECONDS: float = -1.0", ["WAIT_SECONDS"], []),
+        ("SMALL = {'a': 1}\ndef f(LEAST=2): MOST = 3", [], []),
+        ("WIDTH = tuning.WIDTH", [], [1]),
+        ("class A:\n  def f(self, n=loops_tuning.N): return tuning.N", [], [2]),
+        ("f = lambda: tuning.N", [], []),
+    ],
+)
+def test_tuned_numbers_are_found(source: str, names: list[str], lines: list[int]) -> None:
+    tree = ast.parse(source)
+    assert [name for _, name in layers.tuned_numbers(tree)] == names
+    assert list(layers.tuning_at_import(tree)) == lines
 
 
 def test_circles_are_found() -> None:

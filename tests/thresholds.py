@@ -1,8 +1,7 @@
 """The thresholds at which hpcflow goes another way: sizes, counts and seconds that tests lower.
 
-What is done with large arrays, long loops or slow links is tested with small ones. This table is
-the only place of the tests that knows where the constants are and what they are called. A test
-names one as ``module.CONSTANT``, without a leading underscore.
+What is done with large arrays, long loops or slow links is tested with small ones. All constants
+are in `hpcflow.host.tuning`; this table says to what tests lower them.
 """
 
 from __future__ import annotations
@@ -12,80 +11,64 @@ from typing import Any
 
 import pytest
 
-from hpcflow.comm import patterns
-from hpcflow.compiler.distribute import late_receives
-from hpcflow.compiler.native import (
-    accumulate_gemm,
-    batch_iterations,
-    concurrent_gemm,
-    fusion,
-    hoist_input_gemm,
-    native_loops,
-    native_multiplications,
-    row_blocks,
-    row_programs,
-)
-from hpcflow.host import threads
-from hpcflow.kernels.arrays import gathering
-from hpcflow.kernels.common import indices, parallel
-from hpcflow.kernels.compiled import array_loops, batch_norm_loops, pooling_loops
-from hpcflow.kernels.math import large_reductions
-from hpcflow.kernels.nn import relu_gradients
-from hpcflow.kernels.sparse import sparse_math
-from hpcflow.kernels.training import block_rules
-from hpcflow.loops import compiling, parallel_for, strided_copy
-from hpcflow.runtime.session import shape_specialization
+from hpcflow.host import threads, tuning
+from hpcflow.loops import compiling
 
-# Module -> constant -> a value that small tests reach.
+# Subject -> constant -> a value that small tests reach.
 SMALL: dict[ModuleType, dict[str, float]] = {
-    # When a loop is compiled, and for what sizes it runs.
-    compiling: {"WORTH_SECONDS": 0.0},
-    array_loops: {"LARGE": 1},
-    batch_norm_loops: {"_LARGE_BYTES": 1, "_BLOCK_BYTES": 1 << 8},
-    gathering: {"_LARGE": 1},
-    indices: {"_LARGE": 1},
-    pooling_loops: {"LARGE_BYTES": 1, "_LARGE": 1, "_MOST_UNROLLED": 5},
-    relu_gradients: {"_LARGE_BYTES": 1, "_BLOCK_BYTES": 1 << 8},
-    native_loops: {"_LEAST_SECONDS": 0.0, "_CHUNK_SECONDS": 0.0, "_CHUNK_STEPS": 3},
-    native_multiplications: {"_MOST_ADDED": 0},
-    shape_specialization: {"_FEWEST_RUNS": 1, "_WORTH": 0.0, "_MOST_STEPS": 2},
-    # What is fused, and in what blocks it runs.
-    fusion: {"_FEWEST": 1, "_PARALLEL": 1, "_LARGE": 1, "_FUSED_SECONDS": 0.0,
-             "_ROWS_SECONDS": 0.0},
-    row_blocks: {"FEWEST": 1, "LARGE": 1, "BLOCK_BYTES": 4096},
-    row_programs: {"_PIECE": 64},
-    block_rules: {"WORKING_SET_BYTES": 4096, "_LEAST_PART": 256},
-    sparse_math: {"_BLOCK": 64},
-    # What several threads do.
-    strided_copy: {"LARGE_BYTES": 1, "_LEAST_ROWS": 2, "_SHARED_BYTES": 1},
-    parallel_for: {"LARGE_BYTES": 1},
-    parallel: {"LARGE_BYTES": 0, "_BLOCK_BYTES": 1 << 12},
-    large_reductions: {"_LARGE_BYTES": 1, "_BLOCK_BYTES": 1 << 12, "_LONG": 600},
-    batch_iterations: {"_LARGE": 1, "_FEWEST_COLUMNS": 1},
-    hoist_input_gemm: {"_BLOCK_FLOPS": 1.0},
-    accumulate_gemm: {"_BLOCK_FLOPS": 1.0},
-    concurrent_gemm: {"_LARGE": 1},
-    # What goes over the network, and when.
-    late_receives: {"LEAST_BYTES": 1, "_LEAST_GAIN": -9.0, "_MESSAGE_SECONDS": 0.0,
-                    "_BYTES_PER_SECOND": 1e15},
-    patterns: {"SEGMENT_BYTES": 1 << 10},
+    tuning.loops: {
+        # When a loop is compiled, and for what sizes it runs.
+        "COMPILE_WORTH_SECONDS": 0.0,
+        "COPY_LARGE_BYTES": 1, "COPY_LEAST_ROWS": 2, "COPY_SHARED_BYTES": 1,
+        # What several threads do.
+        "PARALLEL_LARGE_BYTES": 1,
+    },
+    tuning.kernels: {
+        # For what sizes loops run, and in what blocks.
+        "ARRAY_LOOP_LARGE": 1,
+        "BATCH_NORM_LARGE_BYTES": 1, "BATCH_NORM_BLOCK_BYTES": 1 << 8,
+        "BLOCK_BYTES": 1 << 12,
+        "GATHER_LARGE_BYTES": 1,
+        "INDICES_LARGE_BYTES": 1,
+        "POOLING_LARGE": 1, "POOLING_MOST_UNROLLED": 5,
+        "REDUCTION_LARGE_BYTES": 1, "REDUCTION_BLOCK_BYTES": 1 << 12, "REDUCTION_LONG": 600,
+        "RELU_LARGE_BYTES": 1, "RELU_BLOCK_BYTES": 1 << 8,
+        "RULE_WORKING_SET_BYTES": 4096, "RULE_LEAST_PART": 256,
+        "SPARSE_BLOCK_BYTES": 64,
+    },
+    tuning.compiler: {
+        # What is fused, and in what blocks it runs.
+        "FUSION_FEWEST_LINES": 1, "FUSION_PARALLEL": 1, "FUSION_LARGE": 1,
+        "FUSION_FUSED_SECONDS": 0.0, "FUSION_ROWS_SECONDS": 0.0,
+        "ROWS_FEWEST": 1, "ROWS_LARGE": 1, "ROWS_BLOCK_BYTES": 4096, "ROWS_PIECE": 64,
+        # Which loops run as one call, and which products they make together.
+        "LOOP_LEAST_SECONDS": 0.0, "LOOP_CHUNK_SECONDS": 0.0, "LOOP_CHUNK_STEPS": 3,
+        "ADDED_MOST_BYTES": 0,
+        "ITERATIONS_LARGE": 1, "ITERATIONS_FEWEST_COLUMNS": 1,
+        "HOIST_BLOCK_FLOPS": 1.0, "ACCUMULATE_BLOCK_FLOPS": 1.0, "CONCURRENT_LARGE": 1,
+        # What goes over the network, and when.
+        "LATE_LEAST_BYTES": 1, "LATE_LEAST_GAIN": -9.0, "LATE_MESSAGE_SECONDS": 0.0,
+        "LATE_BYTES_PER_SECOND": 1e15,
+    },
+    tuning.comm: {"REDUCE_SEGMENT_BYTES": 1 << 10},
+    tuning.runtime: {"SHAPES_FEWEST_RUNS": 1, "SHAPES_WORTH": 0.0, "SHAPES_MOST_STEPS": 2},
 }
-_PLACES = {f"{module.__name__.rpartition('.')[2]}.{name.lstrip('_')}": (module, name, value)
-           for module, names in SMALL.items() for name, value in names.items()}
+_PLACES = {name: (subject, value) for subject, names in SMALL.items()
+           for name, value in names.items()}
 # Compiling whatever runs takes seconds a loop; a test says so where it wants that.
-_SLOW = {"compiling.WORTH_SECONDS"}
+_SLOW = {"COMPILE_WORTH_SECONDS"}
 
 
 def lower(patch: pytest.MonkeyPatch, *names: str) -> None:
     """Set these thresholds to the values of the table."""
     for name in names:
-        patch.setattr(*_PLACES[name])
+        subject, value = _PLACES[name]
+        patch.setattr(subject, name, value)
 
 
 def set_threshold(patch: pytest.MonkeyPatch, name: str, value: Any) -> None:
     """Set a threshold to another value."""
-    module, constant, _ = _PLACES[name]
-    patch.setattr(module, constant, value)
+    patch.setattr(_PLACES[name][0], name, value)
 
 
 def lower_all(patch: pytest.MonkeyPatch) -> None:

@@ -21,13 +21,11 @@ from typing import Any, NoReturn
 
 from hpcflow.base import at_end
 from hpcflow.comm import libmpi
+from hpcflow.host.tuning import comm as tuning
 
 #: The status after an exception, and after Ctrl-C.
 FAILURE = 1
 INTERRUPTED = 130
-#: Between the report and the end: launchers drop what they have not forwarded by then, and other
-#: ranks that fail for the same reason get the time to say so.
-_REPORT_SECONDS = 0.1
 
 _plain_exit = sys.exit
 _rank: int | None = None
@@ -52,7 +50,7 @@ def abort_job(rank: int, code: int, message: str) -> NoReturn:
     lines = message.rstrip().splitlines()
     sys.stderr.write("".join(f"{prefix}{line}\n" for line in lines))
     sys.stderr.flush()
-    time.sleep(_REPORT_SECONDS)
+    time.sleep(tuning.ABORT_REPORT_SECONDS)
     _end_all(code & 0xFF or FAILURE)
 
 

@@ -15,10 +15,9 @@ import numpy as np
 from hpcflow.comm.patterns import Faithful, Message, Pattern, Round, Signs
 from hpcflow.comm.transfers import Transfers, clock
 from hpcflow.comm.transport import Transport
+from hpcflow.host.tuning import comm as tuning
 
 _NOTHING = np.empty(0, np.uint8)
-#: A round that receives so much, at most, sends before it posts its receives.
-_SHORT_BYTES = 4096
 
 
 class Route:
@@ -130,7 +129,7 @@ class Activity:
         self.missing = {k for k, _ in receives}
         empty = self.failed and type(this) is not Faithful
         # The others wait for what is sent: short messages need no receive posted before.
-        short = sum([buffer.nbytes for _, buffer in receives]) <= _SHORT_BYTES
+        short = sum([buffer.nbytes for _, buffer in receives]) <= tuning.ROUND_SHORT_BYTES
         told = this.nbytes if type(this) is Signs else {}
         if not short:
             self._receive(receives, own_tag, told)

@@ -14,11 +14,7 @@ import time
 from collections.abc import Sequence
 
 from hpcflow import config
-
-#: Steps that follow each other faster are short: a few times the slice of time of a process.
-SHORT_SECONDS = 8e-3
-#: So many short steps in a row let a rank keep to its core.
-MANY = 20
+from hpcflow.host.tuning import comm as tuning
 
 
 class Core:
@@ -37,10 +33,10 @@ class Core:
         """
         now = time.monotonic()
         seconds, self._last = now - self._last, now
-        if seconds > SHORT_SECONDS:
+        if seconds > tuning.STEP_SHORT_SECONDS:
             self._short = 0
             return False
-        if self._short < MANY:
+        if self._short < tuning.STEPS_TO_SETTLE:
             self._short += 1
             return False
         try:

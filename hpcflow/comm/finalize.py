@@ -12,9 +12,7 @@ from typing import Any, Protocol
 
 from hpcflow.base import at_end
 from hpcflow.comm import abort
-
-#: How many times to look whether a cancelled receive has ended.
-_CANCEL_LOOKS = 10_000
+from hpcflow.host.tuning import comm as tuning
 
 #: Sends that nobody received: their buffers must live as long as MPI does.
 _undelivered: list[Any] = []
@@ -62,7 +60,7 @@ def _close_all() -> None:
 def retire_receive(request: Any) -> None:
     """End a receive that nothing may match any more, and free it if it is persistent."""
     request.Cancel()
-    for _ in range(_CANCEL_LOOKS):
+    for _ in range(tuning.CANCEL_LOOKS):
         if request.Test():
             free(request)
             return

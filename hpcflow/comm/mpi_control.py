@@ -1,9 +1,9 @@
 """The control plane over MPI: short messages into one open inbox, long ones in two parts.
 
 The inbox is one persistent receive from any source; it is copied out and opened again at once, so
-the messages of a source stay in order. A message longer than `MESSAGE_BYTES` announces itself by
-a first part of more than that, and its rest is a transfer of the data plane; later messages of
-the same source wait for it.
+the messages of a source stay in order. A message longer than `CONTROL_MESSAGE_BYTES` announces
+itself by a first part of more than that, and its rest is a transfer of the data plane; later
+messages of the same source wait for it.
 """
 
 from __future__ import annotations
@@ -20,12 +20,11 @@ from hpcflow.comm import finalize
 from hpcflow.comm.mpi_requests import SendEntry
 from hpcflow.comm.mpi_slots import SendSlot
 from hpcflow.comm.transport import Handler
+from hpcflow.host.tuning import comm as tuning
 
 if TYPE_CHECKING:
     from hpcflow.comm.mpi_transport import MpiTransport
 
-#: Control messages up to this many bytes travel as one MPI message.
-MESSAGE_BYTES = 16384
 #: Messages of exactly this length, those of every step, are sent by persistent requests.
 SHORT_BYTES = 24
 #: In front of the first part of a longer one: its total length and 8 bytes of padding.
@@ -57,7 +56,7 @@ class ControlPlane:
         self._early: deque[tuple[int, bytes]] = deque()
         # By source: a place for each message, from the first that has not come completely.
         self._backlogs: dict[int, deque[list[bytes]]] = {}
-        inbox = bytearray(_LONG_HEADER.size + MESSAGE_BYTES)
+        inbox = bytearray(_LONG_HEADER.size + tuning.CONTROL_MESSAGE_BYTES)
         self._inbox = memoryview(inbox)
         self._head = self._inbox[:SHORT_BYTES]
         self._request = comm.Recv_init((inbox, MPI.BYTE), MPI.ANY_SOURCE, _TAG)
@@ -81,7 +80,7 @@ class ControlPlane:
         if len(payload) == SHORT_BYTES:
             if dest not in self.short:
                 self.short[dest] = self._short_send(dest)
-        if len(payload) > MESSAGE_BYTES:
+        if len(payload) > tuning.CONTROL_MESSAGE_BYTES:
             self._send_in_parts(dest, payload)
             return
         request = self._isend(payload, dest, _TAG)
@@ -96,10 +95,10 @@ class ControlPlane:
         return partial(slot.put, message)
 
     def _send_in_parts(self, dest: int, payload: bytes) -> None:
-        head = _LONG_HEADER.pack(len(payload), 0) + payload[:MESSAGE_BYTES]
+        head = _LONG_HEADER.pack(len(payload), 0) + payload[:tuning.CONTROL_MESSAGE_BYTES]
         request = self._isend(head, dest, _TAG)
         self._watch(SendEntry(request, None, self._ready))
-        rest = memoryview(payload)[MESSAGE_BYTES:]
+        rest = memoryview(payload)[tuning.CONTROL_MESSAGE_BYTES:]
         self._transport.begin_send(rest, rest.nbytes, dest, self._rest_tag, None)
 
     def send_to_self(self, payload: bytes) -> None:
@@ -118,7 +117,7 @@ class ControlPlane:
         payload = (self._head if length == SHORT_BYTES else self._inbox[:length]).tobytes()
         self.is_shut = True  # what the message asks for goes first
         self.test = _nothing_came
-        if length > MESSAGE_BYTES:
+        if length > tuning.CONTROL_MESSAGE_BYTES:
             self._expect_rest(source, payload)
         elif self._backlogs and source in self._backlogs:
             self._backlogs[source].append([payload])
@@ -138,7 +137,7 @@ class ControlPlane:
     def _expect_rest(self, source: int, head: bytes) -> None:
         total, _ = _LONG_HEADER.unpack_from(head)
         message = bytearray(total)
-        message[:MESSAGE_BYTES] = head[_LONG_HEADER.size :]
+        message[:tuning.CONTROL_MESSAGE_BYTES] = head[_LONG_HEADER.size :]
         place: list[bytes] = []
         self._backlogs.setdefault(source, deque()).append(place)
 
@@ -146,7 +145,7 @@ class ControlPlane:
             place.append(bytes(message))
             self._release(source)
 
-        rest = memoryview(message)[MESSAGE_BYTES:]
+        rest = memoryview(message)[tuning.CONTROL_MESSAGE_BYTES:]
         self._transport.begin_receive(rest, rest.nbytes, source, self._rest_tag, complete)
 
     def _release(self, source: int) -> None:

@@ -22,12 +22,11 @@ from hpcflow import errors
 from hpcflow.comm.buffers import check_received
 from hpcflow.comm.matching import Ready
 from hpcflow.comm.transport import ReceiveDone, SendDone
+from hpcflow.host.tuning import comm as tuning
 
 if TYPE_CHECKING:
     from hpcflow.comm.mpi_transport import MpiTransport
 
-#: Messages of one long transfer that are posted at a time.
-WINDOW = 4
 
 #: (peer, tag)
 PipeKey = tuple[int, int]
@@ -169,7 +168,7 @@ class LongSend(LongTransfer):
     def post(self) -> bool:
         """Post messages up to the window."""
         transport = self._transport
-        while self._offset < len(self._view) and self._in_flight < WINDOW:
+        while self._offset < len(self._view) and self._in_flight < tuning.TRANSFER_WINDOW:
             request = transport.start_send(self._next_piece(), *self._where)
             transport.watch(PieceEntry(request, self._piece_sent, True, self._where))
         return self._offset == len(self._view)
@@ -216,7 +215,7 @@ class LongReceive(LongTransfer):
         self._in_flight -= 1
         count = status.Get_count()
         if first:
-            self._window = WINDOW
+            self._window = tuning.TRANSFER_WINDOW
             if count < expected:
                 self._end = self._offset = count
         elif count != expected:

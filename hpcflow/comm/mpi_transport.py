@@ -45,19 +45,10 @@ from hpcflow.comm.transport import (
 )
 from hpcflow.comm.waiting import Backoff
 from hpcflow.comm.world import PrivateComms, private_comms
+from hpcflow.host.tuning import comm as tuning
 
-#: With more requests than this, one Testsome is faster than a Test of each.
-_FEW = 6
-#: How often a poll looks for something that has come.
-_LOOKS = 4
-#: Control messages that go before values at most, where looking for values gives the core away.
-_AHEAD = 16
-#: Longer messages have hardly ever left when their send returns: they wait for the receiver.
-_SHORT_BYTES = 4096
 #: The least that MPI may offer as its highest tag.
 _GUARANTEED_TAG = 32767
-#: Seconds for which `close` waits for receivers to take what was sent.
-_DRAIN_SECONDS = 5.0
 #: The lock of all transports where MPI wants one caller at a time.
 _PROCESS_LOCK = deque((None,))
 
@@ -118,7 +109,7 @@ class MpiTransport(Transport):
         self.yields = comms.yields
         # Looks in one poll: each further one costs less than another poll, but may give the core
         # away with the lock.
-        self._looks = range(2 if self.yields else _LOOKS)
+        self._looks = range(2 if self.yields else tuning.POLL_LOOKS)
         self._ahead = 0  # control messages that were taken since the last look for values
         self._isend = comms.data.Isend
         self._irecv = comms.data.Irecv
@@ -150,7 +141,7 @@ class MpiTransport(Transport):
             if control.is_shut and self.yields:
                 came = self._look_ahead(status)
             for _ in () if came else self._looks:
-                if len(active) > _FEW:
+                if len(active) > tuning.REQUESTS_TESTED_SINGLY:
                     came |= self._test_many()
                 else:
                     for entry in active:
@@ -194,7 +185,7 @@ class MpiTransport(Transport):
         compute: what has come must not wait for that. Values get their turn in any case.
         """
         self._ahead += 1
-        if self._ahead > _AHEAD:
+        if self._ahead > tuning.CONTROL_AHEAD:
             self._ahead = 0
             return False
         control = self._control
@@ -350,7 +341,7 @@ class MpiTransport(Transport):
         request = self._isend((buffer, self._byte), dest, tag)
         # Short messages are gone at once, and then cost no poll. Of others, a test would find
         # nothing, and give the core away where ranks share it.
-        if length > _SHORT_BYTES or not request.Test():
+        if length > tuning.SEND_SHORT_BYTES or not request.Test():
             self.watch(SendEntry(request, done, self.ready))
         elif done is not None:
             self.ready.append((done, ()))
@@ -392,7 +383,7 @@ class MpiTransport(Transport):
             return LongSlot(self.post_send, buffer, dest, tag)
         message = (buffer, self._byte)
         slot = SendSlot(self, self.comms.data.Send_init, message, (dest, tag), self._send_pipes)
-        slot.is_short = length <= _SHORT_BYTES
+        slot.is_short = length <= tuning.SEND_SHORT_BYTES
         return slot
 
     def recv_slot(self, buffer: Any, source: int, tag: int) -> Slot:
@@ -428,7 +419,7 @@ class MpiTransport(Transport):
 
     def _take_over(self) -> None:
         """Take the lock for good; from now on polls return False and operations are refused."""
-        deadline = time.monotonic() + _DRAIN_SECONDS
+        deadline = time.monotonic() + tuning.CLOSE_DRAIN_SECONDS
         while time.monotonic() < deadline:
             try:
                 self.lock()
@@ -445,7 +436,7 @@ class MpiTransport(Transport):
 
     def _drain(self) -> None:
         self.run_locked(self._look_at_slots)
-        deadline = time.monotonic() + _DRAIN_SECONDS
+        deadline = time.monotonic() + tuning.CLOSE_DRAIN_SECONDS
         backoff = Backoff(self.comms.oversubscribed)
         while self._has_unsent() and time.monotonic() < deadline:
             if self.poll():

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.comm.reduction import Reducer
+from hpcflow.host.tuning import comm as tuning
 
 Message = tuple[int, Any]
 Round = tuple[list[Message], list[Message]]
@@ -38,18 +39,6 @@ class Signs(tuple):
 
 Pattern = Generator[Round, bool, None]
 
-#: Up to so many bytes a reduction is one round in which everybody sends all to everybody, ...
-SMALL_BYTES = 1 << 15
-#: ... unless there are more members than this.
-FEW = 8
-#: Blocks of one reduction that are under way at a time, ...
-LANES = 2
-#: ... if it has so many bytes.
-SPLIT_BYTES = 1 << 21
-#: Bytes of the segment that each member owns of a block, at most, and of what it receives of it.
-SEGMENT_BYTES = 1 << 22
-RECEIVED_BYTES = 1 << 24
-
 
 def bounds(length: int, parts: int) -> list[int]:
     """Where `parts` nearly equal pieces of `length` elements begin and end."""
@@ -62,17 +51,17 @@ def blocks(length: int, itemsize: int, members: int) -> list[slice]:
     Of a tensor that is not short there are as many for every lane: while the messages of one block
     are under way, another one is computed.
     """
-    segment = min(SEGMENT_BYTES, RECEIVED_BYTES // max(members - 1, 1))
+    segment = min(tuning.REDUCE_SEGMENT_BYTES, tuning.REDUCE_RECEIVED_BYTES // max(members - 1, 1))
     count = max(1, segment * members // itemsize)
     parts = max(1, -(-length // count))
-    if length * itemsize >= SPLIT_BYTES:
-        parts = -(-parts // LANES) * LANES
+    if length * itemsize >= tuning.REDUCE_SPLIT_BYTES:
+        parts = -(-parts // tuning.REDUCE_LANES) * tuning.REDUCE_LANES
     return [slice(a, b) for a, b in itertools.pairwise(bounds(length, parts))]
 
 
 def is_small(nbytes: int, members: int) -> bool:
     """True if one round is best."""
-    return nbytes <= SMALL_BYTES and members <= FEW
+    return nbytes <= tuning.REDUCE_SMALL_BYTES and members <= tuning.REDUCE_FEW_MEMBERS
 
 
 def others(members: int, me: int) -> list[int]:

@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.tuning import comm as tuning
+
 SUM, MEAN, MIN, MAX = "sum", "mean", "min", "max"
 REDUCTIONS = (SUM, MEAN, MIN, MAX)
-#: Elements that are joined at a time, so that intermediate results stay in the cache.
-_BLOCK = 1 << 15
 #: The largest power of two that every floating type can divide one by.
 _MOST_EXACT = 1 << 14
 #: A node of the tree: (level, index); it covers the leaves [index << level, (index + 1) << level).
@@ -115,16 +115,16 @@ class Reducer:
         if len(pieces) == 2 and self._wide is self.dtype:
             self._reduce_two(pieces[0], pieces[1], out)
             return
-        for start in range(0, len(out), _BLOCK):
-            part = slice(start, start + _BLOCK)
+        for start in range(0, len(out), tuning.REDUCE_BLOCK):
+            part = slice(start, start + tuning.REDUCE_BLOCK)
             self._reduce_block([piece[part] for piece in pieces], out[part])
 
     def _reduce_two(self, left: Any, right: Any, out: Any) -> None:
         if self._divisor == 1:
             self._join(left, right, out=out)
             return
-        for start in range(0, len(out), _BLOCK):
-            part = slice(start, start + _BLOCK)
+        for start in range(0, len(out), tuning.REDUCE_BLOCK):
+            part = slice(start, start + tuning.REDUCE_BLOCK)
             target = out[part]
             self._join(left[part], right[part], out=target)
             self._scale(target, out=target)

@@ -10,8 +10,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable
 
-#: The transfers that are remembered, for each rank and direction.
-KEPT = 4
+from hpcflow.host.tuning import comm as tuning
 
 #: When (``clock()``), of what, how many bytes.
 Note = tuple[float, str, int]
@@ -31,11 +30,11 @@ class Transfers:
 
     def sent(self, rank: int) -> Log:
         """What takes notes of transfers to `rank`."""
-        return self._sent.setdefault(rank, deque(maxlen=KEPT)).append
+        return self._sent.setdefault(rank, deque(maxlen=tuning.TRANSFERS_KEPT)).append
 
     def received(self, rank: int) -> Log:
         """What takes notes of transfers from `rank`."""
-        return self._received.setdefault(rank, deque(maxlen=KEPT)).append
+        return self._received.setdefault(rank, deque(maxlen=tuning.TRANSFERS_KEPT)).append
 
     def describe(self, ranks: Iterable[int]) -> list[str]:
         """Two lines for each rank, the last transfer first."""

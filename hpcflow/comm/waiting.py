@@ -22,30 +22,8 @@ import ctypes
 import threading
 import time
 
-#: Polls without yielding, where there is a core for every rank: at first, and at most. Where a rank
-#: shares its core after all, each of them delays the one it waits for.
-SPINS = 4
-MOST_SPINS = 20
-#: What a poll and a yield take at most if no other process runs on the core meanwhile.
-ALONE_SECONDS = 8e-6
-#: For how long a wait yields, at least and at most.
-MIN_YIELD_SECONDS = 200e-6
-MAX_YIELD_SECONDS = 20e-3
-#: The same where ranks share cores.
-MIN_SHARED_SECONDS = 50e-6
-MAX_SHARED_SECONDS = 1e-3
-#: The first sleep; each is longer than the one before by `SLEEP_GROWTH`, so that a sleep adds at
-#: most about a tenth to the wait.
-MIN_SLEEP_SECONDS = 20e-6
-SLEEP_GROWTH = 1.1
-#: The longest sleep, and that of a process that has been idle for `IDLE_SECONDS`.
-MAX_SLEEP_SECONDS = 1e-3
-IDLE_SLEEP_SECONDS = 5e-3
-IDLE_SECONDS = 1.0
-#: Polls between two looks at the clock while yielding.
-_CLOCK_STRIDE = 8
-#: Polls without a result after which a little more work no longer matters.
-_LONG_MISSES = 100
+from hpcflow.host.tuning import comm as tuning
+
 #: Yield the core, and the interpreter with it, so that other threads of this process get their
 #: turn. (`os.sched_yield` keeps the interpreter before Python 3.13.)
 _yield_core = ctypes.CDLL(None).sched_yield
@@ -61,14 +39,16 @@ class Backoff:
 
     def __init__(self, oversubscribed: bool = False, polls_yield: bool = False) -> None:
         self._polls_yield = polls_yield
-        self._spins = 0 if oversubscribed else SPINS
-        self._most_spins = 0 if oversubscribed else MOST_SPINS
-        self._least = MIN_SHARED_SECONDS if oversubscribed else MIN_YIELD_SECONDS
-        self._most = MAX_SHARED_SECONDS if oversubscribed else MAX_YIELD_SECONDS
+        self._spins = 0 if oversubscribed else tuning.WAIT_SPINS
+        self._most_spins = 0 if oversubscribed else tuning.WAIT_MOST_SPINS
+        self._least = (tuning.WAIT_MIN_SHARED_SECONDS if oversubscribed
+                       else tuning.WAIT_MIN_YIELD_SECONDS)
+        self._most = (tuning.WAIT_MAX_SHARED_SECONDS if oversubscribed
+                      else tuning.WAIT_MAX_YIELD_SECONDS)
         self._budget = self._least
         self._misses = 0
         self._since = 0.0
-        self._sleep = MIN_SLEEP_SECONDS
+        self._sleep = tuning.WAIT_MIN_SLEEP_SECONDS
         # Held except between a wake and the end of the sleep that it cuts short.
         self._gate = threading.Lock()
         self._gate.acquire()
@@ -80,13 +60,13 @@ class Backoff:
             waited = time.monotonic() - self._since
             self._adapt(waited)
             if not self._sleep:
-                self._adapt_spins(waited > yields * ALONE_SECONDS)
+                self._adapt_spins(waited > yields * tuning.WAIT_ALONE_SECONDS)
         self._misses = 0
 
     def end(self) -> None:
         """What was waited for has happened: as `reset`, but only long waits are learned from,
         because somebody goes on now."""
-        if self._misses > _LONG_MISSES:
+        if self._misses > tuning.WAIT_LONG_MISSES:
             self.reset()
         else:
             self._misses = 0
@@ -99,9 +79,9 @@ class Backoff:
         if misses == self._spins + 1:
             self._since = time.monotonic()
             self._sleep = 0.0
-        elif not self._sleep and misses % _CLOCK_STRIDE == 0:
+        elif not self._sleep and misses % tuning.WAIT_CLOCK_STRIDE == 0:
             if time.monotonic() - self._since > self._budget:
-                self._sleep = MIN_SLEEP_SECONDS
+                self._sleep = tuning.WAIT_MIN_SLEEP_SECONDS
         if self._sleep:
             self._sleep_once(limit)
             return True
@@ -119,12 +99,12 @@ class Backoff:
     def _sleep_once(self, limit: float | None) -> None:
         seconds = self._sleep if limit is None else min(self._sleep, limit)
         if seconds > 0 and self._gate.acquire(timeout=seconds):
-            self._sleep = MIN_SLEEP_SECONDS
+            self._sleep = tuning.WAIT_MIN_SLEEP_SECONDS
             return
-        longest = MAX_SLEEP_SECONDS
-        if self._sleep >= longest and time.monotonic() - self._since > IDLE_SECONDS:
-            longest = IDLE_SLEEP_SECONDS
-        self._sleep = min(self._sleep * SLEEP_GROWTH, longest)
+        longest = tuning.WAIT_MAX_SLEEP_SECONDS
+        if self._sleep >= longest and time.monotonic() - self._since > tuning.WAIT_IDLE_SECONDS:
+            longest = tuning.WAIT_IDLE_SLEEP_SECONDS
+        self._sleep = min(self._sleep * tuning.WAIT_SLEEP_GROWTH, longest)
 
     def _adapt_spins(self, shared: bool) -> None:
         """Spin less if others had the core while this thread yielded it, and more if nobody had."""

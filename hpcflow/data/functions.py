@@ -72,8 +72,6 @@ def _values(result: Any) -> Any:
                         ) from e
 
 
-
-
 def is_variant_function(function: ElementFunction) -> bool:
     """True if the function returns one data set."""
     from hpcflow.data.structure import DatasetLeaf

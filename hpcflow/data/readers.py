@@ -12,9 +12,8 @@ from hpcflow.data.structure import Leaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.host.tuning import files as tuning
 from hpcflow.shapes import TensorShape
-
-_BUFFER_BYTES = 256 * 1024
 
 
 def argument(name: str, value: Any, default: Any, dtype: Any = dtypes.int64) -> Tensor:
@@ -31,7 +30,7 @@ class _Records(Dataset):
             return getattr(raw_ops, op_type)(
                 filenames=names, **others(),
                 compression_type=argument("compression_type", compression_type, "", dtypes.string),
-                buffer_size=argument("buffer_size", buffer_size, _BUFFER_BYTES))
+                buffer_size=argument("buffer_size", buffer_size, tuning.READ_BUFFER_BYTES))
 
         self._variant_tensor = _over_files(filenames, read, parallel)
         self._structure = Structure(Leaf(dtypes.string, TensorShape([])))

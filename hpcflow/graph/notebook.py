@@ -8,13 +8,13 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from hpcflow.dtypes import DType
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.shapes import TensorShape
 
 if TYPE_CHECKING:
     from hpcflow.graph.graph import Graph
     from hpcflow.graph.operation import Operation, Tensor
 
-_MOST = 8  # op types, devices that a table lists
 _VARIABLES = {"Variable", "VariableV2", "VarHandleOp"}
 
 
@@ -75,6 +75,7 @@ def _variable_bytes(op: Operation) -> int | None:
 
 
 def _counts(counter: Counter[str]) -> str:
-    common = counter.most_common(_MOST)
+    common = counter.most_common(tuning.NOTEBOOK_MOST)
     text = ", ".join(f"{name} {number:,}" for name, number in common)
-    return text + (f", and {len(counter) - _MOST} more" if len(counter) > _MOST else "")
+    more = len(counter) - tuning.NOTEBOOK_MOST
+    return text + (f", and {more} more" if more > 0 else "")

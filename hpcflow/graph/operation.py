@@ -10,6 +10,7 @@ from hpcflow.base import tracing
 from hpcflow.dtypes import DType
 from hpcflow.graph.defaults import get_default_session
 from hpcflow.graph.opdef import OpDef
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.shapes import TensorShape
 
 if TYPE_CHECKING:
@@ -359,10 +360,6 @@ def arg_length(arg: Any, attrs: dict[str, Any]) -> int:
     return 1
 
 
-# More inputs or outputs than this are a mistake, for which no memory is taken.
-_MOST_TENSORS = 1 << 20
-
-
 def arg_types(args: tuple, attrs: dict[str, Any]) -> list[DType]:
     """The flat list of dtypes of `args` (inputs or outputs of a definition) under `attrs`.
 
@@ -375,9 +372,9 @@ def arg_types(args: tuple, attrs: dict[str, Any]) -> list[DType]:
         else:
             base = arg.type if arg.type_attr is None else attrs[arg.type_attr]
             length = arg_length(arg, attrs)
-            if length > _MOST_TENSORS:
+            if length > tuning.OPERATION_MOST_TENSORS:
                 raise ValueError(f"Attribute '{arg.number_attr}' asks for {length} tensors for "
-                                 f"'{arg.name}'; at most {_MOST_TENSORS} can be")
+                                 f"'{arg.name}'; at most {tuning.OPERATION_MOST_TENSORS} can be")
             flat = [base] * length
         types.extend(t._as_ref if arg.is_ref else t for t in flat)
     return types

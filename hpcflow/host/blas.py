@@ -23,10 +23,8 @@ import numpy as np
 
 from hpcflow import config
 from hpcflow.host import threads
+from hpcflow.host.tuning import host as tuning
 
-# Multiplications up to which OpenBLAS uses one thread itself; and up to which it is made to.
-_ALONE = 1 << 18
-_SMALL = 1 << 22
 _PTHREADS = 1  # what openblas_get_parallel says of builds with threads of their own
 
 
@@ -132,13 +130,6 @@ def share_cores() -> None:
 
 # ---------------------------------------------------------------- all threads, where they pay
 
-_DENSE = 32  # products, one soon after the other, before all threads are tried
-_GAIN = 0.9  # of the time that one thread takes: what all must be faster than
-_FAULTS = 3.0  # slow products, less some for every fast one, that end a trial
-_FORGIVEN = 0.25
-_STUCK = 10  # times what one thread takes: the machine has other work
-_WAIT, _LONGEST_WAIT = 0.005, 2.0  # seconds between trials; doubled by each that fails
-_KEPT = 200  # fast products after which the next wait is a short one again
 _NEVER = float("inf")
 
 
@@ -166,13 +157,13 @@ class _Shape:
         self._dense = self._good = 0
         self._alone = _NEVER  # the least that one thread took, in seconds
         self._ended = self._faults = self._retry = 0.0
-        self._wait = _WAIT
+        self._wait = tuning.BLAS_WAIT_SECONDS
 
     def dot(self, a: Any, b: Any, out: Any, setting: _Threads) -> Any:
         """``np.dot``, by one thread or by all."""
         began = time.perf_counter()
         is_late = began - self._ended > self._alone
-        if (self.all or (self._dense >= _DENSE and began >= self._retry and not is_late
+        if (self.all or (self._dense >= tuning.BLAS_DENSE and began >= self._retry and not is_late
                          and self._begin(setting))) and (
                 not np.may_share_memory(a, b)):  # of a matrix with itself, half is computed
             began = time.perf_counter()
@@ -199,20 +190,20 @@ class _Shape:
 
     def _judge(self, seconds: float, is_late: bool) -> None:
         """All threads took so long, for a product that came late or not."""
-        if seconds < _GAIN * self._alone and not is_late:
-            self._faults = max(0.0, self._faults - _FORGIVEN)
+        if seconds < tuning.BLAS_GAIN * self._alone and not is_late:
+            self._faults = max(0.0, self._faults - tuning.BLAS_FORGIVEN)
             self._good += 1
-            if self._good == _KEPT:
-                self._wait = _WAIT
+            if self._good == tuning.BLAS_KEPT:
+                self._wait = tuning.BLAS_WAIT_SECONDS
             return
-        stuck = seconds > _STUCK * self._alone
+        stuck = seconds > tuning.BLAS_STUCK * self._alone
         self._faults += 2.0 if stuck else 1.0
-        if self._faults > _FAULTS:
+        if self._faults > tuning.BLAS_FAULTS:
             self.all = False
             self._retry = self._ended + self._wait
             if stuck:
                 _Shape.busy_until = self._retry
-            self._wait = min(2 * self._wait, _LONGEST_WAIT)
+            self._wait = min(2 * self._wait, tuning.BLAS_LONGEST_WAIT_SECONDS)
 
 
 def _sample(key: tuple) -> Callable[[], Any]:
@@ -225,9 +216,6 @@ def _sample(key: tuple) -> Callable[[], Any]:
 
 
 _shapes: dict[tuple, _Shape] = {}
-_MOST_SHAPES = 1024
-_LARGEST_BESIDE = 1 << 26  # multiplications, which one thread does in about a millisecond
-_PUT_OFF = 0.002  # seconds in which a core has products that were put off, about
 _TYPES = ("f", "d")
 
 
@@ -251,7 +239,7 @@ def _shape_of(a: Any, b: Any) -> _Shape | None:
     key = (shape, columns, flip_a, flip_b, kind)
     found = _shapes.get(key)
     if found is None:
-        if len(_shapes) >= _MOST_SHAPES:
+        if len(_shapes) >= tuning.BLAS_MOST_SHAPES:
             _shapes.clear()
         found = _shapes.setdefault(key, _Shape(key))
     return found
@@ -268,7 +256,7 @@ def idle_pool(multiplications: int) -> threads.Pool | None:
     """
     if not _fills_the_cores(multiplications):
         return None
-    _Shape.busy_until = max(_Shape.busy_until, time.perf_counter() + _PUT_OFF)
+    _Shape.busy_until = max(_Shape.busy_until, time.perf_counter() + tuning.BLAS_PUT_OFF_SECONDS)
     return threads.pool()
 
 
@@ -281,7 +269,7 @@ def beside(a: Any, b: Any) -> Any:
     """The product of two matrices by one thread, while others compute what was put off; None if
     it is too large for that, or other threads would be idle."""
     size = a.size * b.shape[1]
-    if not _SMALL < size <= _LARGEST_BESIDE or not _fills_the_cores(size):
+    if not tuning.BLAS_SMALL < size <= tuning.BLAS_LARGEST_BESIDE or not _fills_the_cores(size):
         return None
     with alone():
         return np.dot(a, b)
@@ -289,12 +277,12 @@ def beside(a: Any, b: Any) -> Any:
 
 def is_small(multiplications: int) -> bool:
     """True for products that one thread computes best."""
-    return multiplications <= _SMALL
+    return multiplications <= tuning.BLAS_SMALL
 
 
 def has_one_thread(multiplications: int) -> bool:
     """True for products that `dot` computes by one thread at any time."""
-    return multiplications <= _ALONE or is_small(multiplications) and not may_try()
+    return multiplications <= tuning.BLAS_ALONE or is_small(multiplications) and not may_try()
 
 
 def alone() -> contextlib.AbstractContextManager[None]:
@@ -353,7 +341,7 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     Raises ValueError as ``np.dot`` does.
     """
     size = a.size * b.shape[1]
-    if size <= _ALONE or size > _SMALL:
+    if size <= tuning.BLAS_ALONE or size > tuning.BLAS_SMALL:
         return np.dot(a, b, out=out)
     setting = _threads()
     if setting is None:

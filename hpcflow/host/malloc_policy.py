@@ -11,12 +11,10 @@ import ctypes
 import os
 
 from hpcflow import config
+from hpcflow.host.tuning import host as tuning
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # parameters of mallopt
 _LIMIT = 2**31 - 1  # mallopt takes int
-# Arrays of more than this part of what is kept are handed back at once, as few of them would fill
-# it: variables and their initial values.
-_PART = 4
 _OF_USER = ("MALLOC_TRIM_THRESHOLD_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TOP_PAD_",
             "GLIBC_TUNABLES")
 
@@ -36,4 +34,5 @@ def keep_freed() -> bool:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, TypeError, AttributeError):
         return False
-    return bool(mallopt(_TRIM_THRESHOLD, kept) and mallopt(_MMAP_THRESHOLD, kept // _PART))
+    return bool(mallopt(_TRIM_THRESHOLD, kept)
+                and mallopt(_MMAP_THRESHOLD, kept // tuning.MALLOC_PART))

@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.tuning import host as tuning
+
 # NumPy's ``PyArrayObject`` is what every object has, then this address.
 _PLACE = object.__basicsize__
 _pointer_at = ctypes.c_void_p.from_address
@@ -42,8 +44,6 @@ def _choose() -> Callable[[np.ndarray], int]:
 address_of = _choose()
 
 LINE = 64
-# Bytes below which the few tenths of a microsecond are worth more.
-_LEAST = 1 << 15
 
 
 class _Memory(np.ndarray):
@@ -54,11 +54,12 @@ class _Memory(np.ndarray):
     """
 
 
-def empty(dims: Sequence[int], dtype: Any, least: int = _LEAST) -> np.ndarray:
-    """``numpy.empty(dims, dtype)``, at a cache line if it has at least so many bytes."""
+def empty(dims: Sequence[int], dtype: Any, least: int | None = None) -> np.ndarray:
+    """``numpy.empty(dims, dtype)``, at a cache line if it has at least so many bytes; those from
+    which on that pays if None."""
     dtype = np.dtype(dtype)
     size = math.prod(dims) * dtype.itemsize
-    if size < least or dtype.hasobject:
+    if size < (tuning.ALIGNED_LEAST_BYTES if least is None else least) or dtype.hasobject:
         return np.empty(dims, dtype)
     memory = _Memory(size + LINE, np.uint8)
     return np.ndarray(dims, dtype, memory, -address_of(memory) % LINE)
@@ -66,7 +67,7 @@ def empty(dims: Sequence[int], dtype: Any, least: int = _LEAST) -> np.ndarray:
 
 def copy(x: np.ndarray) -> np.ndarray:
     """A copy of `x` in C order, at a cache line if it is large."""
-    if x.nbytes < _LEAST:
+    if x.nbytes < tuning.ALIGNED_LEAST_BYTES:
         return x.copy()
     out = empty(x.shape, x.dtype)
     out[...] = x

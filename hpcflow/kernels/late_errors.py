@@ -14,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-# Bytes of a value up to which its copy together with the flags costs less than a second transfer.
-_SMALL = 1 << 16
+from hpcflow.host.tuning import kernels as tuning
 
 
 class Check:
@@ -81,7 +80,7 @@ def read(xp: Any, value: Any, to_host: Callable[[Any], Any]) -> Any:
     if not checks:
         return to_host(value)
     flags = _stacked(xp, checks)
-    if value.nbytes > _SMALL or not value.size:
+    if value.nbytes > tuning.LATE_ERROR_SMALL_BYTES or not value.size:
         _raise_first(checks, to_host(flags))
         return to_host(value)
     words = xp.ascontiguousarray(value).reshape(-1).view(np.uint8)

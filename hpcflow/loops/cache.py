@@ -21,11 +21,11 @@ from pathlib import Path
 import numpy as np
 
 from hpcflow import config
+from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import entries, import_closure, objects
 from hpcflow.loops.programs import Loop
 
 _FIRST_LINE = b"hpcflow loop 1\n"
-_MOST_FILES = 4096  # the oldest are removed
 
 
 def directory() -> Path | None:
@@ -113,9 +113,9 @@ def remove_old() -> None:
         return
     with contextlib.suppress(OSError):
         names = os.listdir(folder)
-        if len(names) > _MOST_FILES:
+        if len(names) > tuning.CACHE_MOST_FILES:
             paths = sorted([folder / n for n in names], key=lambda path: path.stat().st_mtime)
-            for path in paths[: len(names) - _MOST_FILES // 2]:
+            for path in paths[: len(names) - tuning.CACHE_MOST_FILES // 2]:
                 path.unlink()
 
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow import config
+from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops.programs import (
     ChannelGradient,
     ChannelSums,
@@ -34,13 +35,9 @@ from hpcflow.loops.programs import (
     typed_text,
 )
 
-__all__ = ["WORTH_SECONDS", "ChannelGradient", "ChannelSums", "Compiled", "Loop", "Program",
+__all__ = ["ChannelGradient", "ChannelSums", "Compiled", "Loop", "Program",
            "RowCopies", "RowUpdates", "SmallProducts", "approximates", "compiled", "enabled",
            "name_of", "supports", "typed", "typed_text", "wait"]
-
-# Seconds spent on a loop before it is compiled; a fifth where that is quick.
-WORTH_SECONDS = 0.05
-_MOST_PROGRAMS = 4096  # that are remembered
 
 
 @functools.lru_cache(maxsize=64)
@@ -69,7 +66,7 @@ class Compiled:
     def spent(self, seconds: float) -> None:
         """The program ran without being compiled."""
         self.seconds += seconds
-        worth = WORTH_SECONDS / 5 if self.program.is_quick else WORTH_SECONDS
+        worth = tuning.COMPILE_WORTH_SECONDS / (5 if self.program.is_quick else 1)
         if self.seconds > worth and not self.is_wanted:
             self.is_sought = self.is_wanted = True
             _service(self.program.is_quick).ask(self)
@@ -86,7 +83,7 @@ def compiled(program: Loop) -> Compiled:
     key = program.key
     found = _programs.get(key)
     if found is None:
-        if len(_programs) >= _MOST_PROGRAMS:
+        if len(_programs) >= tuning.COMPILE_MOST_PROGRAMS:
             _programs.clear()
         found = _programs.setdefault(key, Compiled(program))
     return found

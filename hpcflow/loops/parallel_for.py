@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hpcflow.host import openmp, signals, threads
+from hpcflow.host.tuning import loops as tuning
 
 if TYPE_CHECKING:
     from hpcflow.loops import compiling
@@ -21,20 +22,14 @@ if TYPE_CHECKING:
 #: the block and of the first after it.
 ROWS, WHOLE, START, STOP = "rwst"
 
-# Below so many bytes a second thread costs more than it brings.
-LARGE_BYTES = 1 << 20
-# Blocks are so many per thread, where they are of sizes between these: a thread that is late, or
-# that the machine lets wait, takes fewer of them.
-_BLOCKS_PER_THREAD = 8
-_LEAST_BYTES, _MOST_BYTES = 1 << 15, 1 << 18
-
 
 def block_rows(rows: int, row_bytes: int) -> int:
     """How many rows a block should have, of which each takes `row_bytes`: all if they are few."""
     total = rows * row_bytes
-    if total < LARGE_BYTES or threads.pool().size == 1:
+    if total < tuning.PARALLEL_LARGE_BYTES or threads.pool().size == 1:
         return rows
-    size = min(max(total // (_BLOCKS_PER_THREAD * threads.pool().size), _LEAST_BYTES), _MOST_BYTES)
+    size = total // (tuning.PARALLEL_BLOCKS_PER_THREAD * threads.pool().size)
+    size = min(max(size, tuning.PARALLEL_LEAST_BYTES), tuning.PARALLEL_MOST_BYTES)
     step = max(1, size // row_bytes)
     return step - step % 16 if step >= 64 else step
 
@@ -69,7 +64,7 @@ def run(found: compiling.Compiled, rows: int, step: int, uses: str, arguments: S
 
 def run_rows(found: compiling.Compiled, arrays: Sequence, more: Sequence = ()) -> None:
     """Call ``found.function(*arrays, *more)`` for blocks of the rows of all `arrays`."""
-    if sum([a.nbytes for a in arrays]) < LARGE_BYTES:
+    if sum([a.nbytes for a in arrays]) < tuning.PARALLEL_LARGE_BYTES:
         found.function(*arrays, *more)  # type: ignore[misc]
         return
     rows, row_bytes = len(arrays[0]), sum([a[:1].nbytes for a in arrays])
@@ -84,7 +79,7 @@ def run_elements(found: compiling.Compiled, arrays: Sequence, numbers: Sequence 
     """Call ``found.function(*arrays, *numbers)``, a loop over elements, for blocks of `arrays` of
     one size and any shapes. ``TypeError``, before anything is written, if one of them does not lie
     in C order, or is of another type than it should be."""
-    if sum([a.nbytes for a in arrays]) < LARGE_BYTES:
+    if sum([a.nbytes for a in arrays]) < tuning.PARALLEL_LARGE_BYTES:
         found.function(*arrays, *numbers)  # type: ignore[misc]
         return
     if not all([a.flags.c_contiguous for a in arrays]):  # of others these would be copies

@@ -7,12 +7,11 @@ import queue
 import threading
 from typing import TYPE_CHECKING
 
+from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import cache, child, entries, objects
 
 if TYPE_CHECKING:
     from hpcflow.loops.compiling import Compiled
-
-_IDLE_SECONDS = 10.0  # after which the compiling process ends
 
 
 class Service:
@@ -65,7 +64,8 @@ class Service:
         """Take what is asked for; wait for something if there is nothing to do."""
         if may_wait and not self._wanted:
             try:
-                self._take(self._asked.get(timeout=_IDLE_SECONDS if self._child else None))
+                patience = tuning.COMPILER_IDLE_SECONDS if self._child else None
+                self._take(self._asked.get(timeout=patience))
             except queue.Empty:
                 self._end_child()
         with contextlib.suppress(queue.Empty):

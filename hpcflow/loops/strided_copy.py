@@ -19,27 +19,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.host import memory, threads
+from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import compiling, parallel_for
 
-# Below so many bytes NumPy has copied before a plan is found.
-LARGE_BYTES = 1 << 17
-# Bytes from which on a second thread is worth waking.
-_SHARED_BYTES = 1 << 20
-# Runs of so many bytes NumPy copies as fast.
-_LONG_BYTES = 1 << 6
-_CHUNK = 1 << 14  # elements of a run that one job copies
-_SQUARE = 64  # side of the squares that NumPy copies of what is transposed
-_COMPETING = 1 << 10  # bytes; lines at multiples of it do
-_LINES = 64  # runs, or lines of a transposition, that one job copies
-_LEAST_ROWS = 64  # that are joined by a loop over rows
-_MOST_VALUES = 16  # of which one is made, each with a loop of its own
-_BYTE_SECONDS = 2e-10  # what NumPy takes for joining, about
 _WORDS = {1: "uint8", 2: "uint16", 4: "uint32", 8: "uint64"}
 
 
 def contiguous(x: np.ndarray) -> np.ndarray:
     """A copy of `x` in C order."""
-    if x.nbytes < LARGE_BYTES:
+    if x.nbytes < tuning.COPY_LARGE_BYTES:
         return x.copy()
     out = memory.empty(x.shape, x.dtype)
     assign(out, x)
@@ -53,7 +41,7 @@ def in_order(x: np.ndarray) -> np.ndarray:
 
 def reshaped(x: Any, dims: Any) -> Any:
     """``x.reshape(dims)`` of an array of any kind: a view where that is possible, else a copy."""
-    if type(x) is not np.ndarray or x.nbytes < LARGE_BYTES or x.flags.c_contiguous:
+    if type(x) is not np.ndarray or x.nbytes < tuning.COPY_LARGE_BYTES or x.flags.c_contiguous:
         return x.reshape(dims)
     view = x.view()
     try:
@@ -66,7 +54,7 @@ def reshaped(x: Any, dims: Any) -> Any:
 def concatenate(values: Sequence, axis: int = 0, out: np.ndarray | None = None) -> np.ndarray:
     """``np.concatenate(values, axis, out)`` of arrays of one dtype."""
     first = values[0]
-    if len(values) * first.nbytes < LARGE_BYTES or not -first.ndim <= axis < first.ndim:
+    if len(values) * first.nbytes < tuning.COPY_LARGE_BYTES or not -first.ndim <= axis < first.ndim:
         return np.concatenate(values, axis, out)
     axis %= first.ndim
     around = [(*x.shape[:axis], None, *x.shape[axis + 1 :]) for x in values]
@@ -76,7 +64,7 @@ def concatenate(values: Sequence, axis: int = 0, out: np.ndarray | None = None) 
     if out is None:
         out = memory.empty((*first.shape[:axis], ends[-1], *first.shape[axis + 1 :]), first.dtype)
     rows = math.prod(first.shape[:axis])
-    if rows >= _LEAST_ROWS and _joins(rows, values, out):
+    if rows >= tuning.COPY_LEAST_ROWS and _joins(rows, values, out):
         return out
     before = (slice(None),) * axis
     assign_all([(out[before + (slice(start, end),)], x)
@@ -88,14 +76,15 @@ def _joins(rows: int, values: Sequence, out: np.ndarray) -> bool:
     """Let each of so many rows of `out` be the rows of all `values`, one after the other, by a
     loop; False if there is none."""
     dtype = out.dtype
-    if (not 1 < len(values) <= _MOST_VALUES or dtype.itemsize not in _WORDS or dtype.kind == "O"
+    if (not 1 < len(values) <= tuning.COPY_MOST_VALUES or dtype.itemsize not in _WORDS
+            or dtype.kind == "O"
             or not compiling.enabled() or any(
                 [x.dtype != dtype or not x.size or not x.flags.c_contiguous or not x.flags.aligned
                  for x in (*values, out)])):
         return False
     found = compiling.compiled(_join(len(values), out.itemsize))
     if found.function is None:
-        found.spent(out.nbytes * _BYTE_SECONDS)
+        found.spent(out.nbytes * tuning.COPY_BYTE_SECONDS)
         return False
     word = _WORDS[out.itemsize]
     parallel_for.run_rows(found, [x.reshape(rows, -1).view(word) for x in (out, *values)])
@@ -107,7 +96,7 @@ def assign_all(pairs: Sequence[tuple[np.ndarray, Any]]) -> None:
     if len(pairs) < 2 * threads.pool().size:
         for target, source in pairs:
             assign(target, source)
-    elif sum([target.nbytes for target, _ in pairs]) < _SHARED_BYTES:
+    elif sum([target.nbytes for target, _ in pairs]) < tuning.COPY_SHARED_BYTES:
         for target, source in pairs:
             target[...] = source
     else:
@@ -116,7 +105,8 @@ def assign_all(pairs: Sequence[tuple[np.ndarray, Any]]) -> None:
 
 def assign(target: np.ndarray, source: Any) -> None:
     """``target[...] = source`` for arrays of one dtype that do not share memory."""
-    if (target.nbytes < LARGE_BYTES or target.dtype != source.dtype or target.dtype.kind == "O"
+    if (target.nbytes < tuning.COPY_LARGE_BYTES or target.dtype != source.dtype
+            or target.dtype.kind == "O"
             or not (target.flags.aligned and source.flags.aligned)):
         target[...] = source
         return
@@ -141,7 +131,7 @@ def assign(target: np.ndarray, source: Any) -> None:
 def _share(target: np.ndarray, source: np.ndarray) -> None:
     """Copy by NumPy, in parts along the first dimension that has enough rows."""
     parts = 4 * threads.pool().size
-    if target.nbytes < _SHARED_BYTES or parts == 4:
+    if target.nbytes < tuning.COPY_SHARED_BYTES or parts == 4:
         _copy(target, source)
         return
     if target.flags.c_contiguous and source.flags.c_contiguous:
@@ -161,14 +151,14 @@ def _copy(target: np.ndarray, source: np.ndarray) -> None:
     """Copy; what is turned round in squares, if lines so far apart compete for places in the
     cache."""
     item = target.itemsize
-    if (target.ndim != 2 or min(target.shape) < 2 * _SQUARE or target.strides[1] != item
-            or source.strides[0] != item or source.strides[1] % _COMPETING):
+    if (target.ndim != 2 or min(target.shape) < 2 * tuning.COPY_SQUARE or target.strides[1] != item
+            or source.strides[0] != item or source.strides[1] % tuning.COPY_COMPETING_BYTES):
         target[...] = source
         return
     rows, columns = target.shape
-    for i in range(0, rows, _SQUARE):
-        for j in range(0, columns, _SQUARE):
-            there = slice(i, i + _SQUARE), slice(j, j + _SQUARE)
+    for i in range(0, rows, tuning.COPY_SQUARE):
+        for j in range(0, columns, tuning.COPY_SQUARE):
+            there = slice(i, i + tuning.COPY_SQUARE), slice(j, j + tuning.COPY_SQUARE)
             target[there] = source[there]
 
 
@@ -213,14 +203,15 @@ def _plan(dims: tuple, to: tuple, of: tuple, item: int) -> _Plan | None:
     if not axes:
         return None
     *outer, inner = axes
-    if inner.to == inner.of == 1 and inner.size * item >= _LONG_BYTES:
+    if inner.to == inner.of == 1 and inner.size * item >= tuning.COPY_LONG_BYTES:
         return None
     lines = next((axis for axis in outer if axis.of == 1), None)
     squares = inner.to == 1 and lines is not None
     if lines is None:
         lines = outer[-1] if outer else _Axis(1, 0, 0)
     outer = [axis for axis in outer if axis is not lines]
-    jobs = -(-lines.size // _LINES) * -(-inner.size // _CHUNK) * math.prod(a.size for a in outer)
+    jobs = (-(-lines.size // tuning.COPY_LINES) * -(-inner.size // tuning.COPY_CHUNK)
+            * math.prod(a.size for a in outer))
     to_ends, of_ends = _ends(axes, 1), _ends(axes, 2)
     return _Plan(_loop(_SQUARES if squares else _RUN, item),
                  np.array(outer[::-1], np.int64).reshape(-1, 3), jobs, (-to_ends[0], -of_ends[0]),
@@ -249,7 +240,7 @@ def _ends(axes: list[_Axis], which: int) -> tuple[int, int]:
 def _run(found: compiling.Compiled, plan: _Plan, target: np.ndarray, source: np.ndarray) -> None:
     """Let all cores do the jobs of a plan."""
     flat = [_memory(a, extent) for a, extent in zip((target, source), plan.extents)]
-    parts = 4 * threads.pool().size if target.nbytes >= _SHARED_BYTES else 1
+    parts = 4 * threads.pool().size if target.nbytes >= tuning.COPY_SHARED_BYTES else 1
     parallel_for.run(found, plan.jobs, -(-plan.jobs // parts), _USES,
                [*flat, plan.outer, 0, 0, *plan.starts, *plan.arguments])
 
@@ -319,7 +310,8 @@ class _Loop(compiling.Loop):
     def __init__(self, body: str, item: int) -> None:
         side = 64 // max(item, 4)
         source = _SOURCE + body
-        for name, value in (("CHUNK", _CHUNK), ("LINES", _LINES), ("SIDE", side), ("ITEM", item)):
+        for name, value in (("CHUNK", tuning.COPY_CHUNK), ("LINES", tuning.COPY_LINES),
+                            ("SIDE", side), ("ITEM", item)):
             source = source.replace(name, str(value))
         self.item, self.side, self.source = item, side, source
         self.key = f"copy of {_WORDS[item]}", source

@@ -14,6 +14,7 @@ from hpcflow.graph.indexed_slices import IndexedSlices
 from hpcflow.graph.operation import Operation, Tensor
 from hpcflow.graph.raw import raw_ops
 from hpcflow.graph.seeds import seeds_of_part
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.loops import compiling
 from hpcflow.mpi import cluster
 from hpcflow.mpi.operations import allreduce
@@ -23,9 +24,6 @@ from hpcflow.ops.flow.collectives import add_op, check_reduction
 from hpcflow.ops.state.variable_scope import get_variable_scope, variable_scope
 from hpcflow.ops.state.variables import Variable
 from hpcflow.optimizers.optimizer import Optimizer
-
-#: Gradients of at least this size go alone, so that they need not be copied together.
-_ALONE_BYTES = 1 << 20
 
 
 class DistributedOptimizer(Optimizer):
@@ -190,7 +188,7 @@ def buckets(grads: Sequence[Any], bucket_bytes: int) -> list[list[int]]:
     filling: dict[Any, list[int]] = {}
     for i in order:
         size = _bytes_of(grads[i])
-        if size is None or size >= min(_ALONE_BYTES, bucket_bytes):
+        if size is None or size >= min(tuning.GRADIENT_ALONE_BYTES, bucket_bytes):
             found.append([i])
             continue
         kind = (grads[i].dtype.base_dtype, _task_of(grads[i]))

@@ -12,6 +12,7 @@ from hpcflow.graph import nest
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.nn.rnn_steps import (
     as_lengths,
     batch_size_of,
@@ -29,8 +30,6 @@ from hpcflow.ops.math.reductions import reduce_all
 from hpcflow.ops.state.variable_scope import variable_scope
 
 __all__ = ["bidirectional_dynamic_rnn", "dynamic_rnn", "raw_rnn"]
-
-_PARALLEL = 32  # iterations under way at a time
 
 
 def dynamic_rnn(cell: Any, inputs: Any, sequence_length: Any = None, initial_state: Any = None,
@@ -63,7 +62,8 @@ def dynamic_rnn(cell: Any, inputs: Any, sequence_length: Any = None, initial_sta
         batch_size = _common_batch(sequences)
         state = initial_state_of(cell, initial_state, batch_size, dtype)
         outputs, final = _loop(cell, inputs, sequences, state, as_lengths(sequence_length),
-                               batch_size, parallel_iterations or _PARALLEL, swap_memory, dtype)
+                               batch_size, parallel_iterations or tuning.RNN_PARALLEL,
+                               swap_memory, dtype)
         if not time_major:
             outputs = nest.pack_as(outputs, [_swapped(x) for x in nest.flatten(outputs)])
         return outputs, final
@@ -215,7 +215,7 @@ def raw_rnn(cell: Any, loop_fn: Callable, parallel_iterations: int | None = None
         _, _, arrays, _, final, carried = while_loop(
             lambda _, ended, *rest: raw_ops.LogicalNot(reduce_all(ended)), body,
             [start, convert_to_tensor(finished), emission.arrays, inputs, state, carried],
-            parallel_iterations=parallel_iterations or _PARALLEL, swap_memory=swap_memory)
+            parallel_iterations=parallel_iterations or tuning.RNN_PARALLEL, swap_memory=swap_memory)
         return (nest.pack_as(emission.structure, arrays), final, carried if has_state else None)
 
 

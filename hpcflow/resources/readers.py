@@ -13,15 +13,13 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hpcflow.errors import CancelledError, InvalidArgumentError, UnimplementedError
+from hpcflow.host.tuning import files as tuning
 from hpcflow.resources.effects import Effect
 from hpcflow.resources.handles import SharedHandle
 from hpcflow.resources.queues import Attempt, Queue
 
 Record = tuple[bytes, bytes]  # key and value
 Background = Callable[[Callable[[], None]], Any]
-
-_AHEAD_RECORDS = 512
-_AHEAD_BYTES = 1 << 20
 
 
 class RecordFormat:
@@ -244,7 +242,7 @@ class Reader(SharedHandle):
         try:
             if source is None:
                 source = self.records.open(work)
-            while len(ahead) < _AHEAD_RECORDS and size < _AHEAD_BYTES:
+            while len(ahead) < tuning.READER_AHEAD_RECORDS and size < tuning.READER_AHEAD_BYTES:
                 record = next(source, None)
                 if record is None:
                     ended = True

@@ -11,11 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.tuning import files as tuning
+
 _POLYNOMIAL = 0x82F63B78
-_BLOCK = 512
-_TOGETHER = 64  # blocks whose indices stay in a cache
-_SHORT = 48  # shorter data goes byte by byte
-_PART = 1 << 22  # bytes that are copied at a time
 _ALL_ONES = 0xFFFFFFFF
 _MASK_DELTA = 0xA282EAD8
 
@@ -23,9 +21,9 @@ _MASK_DELTA = 0xA282EAD8
 def crc32c(data: Any) -> int:
     """The CRC-32C of `data`, bytes or an array of them."""
     crc, view = _ALL_ONES, memoryview(data)
-    for at in range(0, len(view), _PART):
-        part = view[at:at + _PART]
-        crc = _bytewise(crc, part) if len(part) < _SHORT else _blockwise(crc, part)
+    for at in range(0, len(view), tuning.CRC_PART_BYTES):
+        part = view[at:at + tuning.CRC_PART_BYTES]
+        crc = _bytewise(crc, part) if len(part) < tuning.CRC_SHORT_BYTES else _blockwise(crc, part)
     return crc ^ _ALL_ONES
 
 
@@ -62,24 +60,24 @@ def _tables() -> tuple[np.ndarray, np.ndarray, list[list[int]]]:
     each position start; and the same for the checksum of what came before the block."""
     table = _byte_table()
     rows = [table]
-    for _ in range(_BLOCK - 1):
+    for _ in range(tuning.CRC_BLOCK_BYTES - 1):
         rows.append(table[rows[-1] & 0xFF] ^ rows[-1] >> 8)
     rows.reverse()
-    starts = np.arange(_BLOCK, dtype=np.intp) * 256
+    starts = np.arange(tuning.CRC_BLOCK_BYTES, dtype=np.intp) * 256
     return np.concatenate(rows), starts, [rows[i].tolist() for i in range(4)]
 
 
 def _blockwise(crc: int, data: memoryview) -> int:
     table, starts, (first, second, third, fourth) = _tables()
-    blocks = -(-len(data) // _BLOCK)
+    blocks = -(-len(data) // tuning.CRC_BLOCK_BYTES)
     # Leading zeros change nothing in a register of zero; what it held is added to the first bytes.
-    padded = np.zeros((blocks, _BLOCK), np.uint8)
+    padded = np.zeros((blocks, tuning.CRC_BLOCK_BYTES), np.uint8)
     flat, start = padded.reshape(-1), padded.size - len(data)
     flat[start:] = np.frombuffer(data, np.uint8)
     flat[start:start + 4] ^= np.frombuffer(crc.to_bytes(4, "little"), np.uint8)
     crc = 0
-    for at in range(0, blocks, _TOGETHER):
-        entries = table.take(padded[at:at + _TOGETHER] + starts, mode="clip")
+    for at in range(0, blocks, tuning.CRC_TOGETHER):
+        entries = table.take(padded[at:at + tuning.CRC_TOGETHER] + starts, mode="clip")
         for block in np.bitwise_xor.reduce(entries, axis=1).tolist():
             crc = (first[crc & 0xFF] ^ second[crc >> 8 & 0xFF] ^ third[crc >> 16 & 0xFF]
                    ^ fourth[crc >> 24] ^ block)

@@ -23,9 +23,9 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
+from hpcflow.host.tuning import files as tuning
 
 _COMPLEX_PARTS = {"complex64": "<f4", "complex128": "<f8"}
-_WASTE, _LITTLE = 4, 1 << 16  # times the bytes of strings, and bytes, that fixed width may take
 
 
 def is_storable(dtype: DType) -> bool:
@@ -96,7 +96,8 @@ def fixed_width(offsets: np.ndarray, data: np.ndarray, shape: tuple[int, ...]
     lengths, count = np.diff(offsets.astype(np.int64)), len(offsets) - 1
     width = max(int(lengths.max(initial=1)), 1)
     ends = offsets[1:][lengths > 0].astype(np.int64)
-    if width * count > _WASTE * len(data) + _LITTLE or not data[ends - 1].all():
+    most = tuning.STRINGS_WASTE * len(data) + tuning.STRINGS_LITTLE_BYTES
+    if width * count > most or not data[ends - 1].all():
         return None  # zeros at the end would be lost
     return decode_strings(offsets, data, shape).astype(f"S{width}")
 

@@ -16,9 +16,8 @@ import time
 from contextlib import suppress
 
 from hpcflow.errors import DeadlineExceededError
+from hpcflow.host.tuning import files as tuning
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.001, 0.1  # seconds between two looks
-_PATIENCE = 600.0  # seconds; a save that takes longer is taken for one that will not end
 _log = logging.getLogger("hpcflow")
 _turns: dict[str, threading.Lock] = {}
 _guard = threading.Lock()
@@ -34,10 +33,10 @@ class DirectoryLock:
     def __init__(self, directory: str) -> None:
         self._directory = os.path.realpath(directory or ".")
         self._descriptor = -1
-        self._end = time.monotonic() + _PATIENCE
+        self._end = time.monotonic() + tuning.LOCK_PATIENCE_SECONDS
         with _guard:
             self._turn = _turns.setdefault(self._directory, threading.Lock())
-        if not self._turn.acquire(timeout=_PATIENCE):
+        if not self._turn.acquire(timeout=tuning.LOCK_PATIENCE_SECONDS):
             raise self._too_late()
         try:
             self._lock_file()
@@ -64,12 +63,12 @@ class DirectoryLock:
             self._descriptor = os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError:
             return
-        pause = _FIRST_PAUSE
+        pause = tuning.LOCK_FIRST_PAUSE_SECONDS
         while not self._try_lock():
             if time.monotonic() > self._end:
                 raise self._too_late()
             time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
+            pause = min(2 * pause, tuning.LOCK_LONGEST_PAUSE_SECONDS)
 
     def _try_lock(self) -> bool:
         try:
@@ -83,4 +82,4 @@ class DirectoryLock:
     def _too_late(self) -> DeadlineExceededError:
         return DeadlineExceededError(
             None, None, f"another saver holds the directory '{self._directory}' for "
-            f"{_PATIENCE:g} s")
+            f"{tuning.LOCK_PATIENCE_SECONDS:g} s")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-_TRANSFER = 1 << 30  # bytes of one call: Linux transfers at most 2 GiB, and less if it likes
+from hpcflow.host.tuning import files as tuning
 
 
 @contextmanager
@@ -53,14 +53,16 @@ def pwrite_all(descriptor: int, data: Any, position: int) -> None:
     view = memoryview(data)
     done = 0
     while done < len(view):
-        done += os.pwrite(descriptor, view[done : done + _TRANSFER], position + done)
+        part = view[done : done + tuning.FILE_TRANSFER_BYTES]
+        done += os.pwrite(descriptor, part, position + done)
 
 
 def pread_into(descriptor: int, out: memoryview, position: int) -> None:
     """Fill a buffer from a position of a file. Raises EOFError where the file is too short."""
     done = 0
     while done < len(out):
-        count = os.preadv(descriptor, [out[done : done + _TRANSFER]], position + done)
+        part = out[done : done + tuning.FILE_TRANSFER_BYTES]
+        count = os.preadv(descriptor, [part], position + done)
         if not count:
             raise EOFError("the file is too short")
         done += count

@@ -10,6 +10,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.errors import UnimplementedError
+from hpcflow.host.tuning import files as tuning
 from hpcflow.storage import encoding, hdf5, plain_hdf5
 from hpcflow.storage.checkpoint_file import CheckpointFile, Damage
 from hpcflow.storage.index import IndexedVariable, parse_index
@@ -17,9 +18,6 @@ from hpcflow.storage.raw_files import pread_into
 from hpcflow.storage.records import checksum
 from hpcflow.storage.saving import FORMAT_VERSION
 from hpcflow.storage.slices import Region, intersection
-
-_SHORT_RUN = 1 << 14  # bytes; shorter runs are not worth a call each
-_SPAN = 4 << 20  # bytes that are read together for short runs
 
 
 class Reader(CheckpointFile):
@@ -162,7 +160,7 @@ def _read_region(descriptor: int, position: int, region: Region, out: np.ndarray
     """Read a region of a row-major array that begins at `position` into flat elements."""
     run, starts = region.runs()
     size = out.dtype.itemsize
-    if run * size >= _SHORT_RUN or len(starts) == 1:
+    if run * size >= tuning.READ_SHORT_RUN_BYTES or len(starts) == 1:
         view = out.view(np.uint8).data
         for number, start in enumerate((starts * size).tolist()):
             part = view[number * run * size : (number + 1) * run * size]
@@ -170,7 +168,7 @@ def _read_region(descriptor: int, position: int, region: Region, out: np.ndarray
         return
     done = 0
     while done < len(starts):  # as many runs as lie close together, and what is between them
-        count = int(np.searchsorted(starts, starts[done] + _SPAN // size)) - done
+        count = int(np.searchsorted(starts, starts[done] + tuning.READ_SPAN_BYTES // size)) - done
         near = starts[done : done + count] - starts[done]
         span = np.empty(int(near[-1]) + run, out.dtype)
         pread_into(descriptor, span.view(np.uint8).data, position + int(starts[done]) * size)

@@ -15,9 +15,9 @@ from math import prod
 from typing import Any
 
 from hpcflow.errors import InternalError
+from hpcflow.host.tuning import files as tuning
 from hpcflow.storage.slices import Region
 
-_BLOCK_BYTES = 8 << 20
 _HEADER = struct.Struct("<Q")
 
 
@@ -43,7 +43,7 @@ class PieceRecord:
 def rows_per_block(region: Region, itemsize: int) -> int:
     """How many rows (indices of the first dimension) of a region make up a block."""
     row_bytes = max(prod(region.extent[1:]) * itemsize, 1)
-    return max(_BLOCK_BYTES // row_bytes, 1)
+    return max(tuning.RECORD_BLOCK_BYTES // row_bytes, 1)
 
 
 def checksum(data: Any, value: int = 0) -> int:

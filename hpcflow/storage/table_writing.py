@@ -5,12 +5,11 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+from hpcflow.host.tuning import files as tuning
 from hpcflow.storage.crc32c import masked_crc32c
 from hpcflow.storage.sorted_table import FOOTER_BYTES, MAGIC
 from hpcflow.storage.varints import write_varint
 
-_BLOCK_BYTES = 1 << 16  # a block ends once it has so many
-_RESTARTS = 16  # entries between two places where a reader may begin
 _UINT32 = struct.Struct("<I")
 
 
@@ -22,7 +21,7 @@ def encode_table(entries: Iterable[tuple[bytes, bytes]]) -> bytes:
     for key, value in entries:
         block.append((key, value))
         size += len(key) + len(value)
-        if size >= _BLOCK_BYTES:
+        if size >= tuning.TABLE_BLOCK_BYTES:
             index.append((key, _add_block(table, block)))
             block, size = [], 0
     if block:
@@ -35,7 +34,7 @@ def _add_block(table: bytearray, entries: list[tuple[bytes, bytes]]) -> bytes:
     """Append a block to a table; returns the handle that says where it is."""
     block, restarts = bytearray(), [0]
     for number, (key, value) in enumerate(entries):
-        if number and number % _RESTARTS == 0:
+        if number and number % tuning.TABLE_RESTARTS == 0:
             restarts.append(len(block))
         block += write_varint(0) + write_varint(len(key)) + write_varint(len(value)) + key + value
     for number in (*restarts, len(restarts)):

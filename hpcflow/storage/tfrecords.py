@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from typing import Any
 
 from hpcflow.errors import DataLossError
+from hpcflow.host.tuning import files as tuning
 from hpcflow.storage.crc32c import masked_crc32c
 
 _HEADER = struct.Struct("<QI")
 _LENGTH = struct.Struct("<Q")
 _CHECKSUM = struct.Struct("<I")
-_CHUNK = 1 << 18
 _FLUSHED = b"\0\0\xff\xff"  # what compressed data ends with where a writer has flushed it
 _WINDOW_BITS = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS | 16}
 
@@ -33,7 +33,7 @@ def open_records(path: str, compression: str = "") -> Any:
 
     Raises OSError if it cannot be opened.
     """
-    file = open(path, "rb", buffering=_CHUNK)  # noqa: SIM115 - the caller closes it
+    file = open(path, "rb", buffering=tuning.TFRECORD_CHUNK_BYTES)  # noqa: SIM115 - the caller closes it
     return _Inflated(file, path, _WINDOW_BITS[compression]) if compression else file
 
 
@@ -56,7 +56,8 @@ class _Inflated:
         return part
 
     def _fill(self) -> bool:
-        data = self._inflate.unconsumed_tail or self._inflate.unused_data or self._file.read(_CHUNK)
+        data = (self._inflate.unconsumed_tail or self._inflate.unused_data
+                or self._file.read(tuning.TFRECORD_CHUNK_BYTES))
         if self._inflate.eof and data:  # another member follows
             self._inflate = zlib.decompressobj(self._window_bits)
             self._started = False
@@ -67,7 +68,7 @@ class _Inflated:
         self._started = True
         self._last = (self._last + data[-4:])[-4:]
         try:
-            self._buffer += self._inflate.decompress(data, 4 * _CHUNK)
+            self._buffer += self._inflate.decompress(data, 4 * tuning.TFRECORD_CHUNK_BYTES)
         except zlib.error as e:
             raise DataLossError(None, None, f"{self._path}: cannot decompress: {e}") from e
         return True

@@ -15,13 +15,13 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hpcflow import config
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools import facts as collectors
 
 Sections = dict[str, dict[str, Any]]
 
 # OpenBLAS kernels that use AVX-512; the others use at most 256 bits.
 WIDE_KERNELS = {"skylakex", "cooperlake", "sapphirerapids", "zen5"}
-SMALL_SHARED_MEMORY_MIB = 128
 
 
 def warnings(found: Sections) -> list[str]:
@@ -157,7 +157,7 @@ def warn_about_threads(found: Sections) -> Iterator[str]:
 def warn_about_shared_memory(found: Sections) -> Iterator[str]:
     """Too little shared memory for the ranks of one node."""
     size = found["machine"]["/dev/shm (MiB)"]
-    if size < SMALL_SHARED_MEMORY_MIB:
+    if size < tuning.DOCTOR_SMALL_SHARED_MEMORY_MIB:
         yield (
             f"/dev/shm has {size} MiB: ranks on one node talk through it and may fail or slow "
             "down. Containers get more by --shm-size."

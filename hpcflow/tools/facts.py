@@ -25,12 +25,12 @@ from hpcflow import config
 from hpcflow.comm.launch import launch, without_launcher
 from hpcflow.host.blas import find_function, loaded_libraries
 from hpcflow.host.threads import thread_count
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.kernels.onednn import library as onednn_library
 from hpcflow.version import __version__
 
 Facts = dict[str, Any]
 
-CHILD_SECONDS = 60.0
 PACKAGES = (
     "numpy",
     "h5py",
@@ -182,7 +182,8 @@ def launchers() -> Facts:
 def _first_line(command: list[str]) -> str | None:
     try:
         result = subprocess.run(
-            command, capture_output=True, text=True, timeout=CHILD_SECONDS, env=child_environment()
+            command, capture_output=True, text=True, timeout=tuning.CHILD_SECONDS,
+            env=child_environment()
         )
     except (OSError, subprocess.TimeoutExpired):
         return None
@@ -208,12 +209,12 @@ def ask_child(program: str) -> Facts:
             [sys.executable, "-c", program],
             capture_output=True,
             text=True,
-            timeout=CHILD_SECONDS,
+            timeout=tuning.CHILD_SECONDS,
             stdin=subprocess.DEVNULL,
             env=child_environment(),
         )
     except subprocess.TimeoutExpired:
-        return {"error": f"no answer within {CHILD_SECONDS:.0f} s"}
+        return {"error": f"no answer within {tuning.CHILD_SECONDS:.0f} s"}
     if result.returncode == 0:
         return dict(json.loads(result.stdout.strip().splitlines()[-1]))
     lines = result.stderr.strip().splitlines()

@@ -23,15 +23,12 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from hpcflow.comm.processes import Process, end_with_parent, is_running
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.caught import ENDING, Caught, signal_process
 from hpcflow.tools.cli import CommandError
 from hpcflow.tools.launchers import mpirun_options
 
 STATUS, LOG = "rank{}.json", "rank{}.log"
-_GRACE = 30.0  # seconds that ranks have to end after a signal that asks for it
-_LAUNCHER_GRACE = 5.0  # that the launcher has then to end them
-_POLL = 0.05
-_TAIL = 5  # lines of a log that a report shows
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,9 +67,9 @@ def parse(argv: list[str]) -> argparse.Namespace:
                         "(hpcflow-logs/ and the time); on several nodes a shared folder")
     parser.add_argument("--follow", metavar="RANK", help="the rank whose output is shown, 'all' "
                         "or 'none' (default: the first one that is no parameter server)")
-    parser.add_argument("--grace", type=float, default=_GRACE, metavar="SECONDS",
+    parser.add_argument("--grace", type=float, default=tuning.RUN_GRACE_SECONDS, metavar="SECONDS",
                         help="how long ranks may take to end after SIGTERM, SIGINT or SIGHUP "
-                        f"(default: {_GRACE:g}); a second one ends them at once")
+                        f"(default: {tuning.RUN_GRACE_SECONDS:g}); a second one ends them at once")
     parser.add_argument("-m", dest="module", action="store_true",
                         help="the program is the name of a module")
     parser.add_argument("program")
@@ -136,12 +133,12 @@ class Job:
     """The ranks under way."""
 
     def __init__(self, command: list[str], env: dict[str, str], ranks: int, folder: Path,
-                 follow: str, grace: float = _GRACE) -> None:
+                 follow: str, grace: float | None = None) -> None:
         self.command = command
         self.env = env
         self.ranks = ranks
         self.folder = folder
-        self.grace = grace
+        self.grace = tuning.RUN_GRACE_SECONDS if grace is None else grace
         self.asked_to_end = 0  # the first signal that did
         wanted = range(ranks) if follow == "all" else [] if follow == "none" else [int(follow)]
         self.shown = [_Follower(folder / LOG.format(r), f"[{r}] " if follow == "all" else "")
@@ -176,7 +173,7 @@ class Job:
                     self._forward(process, number)
             if time.monotonic() >= deadline:
                 return self._end(process)
-            time.sleep(_POLL)
+            time.sleep(tuning.RUN_POLL_SECONDS)
         return status
 
     def _forward(self, process: subprocess.Popen, number: int) -> None:
@@ -196,7 +193,7 @@ class Job:
               f"{signal.Signals(self.asked_to_end).name}; ending them", file=sys.stderr)
         process.terminate()
         try:
-            process.wait(_LAUNCHER_GRACE)
+            process.wait(tuning.RUN_LAUNCHER_GRACE_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
         for pid in self._local_ranks():
@@ -243,7 +240,8 @@ class Job:
         """What is known of a rank that left no word."""
         if not found:
             return [f"  rank {rank}: never started"]
-        lines = [f"      {line}" for line in _tail(self.folder / LOG.format(rank))]
+        log = self.folder / LOG.format(rank)
+        lines = [f"      {line}" for line in _tail(log, tuning.RUN_TAIL_LINES)]
         title = (f"  rank {rank} on {found['host']}: ended without a word (killed, or ended with "
                  "the others); its log ends:")
         return [title, *(lines or ["      (nothing)"])]
@@ -293,7 +291,7 @@ def _told(rank: int, found: dict[str, Any]) -> str:
             f"{found.get('error') or 'exit status ' + str(found['code'])}")
 
 
-def _tail(path: Path, count: int = _TAIL) -> list[str]:
+def _tail(path: Path, count: int) -> list[str]:
     try:
         text = path.read_text(errors="replace")
     except OSError:

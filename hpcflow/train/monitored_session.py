@@ -22,6 +22,7 @@ from hpcflow.framework.session_run_hook import (
     SessionRunValues,
 )
 from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.train.coordinator import Coordinator
 from hpcflow.train.preemption import PreemptionHook, exit_preempted
 from hpcflow.train.queue_runner import start_queue_runners
@@ -36,8 +37,6 @@ from hpcflow.train.step_context import StepContext, check_step_fn
 
 # What a new session may recover from: a task was lost, or was started anew.
 _RECOVERABLE = (errors.AbortedError, errors.UnavailableError)
-# So many times in a row, with pauses that double from the first one (seconds).
-_ATTEMPTS, _PAUSE = 8, 0.25
 _DEFAULT = object()
 
 
@@ -457,7 +456,7 @@ class _Recovering(_Once):
 
     def _attempt(self, action: Any) -> Any:
         """``action()``, with a new session after each failure that allows it."""
-        for attempt in range(_ATTEMPTS):
+        for attempt in range(tuning.SESSION_ATTEMPTS):
             try:
                 self._create()
                 return action()
@@ -466,11 +465,11 @@ class _Recovering(_Once):
                     self.close()
                 # A task that has never been there was waited for when the session was made.
                 never = isinstance(e, errors.UnavailableError) and not self._was_there
-                if never or attempt == _ATTEMPTS - 1:
+                if never or attempt == tuning.SESSION_ATTEMPTS - 1:
                     raise
                 logging.getLogger("hpcflow").warning(
                     "A new session will be created, because a task was lost: %s", e)
-                time.sleep(_PAUSE * 2**attempt)
+                time.sleep(tuning.SESSION_PAUSE_SECONDS * 2**attempt)
         return None
 
     def run(self, *arguments: Any) -> Any:

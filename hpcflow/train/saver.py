@@ -16,6 +16,7 @@ from hpcflow import storage
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import get_default_graph
 from hpcflow.graph.keys import GraphKeys
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.metagraph import meta_graph
 from hpcflow.metagraph.collection_protos import own_proto, register_proto_function
 from hpcflow.ops.common.slice_info import prepend_scope, strip_scope
@@ -28,7 +29,6 @@ from hpcflow.train.checkpoint_state import (
 from hpcflow.train.saving_graph import BackgroundOps, background_ops, build_saver_def
 
 _log = logging.getLogger("hpcflow")
-_STALE_SECONDS = 3600.0  # unfinished files that nobody has written to for so long are abandoned
 
 V1, V2 = 1, 2
 
@@ -273,7 +273,7 @@ class Saver:
         if save_path in self._swept:
             return
         self._swept.add(save_path)
-        for leftover in storage.remove_leftovers(save_path, _STALE_SECONDS):
+        for leftover in storage.remove_leftovers(save_path, tuning.SAVER_STALE_SECONDS):
             _log.warning("removed the unfinished checkpoint %s", leftover)
 
     # ------------------------------------------------------------ the last few

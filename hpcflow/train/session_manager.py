@@ -10,10 +10,9 @@ import numpy as np
 
 from hpcflow import errors
 from hpcflow.graph.graph import Graph, get_default_graph
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.runtime.session.session import Session
 from hpcflow.train.checkpoint_state import get_checkpoint_state
-
-_FIRST_PAUSE = 0.02
 
 
 class SessionManager:
@@ -117,7 +116,7 @@ class SessionManager:
         Raises ``DeadlineExceededError`` if that takes longer than `max_wait_secs`.
         """
         deadline = time.monotonic() + (float("inf") if max_wait_secs is None else max_wait_secs)
-        pause = _FIRST_PAUSE
+        pause = tuning.READY_FIRST_PAUSE_SECONDS
         session = Session(master, graph=self._graph, config=config)
         while True:
             missing = self._run_local_init(session)
@@ -156,7 +155,7 @@ class SessionManager:
         return session, True
 
     def _checkpoint(self, directory: str, deadline: float) -> Any:
-        pause = _FIRST_PAUSE
+        pause = tuning.READY_FIRST_PAUSE_SECONDS
         while True:
             state = get_checkpoint_state(directory)
             if state is not None or time.monotonic() + pause > deadline:

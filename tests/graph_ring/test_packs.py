@@ -6,12 +6,12 @@ import pytest
 
 import hpcflow as hf
 from hpcflow import kernels
-from hpcflow.compiler.distribute.packs import MOST_BYTES
 from hpcflow.compiler.distribute.partition import partition
 from hpcflow.compiler.distribute.place import DeviceInfo, Placer
 from hpcflow.compiler.regions.regions import assign_regions
 from hpcflow.compiler.rewrite.prune import prune
 from hpcflow.compiler.rewrite.reads import split_reads
+from hpcflow.host import tuning
 
 HERE, THERE = "/job:a/replica:0/task:0/device:CPU:0", "/job:b/replica:0/task:0/device:CPU:0"
 
@@ -74,7 +74,7 @@ def test_open_shapes_strings_and_long_values_go_alone():
     with hf.device(THERE):
         opened = hf.identity(hf.negative(x), name="opened")
         text = hf.as_string(hf.random_uniform([2]), name="text")
-        long = hf.random_uniform([MOST_BYTES // 4 + 1], name="long")
+        long = hf.random_uniform([tuning.compiler.PACK_MOST_BYTES // 4 + 1], name="long")
         a, b = hf.random_uniform([5], name="a"), hf.random_uniform([], name="b")
     with hf.device(HERE):
         read = [hf.identity(v) for v in (opened, text, long, a, b)]

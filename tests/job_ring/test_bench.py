@@ -14,6 +14,7 @@ import pytest
 
 import hpcflow
 from hpcflow.comm.launch import without_launcher
+from hpcflow.host import tuning
 from hpcflow.tools import cli, table
 from hpcflow.tools.bench import (
     child,
@@ -216,7 +217,7 @@ def test_a_peer_that_dies_leaves_its_last_words(peer):
 
 
 def test_a_peer_that_hangs_is_given_up(peer, monkeypatch):
-    monkeypatch.setattr(contestants, "SILENCE_SECONDS", 0.2)
+    monkeypatch.setattr(tuning.programs, "BENCH_SILENCE_SECONDS", 0.2)
     with peer() as process, pytest.raises(cli.CommandError, match="said nothing"):
         process.open("wait", {"seconds": 5.0}).block(1, 1)
 

@@ -70,7 +70,7 @@ def test_large_values_just_before_their_use(monkeypatch):
     """Parameters of other ranks, also in steps that fail before they are needed."""
     from hpcflow.runtime.cluster.lane import Lane
 
-    lower(monkeypatch, "late_receives.BYTES_PER_SECOND", "late_receives.MESSAGE_SECONDS")
+    lower(monkeypatch, "LATE_BYTES_PER_SECOND", "LATE_MESSAGE_SECONDS")
     late = []
     receive = Lane._receive_late
     monkeypatch.setattr(Lane, "_receive_late",

@@ -18,9 +18,9 @@ RNG = np.random.default_rng(5)
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used for small arrays from the second call on."""
-    lower(monkeypatch, "compiling.WORTH_SECONDS")
+    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     forget_loops(monkeypatch)
-    lower(monkeypatch, "array_loops.LARGE", "gathering.LARGE")
+    lower(monkeypatch, "ARRAY_LOOP_LARGE", "GATHER_LARGE_BYTES")
 
 
 def check(build, *inputs):

@@ -16,9 +16,9 @@ from hpcflow.loops import compiling
 @pytest.fixture
 def eager(monkeypatch):
     """Small parts over several threads; loops from the second call on."""
-    lower(monkeypatch, "compiling.WORTH_SECONDS")
+    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     forget_loops(monkeypatch)
-    lower(monkeypatch, "batch_norm_loops.LARGE_BYTES", "batch_norm_loops.BLOCK_BYTES")
+    lower(monkeypatch, "BATCH_NORM_LARGE_BYTES", "BATCH_NORM_BLOCK_BYTES")
     pool = threads.Pool(3)
     use_pool(monkeypatch, pool)
     yield

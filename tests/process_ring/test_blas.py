@@ -9,7 +9,7 @@ import pytest
 from thresholds import use_pool
 
 from hpcflow import config
-from hpcflow.host import blas, threads
+from hpcflow.host import blas, threads, tuning
 from hpcflow.host.blas import _Threads
 from hpcflow.kernels.math.reductions import ColumnSums
 
@@ -115,8 +115,8 @@ class Clock:
         self.setting = setting
         monkeypatch.setattr(blas, "time", SimpleNamespace(perf_counter=lambda: self.now))
         monkeypatch.setattr(blas, "may_try", lambda: True)
-        monkeypatch.setattr(blas, "_WAIT", 50.0)
-        monkeypatch.setattr(blas, "_LONGEST_WAIT", 400.0)
+        monkeypatch.setattr(tuning.host, "BLAS_WAIT_SECONDS", 50.0)
+        monkeypatch.setattr(tuning.host, "BLAS_LONGEST_WAIT_SECONDS", 400.0)
         monkeypatch.setattr(blas, "np", self)
 
     def __getattr__(self, name):
@@ -147,7 +147,7 @@ def clock(setting, monkeypatch):
 def test_products_that_follow_each_other_get_all_threads_where_they_are_faster(clock):
     used = clock.products(200)
     # One more with each for the comparison of the bits.
-    assert used == [1] * blas._DENSE + [4, 1] + [4] * (200 - blas._DENSE)
+    assert used == [1] * tuning.host.BLAS_DENSE + [4, 1] + [4] * (200 - tuning.host.BLAS_DENSE)
 
 
 def test_products_between_other_work_stay_with_one_thread(clock):

@@ -15,7 +15,8 @@ from thresholds import lower
 
 import hpcflow as hf
 from hpcflow import config
-from hpcflow.comm import patterns, reduction
+from hpcflow.comm import reduction
+from hpcflow.host import tuning
 
 SIZES = [1, 2, 3, 4]
 RNG = np.random.default_rng(7)
@@ -46,7 +47,7 @@ def test_lengths(count, length):
 
 
 def test_many_blocks(monkeypatch):
-    lower(monkeypatch, "patterns.SEGMENT_BYTES")
+    lower(monkeypatch, "REDUCE_SEGMENT_BYTES")
     got = run_all(3, lambda i: hf.mpi.allreduce(hf.constant(part(i, (9973,)))))
     np.testing.assert_allclose(got[2], sum(part(i, (9973,)) for i in range(3)), rtol=1e-5,
                                atol=1e-6)
@@ -191,7 +192,7 @@ def test_shared_memory_gives_the_same_bits(monkeypatch, nodes, length):
     from hpcflow.runtime.collective.collective_parts import Layout
     from hpcflow.runtime.collective.collective_work import Allreduce
 
-    monkeypatch.setattr(patterns, "SEGMENT_BYTES", 1 << 15)  # several blocks
+    monkeypatch.setattr(tuning.comm, "REDUCE_SEGMENT_BYTES", 1 << 15)  # several blocks
     count = sum(map(len, nodes))
     data = [part(i, (length,)) for i in range(count)]
     works = [Allreduce(Layout(i, nodes), "mean", np.dtype(np.float32), [(length,)])

@@ -13,6 +13,7 @@ from hpcflow import config, errors
 from hpcflow.comm import buffers, waiting
 from hpcflow.comm.launch import launch, launched_under_mpi, without_launcher
 from hpcflow.comm.waiting import Backoff
+from hpcflow.host import tuning
 
 LAUNCHERS = {
     "Open MPI": {
@@ -77,12 +78,12 @@ def test_backoff_spins_then_yields_then_sleeps(monkeypatch: pytest.MonkeyPatch) 
     backoff = Backoff()
     yields: list[None] = []
     monkeypatch.setattr(waiting, "_yield_core", lambda: yields.append(None))
-    for _ in range(waiting.SPINS):
+    for _ in range(tuning.comm.WAIT_SPINS):
         backoff.wait()
     assert not yields
     backoff.wait()
     assert yields
-    time.sleep(2 * waiting.MIN_YIELD_SECONDS)
+    time.sleep(2 * tuning.comm.WAIT_MIN_YIELD_SECONDS)
     for _ in range(20):
         backoff.wait()
     before = len(yields)
@@ -90,10 +91,10 @@ def test_backoff_spins_then_yields_then_sleeps(monkeypatch: pytest.MonkeyPatch) 
     for _ in range(20):
         backoff.wait()
     assert len(yields) == before
-    assert time.monotonic() - start >= 20 * waiting.MIN_SLEEP_SECONDS
+    assert time.monotonic() - start >= 20 * tuning.comm.WAIT_MIN_SLEEP_SECONDS
 
 
-@pytest.mark.parametrize("yield_seconds, spins", [(1e-6, waiting.MOST_SPINS), (3e-5, 0)])
+@pytest.mark.parametrize("yield_seconds, spins", [(1e-6, tuning.comm.WAIT_MOST_SPINS), (3e-5, 0)])
 def test_backoff_spins_as_long_as_it_has_the_core_alone(
     monkeypatch: pytest.MonkeyPatch, yield_seconds: float, spins: int
 ) -> None:
@@ -123,7 +124,7 @@ def test_backoff_leaves_yielding_to_polls_that_do(monkeypatch: pytest.MonkeyPatc
         yields.clear()
         backoff.wait()
         assert len(yields) == (not polls_yield)
-        time.sleep(2 * waiting.MIN_SHARED_SECONDS)
+        time.sleep(2 * tuning.comm.WAIT_MIN_SHARED_SECONDS)
         slept[polls_yield] = [backoff.wait() for _ in range(20)]
     assert slept[False] == slept[True]
     assert slept[True][-1]
@@ -140,16 +141,16 @@ def test_backoff_without_spinning() -> None:
 
 def test_sleeps_are_bounded() -> None:
     backoff = Backoff(oversubscribed=True)
-    deadline = time.monotonic() + waiting.IDLE_SECONDS + 0.3
+    deadline = time.monotonic() + tuning.comm.WAIT_IDLE_SECONDS + 0.3
     longest = 0.0
     while time.monotonic() < deadline:
         start = time.monotonic()
         backoff.wait()
         longest = max(longest, time.monotonic() - start)
-    assert longest >= waiting.IDLE_SLEEP_SECONDS
+    assert longest >= tuning.comm.WAIT_IDLE_SLEEP_SECONDS
     start = time.monotonic()
     backoff.wait(limit=0.0)
-    assert time.monotonic() - start < waiting.IDLE_SLEEP_SECONDS
+    assert time.monotonic() - start < tuning.comm.WAIT_IDLE_SLEEP_SECONDS
 
 
 def test_backoff_learns_from_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -166,10 +167,10 @@ def test_backoff_learns_from_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
         return clock[0] - start
 
     backoff = Backoff()
-    assert yielding_for(backoff) == pytest.approx(waiting.MIN_YIELD_SECONDS, abs=2e-3)
+    assert yielding_for(backoff) == pytest.approx(tuning.comm.WAIT_MIN_YIELD_SECONDS, abs=2e-3)
     for _ in range(3):
         backoff.reset()
-        for _ in range(waiting.SPINS + 1):
+        for _ in range(tuning.comm.WAIT_SPINS + 1):
             backoff.wait()
         clock[0] += 4e-3
     backoff.reset()
@@ -177,11 +178,11 @@ def test_backoff_learns_from_traffic(monkeypatch: pytest.MonkeyPatch) -> None:
     # A long silence is forgotten: the next wait sleeps sooner again.
     for _ in range(20):
         backoff.reset()
-        for _ in range(waiting.SPINS + 1):
+        for _ in range(tuning.comm.WAIT_SPINS + 1):
             backoff.wait()
         clock[0] += 1.0
     backoff.reset()
-    assert yielding_for(backoff) == pytest.approx(waiting.MIN_YIELD_SECONDS, abs=2e-3)
+    assert yielding_for(backoff) == pytest.approx(tuning.comm.WAIT_MIN_YIELD_SECONDS, abs=2e-3)
 
 
 def test_wake_ends_a_sleep() -> None:

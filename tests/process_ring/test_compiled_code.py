@@ -14,7 +14,7 @@ import pytest
 from pairs import pairs
 
 from hpcflow import config
-from hpcflow.host import openmp
+from hpcflow.host import openmp, tuning
 from hpcflow.loops import compiling
 
 pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not installed")
@@ -235,7 +235,7 @@ def test_all_statements_that_import_are_found():
 
 
 def test_old_files_are_removed(folder, monkeypatch):
-    monkeypatch.setattr(cache, "_MOST_FILES", 4)
+    monkeypatch.setattr(tuning.loops, "CACHE_MOST_FILES", 4)
     assert cache.directory() is not None
     for k in range(6):
         (folder / f"file{k}").touch()
@@ -267,7 +267,7 @@ def test_a_process_without_work_ends(served, monkeypatch):
         ended.append(self._process.poll())
 
     monkeypatch.setattr(child.Child, "close", noted)
-    monkeypatch.setattr(service, "_IDLE_SECONDS", 0.05)
+    monkeypatch.setattr(tuning.loops, "COMPILER_IDLE_SECONDS", 0.05)
     asked_for(served, Text(HALF, "matrices"))
     deadline = time.monotonic() + 60
     while not ended and time.monotonic() < deadline:

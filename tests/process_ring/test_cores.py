@@ -8,7 +8,8 @@ import pytest
 
 from hpcflow import config
 from hpcflow.comm import cores
-from hpcflow.comm.cores import MANY, Core, own_core
+from hpcflow.comm.cores import Core, own_core
+from hpcflow.host import tuning
 
 ALL = frozenset(os.sched_getaffinity(0))
 
@@ -41,21 +42,21 @@ def steps(core, clock, count, seconds):
 
 def test_many_short_steps_keep_to_the_core_until_a_long_one(clock):
     core = Core(min(ALL), ALL)
-    assert not steps(core, clock, 1 + MANY, 1e-3)
+    assert not steps(core, clock, 1 + tuning.comm.STEPS_TO_SETTLE, 1e-3)
     assert steps(core, clock, 1, 1e-3)
     assert not steps(core, clock, 1, 1.0)
-    assert not steps(core, clock, MANY, 1e-3)
+    assert not steps(core, clock, tuning.comm.STEPS_TO_SETTLE, 1e-3)
     assert steps(core, clock, 1, 1e-3)
 
 
 def test_long_steps_are_left_to_the_system(clock):
-    assert not steps(Core(min(ALL), ALL), clock, 3 * MANY, 0.05)
+    assert not steps(Core(min(ALL), ALL), clock, 3 * tuning.comm.STEPS_TO_SETTLE, 0.05)
 
 
 @pytest.mark.skipif(len(ALL) < 2, reason="needs two cores")
 def test_a_thread_that_the_program_has_put_elsewhere_stays(clock):
     core = Core(min(ALL), ALL)
-    assert steps(core, clock, 2 + MANY, 1e-3)
+    assert steps(core, clock, 2 + tuning.comm.STEPS_TO_SETTLE, 1e-3)
     os.sched_setaffinity(0, {max(ALL)})
     assert not core.keep() and os.sched_getaffinity(0) == {max(ALL)}
 

@@ -8,7 +8,7 @@ import pytest
 import hpcflow as hf
 from hpcflow import config
 from hpcflow.compiler.native import fusion
-from hpcflow.kernels.training import block_rules
+from hpcflow.host import tuning
 from hpcflow.loops import compiling, lazy_array
 from hpcflow.resources.variables import VariableState
 
@@ -32,10 +32,13 @@ GRADIENTS = {
 def small(monkeypatch):
     """Blocks of some hundred elements, loops compiled at once; counts what is deferred."""
     for module, name, value in (
-            (fusion, "_LARGE", 1), (fusion, "_FUSED_SECONDS", 0.0), (fusion, "_PARALLEL", 1),
-            (fusion, "_BLOCK_BYTES", 4096), (fusion, "_LEAST_PART", 64),
-            (block_rules, "WORKING_SET_BYTES", 4096), (block_rules, "_LEAST_PART", 64),
-            (compiling, "WORTH_SECONDS", 0.0), (compiling, "_programs", {})):
+            (tuning.compiler, "FUSION_LARGE", 1), (tuning.compiler, "FUSION_FUSED_SECONDS", 0.0),
+            (tuning.compiler, "FUSION_PARALLEL", 1),
+            (tuning.compiler, "FUSION_BLOCK_BYTES", 4096),
+            (tuning.compiler, "FUSION_LEAST_PART", 64),
+            (tuning.kernels, "RULE_WORKING_SET_BYTES", 4096),
+            (tuning.kernels, "RULE_LEAST_PART", 64),
+            (tuning.loops, "COMPILE_WORTH_SECONDS", 0.0), (compiling, "_programs", {})):
         monkeypatch.setattr(module, name, value)
     made = []
 

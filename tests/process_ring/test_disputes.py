@@ -12,14 +12,14 @@ import pytest
 from replicas import run_replicas, values
 
 import hpcflow as hf
-from hpcflow.runtime.collective import collective_run
+from hpcflow.host import tuning
 
 LENGTH = 5000
 
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(collective_run, "_ASK_SECONDS", 0.05)
+    monkeypatch.setattr(tuning.runtime, "COLLECTIVE_ASK_SECONDS", 0.05)
 
 
 def operations(index):

@@ -9,6 +9,7 @@ import os
 import pytest
 
 from hpcflow import config
+from hpcflow.host import tuning
 from hpcflow.tools import doctor, facts
 
 HEALTHY = {
@@ -140,7 +141,7 @@ def test_a_probe_that_fails_is_a_fact(monkeypatch):
         "error": "OSError: libmpi.so: no such file"
     }
     assert facts.ask_child("import os; os._exit(7)") == {"error": "the probe ended with status 7"}
-    monkeypatch.setattr(facts, "CHILD_SECONDS", 0.2)
+    monkeypatch.setattr(tuning.programs, "CHILD_SECONDS", 0.2)
     found = facts.ask_child("import time; time.sleep(60)")
     assert found["error"].startswith("no answer within")
 

@@ -6,8 +6,9 @@ import threading
 
 import pytest
 
+from hpcflow.host import tuning
 from hpcflow.runtime.executor import event_loop
-from hpcflow.runtime.executor.event_loop import _BESIDE_SECONDS, _COVER_SECONDS, EventLoop
+from hpcflow.runtime.executor.event_loop import EventLoop
 
 
 class Endpoint:
@@ -35,33 +36,33 @@ def loop():
 
 
 def test_it_looks_less_often_beside_a_driver_that_waits(loop: EventLoop) -> None:
-    pauses = [_COVER_SECONDS]
+    pauses = [tuning.runtime.COVER_SECONDS]
     with loop._driving:
         for _ in range(6):
             pauses.append(loop._look(pauses[-1]))
     assert pauses == sorted(pauses)
-    assert pauses[1] > _COVER_SECONDS
-    assert pauses[-2:] == [_BESIDE_SECONDS] * 2
+    assert pauses[1] > tuning.runtime.COVER_SECONDS
+    assert pauses[-2:] == [tuning.runtime.BESIDE_SECONDS] * 2
     assert loop._endpoints[0].polls == 0
 
 
 def test_it_drives_and_looks_soon_again_where_nobody_does(loop: EventLoop) -> None:
-    assert loop._look(_BESIDE_SECONDS) == _COVER_SECONDS
+    assert loop._look(tuning.runtime.BESIDE_SECONDS) == tuning.runtime.COVER_SECONDS
     assert loop._endpoints[0].polls == 3
     assert not loop._driving.locked()
 
 
 def test_it_looks_less_often_where_nothing_comes(loop: EventLoop) -> None:
     loop._endpoints = (Endpoint(),)
-    pauses = [_COVER_SECONDS]
+    pauses = [tuning.runtime.COVER_SECONDS]
     for _ in range(6):
         pauses.append(loop._look(pauses[-1]))
     assert pauses == sorted(pauses)
-    assert pauses[1] > _COVER_SECONDS
-    assert pauses[-2:] == [_BESIDE_SECONDS] * 2
+    assert pauses[1] > tuning.runtime.COVER_SECONDS
+    assert pauses[-2:] == [tuning.runtime.BESIDE_SECONDS] * 2
     assert loop._endpoints[0].polls == 6
     loop._endpoints[0].messages = 2
-    assert loop._look(pauses[-1]) == _COVER_SECONDS
+    assert loop._look(pauses[-1]) == tuning.runtime.COVER_SECONDS
 
 
 def test_it_helps_a_busy_driver(loop: EventLoop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -71,9 +72,10 @@ def test_it_helps_a_busy_driver(loop: EventLoop, monkeypatch: pytest.MonkeyPatch
     loop.soon(done.set)
     with loop._driving:
         loop._entered = now
-        assert loop._look(_BESIDE_SECONDS) == _BESIDE_SECONDS  # it has only begun
+        # It has only begun.
+        assert loop._look(tuning.runtime.BESIDE_SECONDS) == tuning.runtime.BESIDE_SECONDS
         assert not done.is_set()
         now += 1.0
-        assert loop._look(_BESIDE_SECONDS) == _COVER_SECONDS
+        assert loop._look(tuning.runtime.BESIDE_SECONDS) == tuning.runtime.COVER_SECONDS
     assert done.is_set()
     assert loop._endpoints[0].messages == 0

@@ -23,7 +23,7 @@ DTYPES = {"f": hf.float32, "d": hf.float64, "i": hf.int32, "l": hf.int64}
 @pytest.fixture
 def eager(monkeypatch):
     """Programs are compiled at once, and used from the second call on."""
-    lower(monkeypatch, "compiling.WORTH_SECONDS")
+    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     forget_loops(monkeypatch)
 
 
@@ -89,7 +89,7 @@ def test_every_way_gives_the_same(monkeypatch, eager, pool, kind, seed):
         monkeypatch.setattr(config.flags, "compile", True)
         found = {}
         with hf.Session() as session:
-            lower(monkeypatch, "fusion.FUSED_SECONDS")
+            lower(monkeypatch, "FUSION_FUSED_SECONDS")
             found["lines"] = session.run(fetches, feeds)
             small_parts(monkeypatch)
             found["blocks"] = session.run(fetches, feeds)
@@ -224,8 +224,8 @@ def _rule(name):
 
 @pytest.mark.parametrize("name", RULES)
 def test_rules_in_blocks_and_compiled(monkeypatch, eager, pool, name):
-    set_threshold(monkeypatch, "block_rules.WORKING_SET_BYTES", 8192)
-    lower(monkeypatch, "block_rules.LEAST_PART")
+    set_threshold(monkeypatch, "RULE_WORKING_SET_BYTES", 8192)
+    lower(monkeypatch, "RULE_LEAST_PART")
     count, scalar_count, scratch = RULES[name]
     rule = _rule(name)
     random = np.random.RandomState(1)
@@ -275,7 +275,7 @@ def test_a_rule_is_traced_once(monkeypatch, eager, pool, name):
     """The loop of a large array is known in later steps, with whatever numbers."""
     if not compiling.enabled():
         pytest.skip("Numba is not installed")
-    set_threshold(monkeypatch, "block_rules.WORKING_SET_BYTES", 8192)
+    set_threshold(monkeypatch, "RULE_WORKING_SET_BYTES", 8192)
     count, scalar_count, scratch = RULES[name]
     rule, calls = _rule(name), []
 

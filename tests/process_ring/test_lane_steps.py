@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import hpcflow as hf
+from hpcflow.host import tuning
 from hpcflow.runtime.cluster import lane as lanes
 from hpcflow.runtime.cluster.endpoint import Endpoint
 from hpcflow.runtime.executor.event_loop import event_loop
 from hpcflow.runtime.executor.executor import Step
-from hpcflow.runtime.executor.offload import SHORT_SECONDS
 
 PS, WORKER = "/job:ps/task:0", "/job:worker/task:0"
 
@@ -234,7 +234,7 @@ def test_very_short_pieces_are_run_by_the_poll(session, polled, seconds, expecte
 
 def test_a_long_piece_ends_that(session, polled):
     def sleep(value):
-        time.sleep(SHORT_SECONDS * 10)
+        time.sleep(tuning.runtime.PIECE_SHORT_SECONDS * 10)
         return value
 
     x = hf.placeholder(hf.float32, [])

@@ -14,8 +14,8 @@ from hpcflow.kernels.math import large_reductions
 @pytest.mark.parametrize("block_bytes", [64, 4096, 1 << 19])
 @pytest.mark.parametrize("seed", range(4))
 def test_any_axes(monkeypatch, seed, block_bytes):
-    lower(monkeypatch, "large_reductions.LARGE_BYTES", "large_reductions.LONG")
-    set_threshold(monkeypatch, "large_reductions.BLOCK_BYTES", block_bytes)
+    lower(monkeypatch, "REDUCTION_LARGE_BYTES", "REDUCTION_LONG")
+    set_threshold(monkeypatch, "REDUCTION_BLOCK_BYTES", block_bytes)
     print("seed", seed)
     rng = random.Random(seed)
     for number in range(60):

@@ -21,7 +21,7 @@ OPTIONS = hf.RunOptions(timeout_in_ms=30_000)
 
 @pytest.fixture
 def session(monkeypatch):
-    lower(monkeypatch, "late_receives.BYTES_PER_SECOND", "late_receives.MESSAGE_SECONDS")
+    lower(monkeypatch, "LATE_BYTES_PER_SECOND", "LATE_MESSAGE_SECONDS")
     spec = hf.train.ClusterSpec({"worker": [f"late:{i}" for i in range(2)]})
     servers = [hf.train.Server(spec, "worker", i) for i in range(2)]
     with hf.Graph().as_default(), hf.Session(servers[0].target) as session:

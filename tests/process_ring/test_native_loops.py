@@ -62,10 +62,10 @@ def calls(request, monkeypatch, runner, cores):
     use_pool(monkeypatch, pool)
     monkeypatch.setattr(threads, "has_idle_cores", lambda: cores > 1)
     monkeypatch.setattr(NativeLoop, "__call__", counted)
-    lower(monkeypatch, "batch_iterations.LARGE", "batch_iterations.FEWEST_COLUMNS",
-          "native_loops.LEAST_SECONDS")
+    lower(monkeypatch, "ITERATIONS_LARGE", "ITERATIONS_FEWEST_COLUMNS",
+          "LOOP_LEAST_SECONDS")
     # What they add up does not depend on the number of cores then.
-    lower(monkeypatch, "native_multiplications.MOST_ADDED")
+    lower(monkeypatch, "ADDED_MOST_BYTES")
     monkeypatch.setattr(config.flags, "compile", True)
     yield found
     pool.close()
@@ -184,7 +184,7 @@ def test_peepholes_are_sums_of_rows(graph, calls):
 
 @pytest.mark.parametrize("rows", [None, 40])
 def test_random_numbers_are_those_of_the_lines(graph, calls, rows, monkeypatch):
-    lower(monkeypatch, "shape_specialization.FEWEST_RUNS", "shape_specialization.WORTH")
+    lower(monkeypatch, "SHAPES_FEWEST_RUNS", "SHAPES_WORTH")
     x, w = hf.placeholder(hf.float32, [rows, UNITS]), hf.constant(data(3, UNITS, UNITS) / 3)
     _, y = hf.while_loop(
         lambda t, y: t < TIME,
@@ -214,7 +214,7 @@ def test_shapes_and_counts_of_a_step_are_its_own(graph, calls):
 
 
 def test_short_loops_keep_their_lines(graph, calls, monkeypatch):
-    set_threshold(monkeypatch, "native_loops.LEAST_SECONDS", 1.0)
+    set_threshold(monkeypatch, "LOOP_LEAST_SECONDS", 1.0)
     x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
     with hf.Session() as session:
         both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
@@ -224,8 +224,8 @@ def test_short_loops_keep_their_lines(graph, calls, monkeypatch):
 @pytest.mark.parametrize("chunk, block", [(3, 1e9), (3, 1.0), (100, 7e4)])
 def test_many_iterations_run_in_several_chunks(graph, calls, monkeypatch, chunk, block):
     """The sums have blocks of their own, whose bits do not depend on chunks."""
-    set_threshold(monkeypatch, "native_loops.CHUNK_STEPS", chunk)
-    set_threshold(monkeypatch, "accumulate_gemm.BLOCK_FLOPS", block)
+    set_threshold(monkeypatch, "LOOP_CHUNK_STEPS", chunk)
+    set_threshold(monkeypatch, "ACCUMULATE_BLOCK_FLOPS", block)
     x = hf.placeholder(hf.float32, [TIME, 40, UNITS])
     with hf.Session() as session:
         both(calls, session, recurrent(x, simple), {x: data(2, TIME, 40, UNITS)})
@@ -273,7 +273,7 @@ class TestAddedProducts:
             found.append(len(layout.added))
             return layout
 
-        set_threshold(monkeypatch, "native_multiplications.MOST_ADDED", 1 << 18)
+        set_threshold(monkeypatch, "ADDED_MOST_BYTES", 1 << 18)
         monkeypatch.setattr(native_loops, "Layout", made)
         return found
 
@@ -295,7 +295,7 @@ class TestAddedProducts:
     @pytest.mark.parametrize("rows, chunk", [(48, 100), (75, 3), (75, 100)])
     def test_sums(self, graph, calls, added, form, monkeypatch, rows, chunk):
         """Of two products and a bias, in chunks of iterations or at once."""
-        set_threshold(monkeypatch, "native_loops.CHUNK_STEPS", chunk)
+        set_threshold(monkeypatch, "LOOP_CHUNK_STEPS", chunk)
         x, fetches = self.gradients(form, rows)
         feeds, found = {x: data(3, TIME, rows, 24)}, []
         with hf.Session() as session:
@@ -353,7 +353,7 @@ def test_a_loop_of_other_lengths_has_places_of_its_own(graph, calls):
 
 @pytest.mark.parametrize("calls", ["bits"], indirect=True)  # thousands of products amplify the last
 def test_a_long_loop_ends_when_its_time_is_over(graph, calls, monkeypatch):
-    lower(monkeypatch, "native_loops.CHUNK_SECONDS")
+    lower(monkeypatch, "LOOP_CHUNK_SECONDS")
     x, w = hf.placeholder(hf.float32, [64, 64]), hf.constant(data(3, 64, 64) / 8)
     _, y = hf.while_loop(lambda t, y: t < 4000, lambda t, y: (t + 1, hf.matmul(y, w)), [0, x])
     with hf.Session() as session:

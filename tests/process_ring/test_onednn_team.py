@@ -5,11 +5,11 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from hpcflow.host import blas
+from hpcflow.host import blas, tuning
 from hpcflow.kernels.onednn import products, team
 from hpcflow.kernels.onednn.library import load
 
-TRIAL = 2 * team._PERIODS * team._TURNS
+TRIAL = 2 * tuning.kernels.TEAM_PERIODS * tuning.kernels.TEAM_TURNS
 
 
 class Program:
@@ -24,8 +24,8 @@ class Program:
         self.made = np.zeros(4, np.float32)
         self.team = team.Team(lambda: self.threads, self._set)
         monkeypatch.setattr(team, "time", SimpleNamespace(perf_counter=lambda: self.now))
-        monkeypatch.setattr(team, "_WAIT", 1000.0)
-        monkeypatch.setattr(team, "_LONGEST_WAIT", 4000.0)
+        monkeypatch.setattr(tuning.kernels, "TEAM_WAIT_SECONDS", 1000.0)
+        monkeypatch.setattr(tuning.kernels, "TEAM_LONGEST_WAIT_SECONDS", 4000.0)
         monkeypatch.setattr(team.Trial, "running", None)
         monkeypatch.setattr(blas, "may_try", lambda: True)
 
@@ -54,7 +54,7 @@ def program(monkeypatch):
 
 
 def test_products_get_all_threads_where_that_makes_the_program_faster(program):
-    assert set(program.run(team._WARM)) == {1}
+    assert set(program.run(tuning.kernels.TEAM_WARM)) == {1}
     assert program.run(TRIAL + 1).count(2) == TRIAL // 2 + 1  # and one for the bits
     assert set(program.run(100)) == {2}
 
@@ -67,12 +67,12 @@ def test_a_gain_of_the_product_that_other_work_pays_for_is_none(program, monkeyp
         program.now += 0.5 * (program.threads == 2)
 
     monkeypatch.setattr(program, "_product", product)
-    program.run(team._WARM + TRIAL + 1)
+    program.run(tuning.kernels.TEAM_WARM + TRIAL + 1)
     assert set(program.run(100)) == {1}
 
 
 def test_a_pause_of_the_client_decides_nothing(program):
-    program.run(team._WARM + 5)
+    program.run(tuning.kernels.TEAM_WARM + 5)
     program.now += 1e6
     program.run(TRIAL)
     assert set(program.run(100)) == {2}
@@ -80,7 +80,7 @@ def test_a_pause_of_the_client_decides_nothing(program):
 
 def test_what_was_chosen_is_tried_again_later_and_later(program):
     program.together = 1.2
-    program.run(team._WARM + TRIAL + 1)
+    program.run(tuning.kernels.TEAM_WARM + TRIAL + 1)
     assert set(program.run(1900)) == {1}
     assert set(program.run(200 + TRIAL)) == {1, 2}
     assert set(program.run(3700)) == {1}
@@ -90,8 +90,8 @@ def test_what_was_chosen_is_tried_again_later_and_later(program):
 
 
 def test_one_shape_is_tried_at_a_time(program):
-    program.run(team._WARM, "a")
-    program.run(team._WARM, "b")
+    program.run(tuning.kernels.TEAM_WARM, "a")
+    program.run(tuning.kernels.TEAM_WARM, "b")
     program.alone = program.together = 0.001
     program.run(2, "a")
     assert set(program.run(10, "b")) == {1}
@@ -124,7 +124,7 @@ def test_a_product_that_fails_puts_the_number_back(program):
 def test_products_have_the_bits_of_one_thread(monkeypatch, flip):
     """Before, in and after a trial."""
     monkeypatch.setattr(blas, "may_try", lambda: True)
-    monkeypatch.setattr(team, "_PERIODS", 2)
+    monkeypatch.setattr(tuning.kernels, "TEAM_PERIODS", 2)
     monkeypatch.setattr(team.Trial, "running", None)
     lib = load()
     random = np.random.default_rng(0)

@@ -158,7 +158,7 @@ def test_one_hot(axis, index):
 
 @pytest.mark.parametrize("index", [np.int32, np.int64, np.uint8])
 def test_large_one_hots_are_filled(monkeypatch, index):
-    lower(monkeypatch, "gathering.LARGE")
+    lower(monkeypatch, "GATHER_LARGE_BYTES")
     indices = np.array([[0, 2, 200], [3, 1, -1 if index is not np.uint8 else 255]], index)
     hits = indices[..., None] == np.arange(3)
     depth = np.int32(3)

@@ -198,7 +198,7 @@ def test_dense(name, dtype, shape):
 def test_blocks(name, monkeypatch):
     """A large array is updated in blocks, the last one shorter, with the same result."""
     rule, kinds, scalars, attrs = RULES[name]
-    lower(monkeypatch, "block_rules.WORKING_SET_BYTES")
+    lower(monkeypatch, "RULE_WORKING_SET_BYTES")
     rng = np.random.default_rng(4)
     shape = (7, 301)
     states = [drawn(k, shape, rng, np.float32) for k in kinds]

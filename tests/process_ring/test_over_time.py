@@ -13,7 +13,7 @@ from hpcflow.compiler.emit import codegen
 from hpcflow.compiler.native import accumulate_gemm, batch_iterations, hoist_input_gemm
 from hpcflow.compiler.native.accumulate_gemm import Sums
 from hpcflow.compiler.native.hoist_input_gemm import Ahead
-from hpcflow.host import blas, threads
+from hpcflow.host import blas, threads, tuning
 
 ROWS, SIZE = 2, 4
 
@@ -46,10 +46,10 @@ def used(request, monkeypatch):
         return begin(self, *arguments)
 
     pool = threads.Pool(2)
-    lower(monkeypatch, "batch_iterations.LARGE", "batch_iterations.FEWEST_COLUMNS")
+    lower(monkeypatch, "ITERATIONS_LARGE", "ITERATIONS_FEWEST_COLUMNS")
     monkeypatch.setattr(codegen, "call_loops", lambda program: None)
-    set_threshold(monkeypatch, "accumulate_gemm.BLOCK_FLOPS", 300.0)
-    set_threshold(monkeypatch, "hoist_input_gemm.BLOCK_FLOPS", 200.0)
+    set_threshold(monkeypatch, "ACCUMULATE_BLOCK_FLOPS", 300.0)
+    set_threshold(monkeypatch, "HOIST_BLOCK_FLOPS", 200.0)
     monkeypatch.setattr(Sums, "total", note_total)
     monkeypatch.setattr(hoist_input_gemm._Block, "take", note_take)
     monkeypatch.setattr(Ahead, "_begin", note_begin)
@@ -128,7 +128,7 @@ def test_products_have_one_thread_beside_sums(used, monkeypatch):
         return found[-1]
 
     monkeypatch.setattr(blas, "beside", note)
-    monkeypatch.setattr(blas, "_SMALL", 0)
+    monkeypatch.setattr(tuning.host, "BLAS_SMALL", 0)
     network = Network()
     both(network.gradients, network.feeds(7), monkeypatch)
     assert len(found) == 7  # of the backward loop
@@ -154,7 +154,7 @@ def test_the_batch_size_may_be_unknown_and_change_between_steps(used, monkeypatc
 def test_elements_may_be_read_in_any_order(used, monkeypatch, read):
     network = Network(read=read)
     both([network.last, *network.gradients], network.feeds(6), monkeypatch)
-    assert used.begun <= hoist_input_gemm._MOST_MISSES + 1
+    assert used.begun <= tuning.compiler.HOIST_MOST_MISSES + 1
 
 
 def test_a_loop_may_end_early(used, monkeypatch):

@@ -21,7 +21,7 @@ RNG = np.random.default_rng(67)
 @pytest.fixture(autouse=True)
 def several_threads(monkeypatch):
     """Small blocks, shared from the first byte on, by three threads whatever the machine has."""
-    lower(monkeypatch, "parallel.BLOCK_BYTES", "parallel.LARGE_BYTES")
+    lower(monkeypatch, "BLOCK_BYTES", "PARALLEL_LARGE_BYTES")
     monkeypatch.setattr(config.flags, "onednn", "0")
     pool = threads.Pool(3)
     use_pool(monkeypatch, pool)

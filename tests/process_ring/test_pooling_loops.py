@@ -18,9 +18,9 @@ pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not in
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used for small arrays from the second call on."""
-    lower(monkeypatch, "compiling.WORTH_SECONDS")
+    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     forget_loops(monkeypatch)
-    lower(monkeypatch, "pooling_loops.LARGE", "pooling_loops.LARGE_BYTES")
+    lower(monkeypatch, "POOLING_LARGE", "PARALLEL_LARGE_BYTES")
     # Without the library, what the loop is compared with is the form of NumPy.
     monkeypatch.setattr(library_pooling, "load", lambda: None)
     pool = threads.Pool(3)
@@ -45,7 +45,7 @@ def gradients(forward, backward, options, dtype, cases):
         for dims, pooled in cases:
             feeds = dict(zip((x, dy), inputs(random, dims, pooled, dtype)))
             with pytest.MonkeyPatch.context() as patch:
-                set_threshold(patch, "pooling_loops.LARGE", 1 << 40)
+                set_threshold(patch, "POOLING_LARGE", 1 << 40)
                 expected = session.run(dx, feeds)
             session.run(dx, feeds)
             compiling.wait()
@@ -65,7 +65,7 @@ def test_windows_of_images(graph, eager):
 
 
 def test_large_windows_of_volumes(graph, eager, monkeypatch):
-    lower(monkeypatch, "pooling_loops.MOST_UNROLLED")
+    lower(monkeypatch, "POOLING_MOST_UNROLLED")
     options = {"ksize": [1, 2, 1, 3, 1], "strides": [1, 1, 2, 3, 1], "padding": "VALID"}
     cases = [((2, 4, 5, 7, c), (2, 3, 3, 2, c)) for c in (9, 3)]
     for expected, found in gradients(raw_ops.MaxPool3D, raw_ops.MaxPool3DGrad, options, np.float64,

@@ -18,10 +18,10 @@ GRAD = relu_bias_grad(None)
 @pytest.fixture
 def eager(monkeypatch):
     """Small blocks over several threads; loops from the second call on."""
-    lower(monkeypatch, "compiling.WORTH_SECONDS")
+    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     forget_loops(monkeypatch)
-    lower(monkeypatch, "array_loops.LARGE", "relu_gradients.LARGE_BYTES",
-          "relu_gradients.BLOCK_BYTES")
+    lower(monkeypatch, "ARRAY_LOOP_LARGE", "RELU_LARGE_BYTES",
+          "RELU_BLOCK_BYTES")
     pool = threads.Pool(3)
     use_pool(monkeypatch, pool)
     yield

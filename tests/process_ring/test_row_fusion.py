@@ -28,7 +28,7 @@ def pool(monkeypatch):
 @pytest.fixture
 def blocks(monkeypatch, pool):
     """Blocks of few rows, also of small arrays; the calls that are made."""
-    lower(monkeypatch, "row_blocks.LARGE", "row_blocks.FEWEST", "row_blocks.BLOCK_BYTES")
+    lower(monkeypatch, "ROWS_LARGE", "ROWS_FEWEST", "ROWS_BLOCK_BYTES")
     calls = []
     run = row_blocks.RowFused._run
 
@@ -237,7 +237,7 @@ def test_nothing_is_gained_by_reductions_alone(graph, monkeypatch, blocks):
 
 @pytest.mark.parametrize("block_bytes", [4096, 1 << 21])  # one block after the other, or together
 def test_blocks_do_not_depend_on_the_threads(graph, monkeypatch, blocks, block_bytes):
-    set_threshold(monkeypatch, "row_blocks.BLOCK_BYTES", block_bytes)
+    set_threshold(monkeypatch, "ROWS_BLOCK_BYTES", block_bytes)
     x = hf.placeholder(hf.float32, [1000, COLUMNS])
     y = hf.reduce_sum(hf.square(x) * [1.5] * COLUMNS)
     monkeypatch.setattr(config.flags, "compile", True)
@@ -261,7 +261,7 @@ def test_one_thread_computes_blocks_together(graph, monkeypatch, blocks):
         return lambda cuts, *rest: sizes.append(len(cuts)) or function(cuts, *rest)
 
     monkeypatch.setattr(row_blocks, "_block_function", counted)
-    set_threshold(monkeypatch, "row_blocks.BLOCK_BYTES", 1 << 21)
+    set_threshold(monkeypatch, "ROWS_BLOCK_BYTES", 1 << 21)
     use_pool(monkeypatch, threads.Pool(1))
     x = hf.placeholder(hf.float32, [1000, COLUMNS])
     y = hf.reduce_sum(hf.square(x) * [1.5] * COLUMNS)
@@ -280,12 +280,11 @@ def test_an_end_of_one_block_is_the_reduction():
         np.testing.assert_allclose(found, expected[None], rtol=1e-15)
 
 
-
 def test_few_rows_still_run_as_compiled_loops(graph, monkeypatch):
     """Where the number of rows is not known, runs over one shape have calls inside."""
-    lower(monkeypatch, "compiling.WORTH_SECONDS")
+    lower(monkeypatch, "COMPILE_WORTH_SECONDS")
     forget_loops(monkeypatch)
-    lower(monkeypatch, "fusion.FUSED_SECONDS")
+    lower(monkeypatch, "FUSION_FUSED_SECONDS")
     x = hf.placeholder(hf.float32, [None, COLUMNS])
     y = hf.cast(hf.greater(((x + 1.0) * x - 2.0) * x, [0.1] * COLUMNS), hf.float32)
     value = data(0, ROWS, COLUMNS)

@@ -72,7 +72,7 @@ def test_processes_take_turns(session, tmp_path):
 
 
 def test_the_lock_leaves_nothing_and_is_patient_for_a_while_only(tmp_path, monkeypatch):
-    monkeypatch.setattr("hpcflow.storage.locking._PATIENCE", 0.05)
+    monkeypatch.setattr("hpcflow.host.tuning.files.LOCK_PATIENCE_SECONDS", 0.05)
     with storage.DirectoryLock(str(tmp_path)):
         with pytest.raises(hf.errors.DeadlineExceededError, match=str(tmp_path)):
             storage.DirectoryLock(str(tmp_path))

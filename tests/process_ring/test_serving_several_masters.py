@@ -12,8 +12,9 @@ import hpcflow as hf
 from hpcflow import raw_ops
 from hpcflow.graph.opdef import register_op
 from hpcflow.graph.shape_inference import unchanged
+from hpcflow.host import tuning
 from hpcflow.kernels.registry import kernel
-from hpcflow.runtime.executor.offload import LONG_SECONDS, LONG_SHARED_SECONDS, Masters, Pace
+from hpcflow.runtime.executor.offload import Masters, Pace
 
 register_op("TestNap", "x: T", "y: T", "T: type; seconds: float", shape=unchanged, stateful=True)
 slept_in: list[str] = []
@@ -112,7 +113,9 @@ def test_errors_in_threads_reach_their_master(targets):
 @pytest.mark.parametrize("oversubscribed", [False, True])
 def test_pace_and_masters(oversubscribed):
     masters = Masters(oversubscribed)
-    assert masters.long_seconds == (LONG_SHARED_SECONDS if oversubscribed else LONG_SECONDS)
+    assert masters.long_seconds == (
+        tuning.runtime.PIECE_LONG_SHARED_SECONDS if oversubscribed
+        else tuning.runtime.PIECE_LONG_SECONDS)
     pace = Pace(masters)
     where = []
 

@@ -8,13 +8,8 @@ import numpy as np
 
 import hpcflow as hf
 from hpcflow.comm import shared_memory
-from hpcflow.runtime.wire.shared_edges import (
-    LEAST_BYTES,
-    MOST_BYTES,
-    SharedOutbox,
-    Sign,
-    make_inbox,
-)
+from hpcflow.host import tuning
+from hpcflow.runtime.wire.shared_edges import SharedOutbox, Sign, make_inbox
 
 
 def edge(index, dims, dtype=hf.float32, compressed=False):
@@ -40,9 +35,10 @@ class Near:
         return SimpleNamespace(put=put, busy=False)
 
 
-LONG, SHORT = [LEAST_BYTES // 4 + 1], [4]
+LONG, SHORT = [tuning.runtime.SHARED_EDGE_LEAST_BYTES // 4 + 1], [4]
 EDGES = [edge(0, LONG), edge(1, SHORT), edge(2, LONG), edge(3, LONG, hf.float64),
-         edge(4, [MOST_BYTES // 4 + 1]), edge(5, LONG, compressed=True), edge(6, LONG)]
+         edge(4, [tuning.runtime.SHARED_EDGE_MOST_BYTES // 4 + 1]),
+         edge(5, LONG, compressed=True), edge(6, LONG)]
 
 
 def inbox_of(edges=EDGES):

@@ -97,7 +97,7 @@ def test_softmax():
 
 def test_matmul_in_blocks(monkeypatch):
 
-    lower(monkeypatch, "sparse_math.BLOCK")
+    lower(monkeypatch, "SPARSE_BLOCK_BYTES")
     parts, b = random_sparse(np.float32, (9, 30), 100), RNG.normal(size=(30, 5)).astype("f4")
     got = evaluate(raw_ops.SparseTensorDenseMatMul, *parts, b)
     np.testing.assert_allclose(got, dense(*parts) @ b, rtol=1e-5, atol=1e-5)

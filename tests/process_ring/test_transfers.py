@@ -1,13 +1,14 @@
 """The last transfers with each rank."""
 
 from hpcflow.comm import transfers
-from hpcflow.comm.transfers import KEPT, Transfers
+from hpcflow.comm.transfers import Transfers
+from hpcflow.host import tuning
 
 
 def test_the_last_come_first_and_older_ones_are_forgotten(monkeypatch):
     monkeypatch.setattr(transfers, "clock", lambda: 100.0)
     log = Transfers()
-    for i in range(KEPT + 2):
+    for i in range(tuning.comm.TRANSFERS_KEPT + 2):
         log.sent(3)((90.0 + i, f"x{i}", 8 * i))
     log.received(1)((99.5, "y:0", 4))
     lines = log.describe([3, 1, 3])

@@ -20,8 +20,8 @@ from hpcflow.compiler.ir.step_graph import (
     StepGraph,
 )
 from hpcflow.device_spec import DeviceSpec
+from hpcflow.host.tuning import compiler as tuning
 
-_ROUNDS = 20
 _STACKS = frozenset({"Stack", "StackV2", "StackPush", "StackPushV2", "StackPop", "StackPopV2",
                      "Const"})
 _FOLLOWERS = (SWITCH_TYPES | EXIT_TYPES | BACK_EDGE_TYPES | MERGE_TYPES | ENTER_TYPES
@@ -44,7 +44,7 @@ def follow_loop_values(graph: StepGraph, groups: dict[Node, Any],
         frames[n] is not root or n.type in ENTER_TYPES)]
     merges = _merges_after(graph)
     _move_variables(graph, tasks, merges)
-    for _ in range(_ROUNDS):
+    for _ in range(tuning.COLOCATE_ROUNDS):
         if not [n for n in followers if not tasks.of(n) and _follow(n, tasks, merges)]:
             return
 
@@ -103,7 +103,7 @@ def _move_variables(graph: StepGraph, tasks: _Tasks, merges: dict[Node, Node]) -
     variables = [n for n in graph.nodes if n.type in MERGE_TYPES and tasks.of(n)
                  and any(s.type in BACK_EDGE_TYPES for s, _ in n.inputs)]
     moved: dict[Node, str] = {}
-    for _ in range(_ROUNDS):
+    for _ in range(tuning.COLOCATE_ROUNDS):
         count = len(moved)
         for merge in variables:
             back = next(s for s, _ in merge.inputs if s.type in BACK_EDGE_TYPES)

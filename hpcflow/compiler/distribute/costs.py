@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from hpcflow.compiler.distribute.schedule import VIEWS
-from hpcflow.compiler.ir.sizes import UNKNOWN_DIMENSION, elements_of
+from hpcflow.compiler.ir.sizes import elements_of
 from hpcflow.compiler.ir.step_graph import Node, Port
+from hpcflow.host.tuning import compiler as tuning
 
 
 class Cost(NamedTuple):
@@ -45,7 +46,7 @@ class Rates(NamedTuple):
 
 
 def cost_of(node: Node) -> Cost:
-    """The static estimate of `node`; unknown dimensions count as ``UNKNOWN_DIMENSION``."""
+    """The static estimate of `node`; unknown dimensions count as ``SIZES_UNKNOWN_DIMENSION``."""
     if node.type in VIEWS or node.type in _FREE:
         return Cost(0, 0)
     rule = _DENSE.get(node.type)
@@ -163,8 +164,8 @@ def _dims(node: Node, index: int) -> list[int]:
     source, port = node.inputs[index]
     dims = source.dims[port]
     if not dims:
-        return [UNKNOWN_DIMENSION] * 4
-    return [UNKNOWN_DIMENSION if d is None else d for d in dims]
+        return [tuning.SIZES_UNKNOWN_DIMENSION] * 4
+    return [tuning.SIZES_UNKNOWN_DIMENSION if d is None else d for d in dims]
 
 
 def _product_of(dims: Iterable[int]) -> float:

@@ -21,11 +21,9 @@ from hpcflow.compiler.distribute.schedule import is_remote, lifetimes
 from hpcflow.compiler.ir.frames import FrameInfo, assign_frames, same_everywhere
 from hpcflow.compiler.ir.sizes import bytes_of
 from hpcflow.compiler.ir.step_graph import BACK_EDGE_TYPES, ENTER_TYPES, RECV, Node, is_barrier
+from hpcflow.host.tuning import compiler as tuning
 
-LEAST_BYTES = 1 << 18  # of a value that is worth it
-_LEAST_GAIN = 0.05  # of the peak
 _RATES = Rates(2e11, 1e10, 4e10)
-_MESSAGE_SECONDS, _BYTES_PER_SECOND = 2e-4, 1e9
 
 
 class Change(NamedTuple):
@@ -53,7 +51,7 @@ def delay_receives(nodes: list[Node]) -> Change | None:
     at_once = _peak(order, {})
     triggers = _Part(order).triggers(large)
     late = _peak(order, triggers)
-    if late > at_once * (1 - _LEAST_GAIN):
+    if late > at_once * (1 - tuning.LATE_LEAST_GAIN):
         return Change(at_once, at_once)
     for receive, trigger in triggers.items():
         receive.controls.append(trigger)
@@ -62,7 +60,7 @@ def delay_receives(nodes: list[Node]) -> Change | None:
 
 def _is_large(node: Node) -> bool:
     return (node.type == RECV and is_remote(node) and not node.attrs.keys() & {"depth", "pack"}
-            and bytes_of((node, 0)) >= LEAST_BYTES)
+            and bytes_of((node, 0)) >= tuning.LATE_LEAST_BYTES)
 
 
 def _peak(order: list[Node], triggers: dict[Node, Node]) -> int:
@@ -140,7 +138,8 @@ class _Part:
         busy = float("inf")  # the network, from then on
         for begin, receive in sorted(needed, key=lambda e: -e[0]):
             nbytes = bytes_of((receive, 0))
-            busy = min(begin, busy) - _MESSAGE_SECONDS - nbytes / _BYTES_PER_SECOND
+            travels = tuning.LATE_MESSAGE_SECONDS + nbytes / tuning.LATE_BYTES_PER_SECOND
+            busy = min(begin, busy) - travels
             trigger = self._last_before(receive, busy)
             if trigger is not None:
                 found[receive] = trigger

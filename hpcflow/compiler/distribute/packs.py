@@ -10,16 +10,13 @@ region there, too.
 from __future__ import annotations
 
 from hpcflow.compiler.distribute.costs import Rates, cost_of
-from hpcflow.compiler.distribute.partition import SHORT_BYTES, task_of
+from hpcflow.compiler.distribute.partition import task_of
 from hpcflow.compiler.ir.sizes import bytes_of
 from hpcflow.compiler.ir.step_graph import CONTROL_FLOW_TYPES, FEED, Node, StepGraph, is_barrier
+from hpcflow.host.tuning import compiler as tuning
 
 #: The attribute of Send and Recv nodes that says which pack they belong to.
 ATTR = "pack"
-#: What a pack holds at most. Longer messages are better on their way one by one.
-MOST_BYTES = 1 << 19
-#: For how long its first value may wait for its last: about as long as some messages take.
-_MOST_SECONDS = 3e-4
 _RATES = Rates()
 
 #: A value (an output of a node) for another device.
@@ -57,7 +54,7 @@ class Packs:
         """What stands for the arrival of an output of `source` at `device`, or (with -1) for
         knowing there that it has run: its only value says so, where that is read."""
         if (index < 0 and len(source.dtypes) == 1 and source.type not in CONTROL_FLOW_TYPES
-                and bytes_of((source, 0)) <= SHORT_BYTES):
+                and bytes_of((source, 0)) <= tuning.EDGE_SHORT_BYTES):
             value = (source, 0, device)
             if value in self._of:
                 return self._of[value] or value
@@ -79,13 +76,13 @@ class Packs:
             return 0
         for d in dims:
             nbytes *= d  # type: ignore[operator]
-        return nbytes if nbytes <= MOST_BYTES else 0
+        return nbytes if nbytes <= tuning.PACK_MOST_BYTES else 0
 
     def _join(self, crossing: Crossing, nbytes: int) -> Pack:
         source, _, device = crossing
         pack, made = self._last.get((source.region, device)), self._made[source]
-        if pack is None or pack.nbytes + nbytes > MOST_BYTES or (
-                abs(made - pack.begun) > _MOST_SECONDS):
+        if pack is None or pack.nbytes + nbytes > tuning.PACK_MOST_BYTES or (
+                abs(made - pack.begun) > tuning.PACK_MOST_SECONDS):
             pack = self._last[source.region, device] = Pack(made)
         pack.nbytes += nbytes
         pack.values.append(crossing)

@@ -18,9 +18,7 @@ from hpcflow.compiler.ir.step_graph import (
     new_node,
 )
 from hpcflow.errors import InvalidArgumentError
-
-#: A value of up to so many bytes takes about as long as the message of a control edge.
-SHORT_BYTES = 1 << 20
+from hpcflow.host.tuning import compiler as tuning
 
 
 def task_of(device: str) -> str:
@@ -79,7 +77,7 @@ class _Partitioner:
                         source.type in CONTROL_FLOW_TYPES):  # of these, some outputs may be dead
                     continue
                 key, nbytes = (source, node.device), bytes_of((source, index))
-                if nbytes <= SHORT_BYTES and (
+                if nbytes <= tuning.EDGE_SHORT_BYTES and (
                         key not in found or nbytes < bytes_of((source, found[key]))):
                     found[key] = index
         return found

@@ -22,7 +22,7 @@ from typing import Any
 
 from hpcflow.compiler.distribute.partition import task_of
 from hpcflow.compiler.ir.effects import is_pure, is_state, state_of
-from hpcflow.compiler.ir.sizes import UNKNOWN_DIMENSION, bytes_of
+from hpcflow.compiler.ir.sizes import bytes_of
 from hpcflow.compiler.ir.step_graph import (
     BACK_EDGE_TYPES,
     FEED,
@@ -33,9 +33,8 @@ from hpcflow.compiler.ir.step_graph import (
     topological,
     writes_state,
 )
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import is_early
-
-_SMALL = 1024  # bytes that nobody needs to wait for
 
 # Ops whose output is their input.
 VIEWS = frozenset({"Identity", "Reshape", "ExpandDims", "Squeeze", "StopGradient",
@@ -94,7 +93,8 @@ class PeakMemory:
         at = f" at '{self.node.name}'" if self.node is not None else ""
         rows = "".join(f"\n  {size:>14,d}  {node.name}" for size, node in self.largest)
         print(f"# {task}: about {self.nbytes:,d} bytes of values at the peak{at} (unknown "
-              f"dimensions taken as {UNKNOWN_DIMENSION}){rows}", file=sys.stderr, flush=True)
+              f"dimensions taken as {tuning.SIZES_UNKNOWN_DIMENSION}){rows}",
+              file=sys.stderr, flush=True)
 
 
 class _Schedule:
@@ -246,7 +246,7 @@ class _Schedule:
             elif any(urgent[j] for j in self.after[i]):
                 urgent[i] = True
             if self.after[i] and not node.inputs and not node.controls and is_pure(node):
-                small = self.gives[i] < _SMALL
+                small = self.gives[i] < tuning.SCHEDULE_SMALL_BYTES
                 when[i] = -1 if small else min(when[j] for j in self.after[i]) - 0.5
         return [(not u, w, i) for i, (u, w) in enumerate(zip(urgent, when, strict=True))]
 

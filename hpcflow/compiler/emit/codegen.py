@@ -19,9 +19,9 @@ from hpcflow.compiler.native.concurrent_gemm import join
 from hpcflow.compiler.native.fusion import fuse
 from hpcflow.compiler.native.native_loops import call_loops
 from hpcflow.compiler.regions.lower import LOOP, Bound, Translation
+from hpcflow.host.tuning import compiler as tuning
 
 _code_cache: dict[str, Any] = {}
-_CODE_CACHE_LIMIT = 4096
 
 
 class RegionFunction:
@@ -73,7 +73,7 @@ def compile_source(source: str, scope: dict[str, Any]) -> tuple[Callable, str]:
     filename = f"<hpcflow region {hash(source) & (1 << 64) - 1:016x}>"
     code = _code_cache.get(source)
     if code is None:
-        if len(_code_cache) >= _CODE_CACHE_LIMIT:
+        if len(_code_cache) >= tuning.CODE_CACHE_MOST:
             _code_cache.clear()
         code = _code_cache[source] = compile(source, filename, "exec")
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)

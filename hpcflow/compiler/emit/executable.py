@@ -54,13 +54,12 @@ from hpcflow.compiler.regions.host_values import predicates
 from hpcflow.compiler.regions.lower import Bound, input_refs
 from hpcflow.compiler.regions.structure import Unstructured
 from hpcflow.errors import InvalidArgumentError
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import ASYNC, STEP, Kernel, is_early
 
 # Always alive, so never part of a region that can be dead.
 _ALONE = frozenset({"ControlTrigger"})
 
-# A value up to this size is a short message: MPI takes it in before its receive is posted.
-SHORT_BYTES = 4096
 
 MISSING = object()  # a fetched value that has not arrived
 
@@ -94,8 +93,8 @@ class Executable:
         self.collectives = getattr(context, "take_schedule", lambda: None)()
         received = [i for i in self.items if i.kind == RECEIVE and not i.edge.depth]  # type: ignore[union-attr]
         at_once = [i for i in received if not i.pending]
-        self.short_receives = [i for i in at_once if i.edge.nbytes <= SHORT_BYTES]  # type: ignore[union-attr]
-        self.long_receives = [i for i in at_once if i.edge.nbytes > SHORT_BYTES]  # type: ignore[union-attr]
+        self.short_receives = [i for i in at_once if i.edge.nbytes <= tuning.MESSAGE_SHORT_BYTES]  # type: ignore[union-attr]
+        self.long_receives = [i for i in at_once if i.edge.nbytes > tuning.MESSAGE_SHORT_BYTES]  # type: ignore[union-attr]
         self.late_receives = [i for i in received if i.pending]
         # The edges whose memory is taken in every step, when the receive is posted.
         self.late_edges = frozenset([

@@ -12,6 +12,7 @@ from hpcflow.compiler.distribute.partition import task_of
 from hpcflow.compiler.emit.codegen import RegionFunction
 from hpcflow.compiler.ir.frames import FrameInfo
 from hpcflow.compiler.ir.step_graph import SEND, Node, Port
+from hpcflow.host.tuning import compiler as tuning
 
 # Kinds of items.
 CALL, CALL_ASYNC, RECEIVE, SOURCE, SWITCH, MERGE, ENTER, EXIT, NEXT, GATE = range(10)
@@ -19,8 +20,6 @@ CALL, CALL_ASYNC, RECEIVE, SOURCE, SWITCH, MERGE, ENTER, EXIT, NEXT, GATE = rang
 # ``piece(step, value)``; at the start of a step the value is the list of the fed values.
 Piece = Callable[[Any, Any], None]
 
-# A loop of so many parallel iterations loses little if one of them is left out.
-_FEW = 4
 
 # Where the tensors of a message with several begin: at multiples of so many bytes.
 _ALIGNMENT = 64
@@ -134,7 +133,7 @@ class Gate:
         self.owner: str = node.attrs["owner"].decode()
         self.followers: list[str] = [f.decode() for f in node.attrs["followers"]]
         self.stride = max(parallel // 2, 1)
-        self.grants = node.attrs["early"] and parallel < _FEW
+        self.grants = node.attrs["early"] and parallel < tuning.FEW_PARALLEL_ITERATIONS
         self.window = parallel - (node.attrs["early"] and not self.grants)
 
 

@@ -28,11 +28,9 @@ from hpcflow.compiler.regions.lower import (
     Line,
     Translation,
 )
+from hpcflow.host.tuning import compiler as tuning
 
 _FOREVER = 1 << 62
-# Seconds between two looks at whether a running loop has to stop, about.
-_LOOK_SECONDS = 0.002
-_MOST_ITERATIONS = 1 << 16
 
 
 def write(program: Translation) -> tuple[str, dict[int, Node]]:
@@ -251,12 +249,12 @@ def _assignment(line: Line) -> str:
 def _look(step: Any, count: int, since: float) -> tuple[int, float]:
     """Raise what stops a step; returns how many iterations to run until the next look."""
     if step is None:
-        return _MOST_ITERATIONS, since
+        return tuning.LOOP_MOST_ITERATIONS, since
     step.check()
     now = time.monotonic()
-    if not since or now - since < _LOOK_SECONDS:
-        count = min(2 * count, _MOST_ITERATIONS)
-    elif now - since > 4 * _LOOK_SECONDS and count > 1:
+    if not since or now - since < tuning.LOOP_LOOK_SECONDS:
+        count = min(2 * count, tuning.LOOP_MOST_ITERATIONS)
+    elif now - since > 4 * tuning.LOOP_LOOK_SECONDS and count > 1:
         count //= 2
     return count, now
 

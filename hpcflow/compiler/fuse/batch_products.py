@@ -21,12 +21,8 @@ from hpcflow.compiler.ir.single_use import Readers, readers_of, sources_of, take
 from hpcflow.compiler.ir.step_graph import Node, Port, StepGraph, device_type, new_node
 from hpcflow.dtypes import float32, float64, int32
 from hpcflow.graph.opdef import get_op_def
+from hpcflow.host.tuning import compiler as tuning
 
-# Fewer steps are not worth it, nor are products with so many rows that BLAS is as fast by step.
-_STEPS = 3
-_MANY_ROWS = 128
-# Elements of the weights; of smaller ones a step's product costs little beside the other calls.
-_LARGE = 1 << 14
 # Nodes whose outputs are all there at once, and nodes that take one value of all steps.
 _DEALERS = ("Unpack", "Split", "SplitV")
 _COLLECTORS = ("Pack", "ConcatV2")
@@ -51,11 +47,11 @@ def _groups(graph: StepGraph) -> list[list[Node]]:
         if node.type == "MatMul" and _may_join(node):
             key = (node.inputs[1], bool(node.attrs["transpose_b"]), node.device, _dims(node, 0))
             found.setdefault(key, []).append(node)
-    groups = [terms for terms in found.values() if len(terms) >= _STEPS]
+    groups = [terms for terms in found.values() if len(terms) >= tuning.BATCH_LEAST_STEPS]
     if groups:
         fixed = nodes_in_loops(graph) | set(graph.kept)
         groups = [[t for t in terms if t not in fixed] for terms in groups]
-    return [terms for terms in groups if len(terms) >= _STEPS]
+    return [terms for terms in groups if len(terms) >= tuning.BATCH_LEAST_STEPS]
 
 
 def _may_join(node: Node) -> bool:
@@ -65,7 +61,7 @@ def _may_join(node: Node) -> bool:
             and device_type(node.device) == "CPU" and node.dtypes[0] in (float32, float64)
             and source.dtypes[index] is node.dtypes[0]
             and rows is not None and factor is not None and None not in (*rows, *factor)
-            and rows[0] <= _MANY_ROWS and factor[0] * factor[1] >= _LARGE)
+            and rows[0] <= tuning.BATCH_MANY_ROWS and factor[0] * factor[1] >= tuning.BATCH_LARGE)
 
 
 class _Changes:
@@ -171,7 +167,7 @@ def _ahead(terms: list[Node], changes: _Changes) -> bool:
     done = False
     for (widths, dealers), pairs in alike.items():
         given = _run_of(dealers)
-        if given is not None and len(pairs) >= _STEPS:
+        if given is not None and len(pairs) >= tuning.BATCH_LEAST_STEPS:
             _multiply_ahead([t for t, _ in pairs], [f.ports for _, f in pairs], widths, given,
                             changes)
             done = True
@@ -297,7 +293,7 @@ def _afterwards(terms: list[Node], changes: _Changes) -> None:
                 groups.setdefault(key, []).append(_Step([term, *chain], split, half))
                 break
     for (collector, index, widths), steps in groups.items():
-        if len(steps) >= _STEPS:
+        if len(steps) >= tuning.BATCH_LEAST_STEPS:
             _multiply_afterwards(steps, collector, index, widths, changes)
 
 

@@ -16,9 +16,7 @@ from hpcflow.compiler.ir.sizes import elements_of
 from hpcflow.compiler.ir.step_graph import Node, StepGraph, device_type
 from hpcflow.dtypes import float32
 from hpcflow.graph.opdef import get_op_def
-
-# Elements of a gradient below which ufuncs, which may join others, are as fast.
-_LARGE = 1 << 14
+from hpcflow.host.tuning import compiler as tuning
 
 
 def fuse_gradients(graph: StepGraph) -> None:
@@ -92,4 +90,4 @@ def _may_join(mask: Node, total: Node) -> bool:
     return (mask.type == "ReluGrad" and mask.dtypes[0] is float32
             and mask.device == total.device and device_type(mask.device) == "CPU"
             and total.attrs.get("data_format", b"NHWC") == b"NHWC" and not total.controls
-            and mask.dims[0] is not None and elements_of((mask, 0)) >= _LARGE)
+            and mask.dims[0] is not None and elements_of((mask, 0)) >= tuning.GRADIENT_LARGE)

@@ -19,9 +19,7 @@ from hpcflow.compiler.ir.step_graph import Node, Port, StepGraph, device_type
 from hpcflow.dtypes import float32, uint8
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.host import blas
-
-# What a number of rows that is only known at run time is taken for.
-_MANY_ROWS = 64
+from hpcflow.host.tuning import compiler as tuning
 
 
 def fuse_layers(graph: StepGraph) -> None:
@@ -180,7 +178,7 @@ def _is_product(node: Node, view: Node | None = None) -> bool:
     viewed = view.dims[0] if view is not None else None
     if rows == [None] and viewed is not None:
         rows = list(viewed[:-1])
-    size = math.prod(_MANY_ROWS if n is None else n for n in rows)
+    size = math.prod(tuning.LAYER_USUAL_ROWS if n is None else n for n in rows)
     return not blas.is_small(size * math.prod(b))
 
 

@@ -12,9 +12,7 @@ from hpcflow.compiler.ir.single_use import product_for, readers_of, sources_of, 
 from hpcflow.compiler.ir.step_graph import Node, StepGraph, device_type
 from hpcflow.dtypes import float32
 from hpcflow.graph.opdef import get_op_def
-
-# Elements of a gradient below which the call costs more than the memory.
-_LARGE = 1 << 16
+from hpcflow.host.tuning import compiler as tuning
 
 
 def fuse_updates(graph: StepGraph) -> None:
@@ -35,7 +33,7 @@ def _pays(product: Node) -> bool:
     dims = product.dims[0]
     return (device_type(product.device) == "CPU" and product.dtypes[0] is float32
             and dims is not None and None not in dims
-            and math.prod(d or 0 for d in dims) >= _LARGE)
+            and math.prod(d or 0 for d in dims) >= tuning.UPDATE_LARGE)
 
 
 def _fuse(update: Node, chain: list[Node]) -> None:

@@ -18,9 +18,7 @@ from hpcflow.compiler.ir.single_use import Readers, product_for, readers_of, sou
 from hpcflow.compiler.ir.step_graph import Node, Port, StepGraph, device_type, new_node
 from hpcflow.dtypes import float32, float64, int32
 from hpcflow.graph.opdef import get_op_def
-
-# Fewer terms are not worth the copies of their factors.
-_TERMS = 3
+from hpcflow.host.tuning import compiler as tuning
 
 
 def sum_products(graph: StepGraph) -> None:
@@ -43,7 +41,7 @@ def sum_products(graph: StepGraph) -> None:
 
 
 def _may_join(node: Node) -> bool:
-    return (len(node.inputs) >= _TERMS and device_type(node.device) == "CPU"
+    return (len(node.inputs) >= tuning.SUM_LEAST_TERMS and device_type(node.device) == "CPU"
             and node.dtypes[0] in (float32, float64))
 
 
@@ -54,7 +52,7 @@ def _groups(total: Node, readers: Readers) -> list[list[list[Node]]]:
         chain = product_for(total, port, readers)
         if chain is not None and _pays(chain[-1]):
             groups.setdefault(_transposed(chain[-1]), []).append(chain)
-    return [chains for chains in groups.values() if len(chains) >= _TERMS]
+    return [chains for chains in groups.values() if len(chains) >= tuning.SUM_LEAST_TERMS]
 
 
 def _pays(product: Node) -> bool:

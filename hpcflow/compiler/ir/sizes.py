@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from hpcflow.compiler.ir.step_graph import Port
-
-UNKNOWN_DIMENSION = 32  # what a dimension that is known only at run time counts as
+from hpcflow.host.tuning import compiler as tuning
 
 
 def bytes_of(port: Port) -> int:
@@ -17,9 +16,9 @@ def bytes_of(port: Port) -> int:
 
 
 def elements_of(port: Port) -> int:
-    """The number of elements of an output, with unknown dimensions as ``UNKNOWN_DIMENSION``."""
+    """The number of elements of an output; unknown dimensions are ``SIZES_UNKNOWN_DIMENSION``."""
     node, index = port
     dims, total = node.dims[index], 1
-    for d in (UNKNOWN_DIMENSION,) if dims is None else dims:
-        total *= UNKNOWN_DIMENSION if d is None else d
+    for d in (tuning.SIZES_UNKNOWN_DIMENSION,) if dims is None else dims:
+        total *= tuning.SIZES_UNKNOWN_DIMENSION if d is None else d
     return total

@@ -19,12 +19,8 @@ import numpy as np
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.host import blas, memory, threads
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import compiling
-
-_BLOCK_FLOPS = 3e8  # of a block's products, about: long beside what it costs to hand them over
-_MOST_STEPS = 64
-# Blocks that may wait for another core; then the thread of the loop computes the oldest itself.
-_MOST_BLOCKS = 3
 
 
 class Term(NamedTuple):
@@ -84,7 +80,8 @@ class _Block:
         sizes = [math.prod((*self.forms[left], self.forms[right][1]))
                  for left, right in plan.factors]
         self.largest = max(sizes)
-        self.most = min(max(2, int(_BLOCK_FLOPS / max(1, 2 * sum(sizes)))), _MOST_STEPS)
+        steps = int(tuning.ACCUMULATE_BLOCK_FLOPS / max(1, 2 * sum(sizes)))
+        self.most = min(max(2, steps), tuning.ACCUMULATE_MOST_STEPS)
         self.given: list[tuple] = []
         self.rows: list[Any] | None = None  # instead, per operand an array with all iterations
         self.parts: list[Any] = [None] * len(plan.products)
@@ -249,7 +246,7 @@ class Sums:
         self.blocks.append(block)
         if block.rows is None or not block.compute_together():  # the iterations may be still going
             self._start(block)
-        while len(self.blocks) > (_MOST_BLOCKS if block.job is not None else 0):
+        while len(self.blocks) > (tuning.ACCUMULATE_MOST_BLOCKS if block.job is not None else 0):
             self._add_oldest()
 
     def _start(self, block: _Block) -> None:

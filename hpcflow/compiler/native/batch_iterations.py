@@ -39,12 +39,9 @@ from hpcflow.compiler.regions.lower import (
     Translation,
 )
 from hpcflow.host import blas, memory
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC, is_own
 
-# Operations of a product that takes longer than what is done about it.
-_LARGE = 4e5
-_FEWEST_COLUMNS = 16  # of both factors of a product that is worth copies of them
-_USUAL_ROWS = 32  # where the batch size is not known
 _ADDS = frozenset({"Add", "AddV2", "AddN"})
 _TWO_ADDS = frozenset({"Add", "AddV2"})
 _SPLITS = frozenset({"Split", "SplitV"})
@@ -375,13 +372,13 @@ def _is_product(line: Line) -> bool:
     node = line.node
     return (is_call(line, {"MatMul"}) and node.dtypes[0].name in _DTYPES
             and not any([s.dtypes[i]._is_ref_dtype and s.dims[i] is None for s, i in node.inputs])
-            and _rank(node, 0) == _rank(node, 1) == 2 and _flops(line) >= _LARGE)
+            and _rank(node, 0) == _rank(node, 1) == 2 and _flops(line) >= tuning.ITERATIONS_LARGE)
 
 
 def _is_product_over_rows(line: Line) -> bool:
     attrs = line.node.attrs
     return bool(_is_product(line) and attrs.get("transpose_a") and not attrs.get("transpose_b")
-                and min(line.node.dims[0]) >= _FEWEST_COLUMNS)
+                and min(line.node.dims[0]) >= tuning.ITERATIONS_FEWEST_COLUMNS)
 
 
 def _rank(node: Node, index: int) -> int | None:
@@ -396,7 +393,8 @@ def _flops(line: Line) -> float:
     if node.type != "MatMul":
         return 0.0
     (one, i), (other, j) = node.inputs
-    dims = [_USUAL_ROWS if d is None else d for d in (*one.dims[i], *other.dims[j])]
+    dims = [tuning.ITERATIONS_USUAL_ROWS if d is None else d
+            for d in (*one.dims[i], *other.dims[j])]
     return 2.0 * math.prod(dims) / (dims[3] if node.attrs.get("transpose_b") else dims[2])
 
 

@@ -16,10 +16,9 @@ from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.lower import STRUCTURE, Line, Translation
 from hpcflow.host import threads
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC
 
-# Operations of a product that takes much longer (a millisecond) than a thread needs to wake up.
-_LARGE = 5e7
 _TYPES = frozenset({"MatMul", "BatchMatMul", "BatchMatMulV2", "_MatMulBias"})
 
 
@@ -46,7 +45,7 @@ def _is_large(line: Line) -> bool:
     dims = [source.dims[index] for source, index in node.inputs]
     if bound.kernel.mode != SYNC or not bound.fresh or any(d is None or None in d for d in dims):
         return False
-    return cost_of(node).flops >= _LARGE
+    return cost_of(node).flops >= tuning.CONCURRENT_LARGE
 
 
 def _joined(program: Translation, section: list[Line], most: int) -> list[Line]:

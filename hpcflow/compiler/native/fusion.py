@@ -26,23 +26,12 @@ from hpcflow.compiler.native import row_blocks, row_fusion
 from hpcflow.compiler.native.row_fusion import RowGroup
 from hpcflow.compiler.regions.lower import FUSED, FUSED_END, ITEM, OPERATOR, READ, Line, Translation
 from hpcflow.host import memory, threads
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC
 from hpcflow.loops import compiling, parallel_for, strided_copy
 from hpcflow.loops.lazy_array import Deferred, Steps
 
-_FEWEST, _MOST = 3, 200  # lines that are worth a call; lines of which the loop compiles quickly
-_ROWS_SECONDS = 1e-5  # of small arrays: what a group of rows must take, about, to be worth a loop
-_PARALLEL = 1 << 17  # elements from which on a single line is worth it
-_MOST_INPUTS, _MOST_OUTPUTS = 16, 4
-_LARGE = 1 << 16  # elements from which on blocks pay
-# All values of a block together: in the second-level cache, and so large that two threads do not
-# get into each other's way between the calls.
-_BLOCK_BYTES = 1 << 21
-_LEAST_PART = 1 << 16  # elements that a thread should have at least
 _DTYPES = frozenset({"float32", "float64", "int32", "int64"})
-# What a ufunc costs, about: to be called, and per element; and what a fused call costs.
-_CALL_SECONDS, _ELEMENT_SECONDS = 4e-7, 2e-10
-_FUSED_SECONDS = 4e-6
 
 
 def fuse(program: Translation) -> None:
@@ -64,7 +53,7 @@ def fuse(program: Translation) -> None:
             continue
         result += _fused_alike(program, plain, uses)
         plain = []
-        is_large = piece.count is not None and piece.count * piece.row_size() >= row_blocks.LARGE
+        is_large = piece.count is not None and piece.count * piece.row_size() >= tuning.ROWS_LARGE
         lines = piece.lines if is_large else _fused_alike(program, piece.lines, uses)
         result += [call[0], *lines, call[1]]
     program.lines = result + _fused_alike(program, plain, uses)
@@ -76,12 +65,13 @@ def _row_call(program: Translation, group: RowGroup,
     outputs = group.outputs(uses)
     if not group.may_run(outputs) or _are_alike(group.lines):
         return None
-    size = row_blocks.LARGE if group.count is None else group.count * group.row_size()
-    if size < row_blocks.FEWEST:
+    size = tuning.ROWS_LARGE if group.count is None else group.count * group.row_size()
+    if size < tuning.ROWS_FEWEST:
         return None
     function = row_fusion.fused(group, outputs)
-    if size < row_blocks.LARGE and (
-            function.loop is None or row_blocks.seconds(len(group.lines), size) < _ROWS_SECONDS):
+    if size < tuning.ROWS_LARGE and (
+            function.loop is None
+            or row_blocks.seconds(len(group.lines), size) < tuning.FUSION_ROWS_SECONDS):
         return None
     name = f"f{len(program.globals)}"
     program.globals[name] = function
@@ -123,19 +113,21 @@ def _joins(line: Line, group: list[Line]) -> bool:
     for source, index in node.inputs:
         if source.dtypes[index].base_dtype is not dtype or source.dims[index] not in ((), dims):
             return False
-    return not group or len(group) < _MOST and group[0].node.dims[0] == dims and (
+    return not group or (
+            len(group) < tuning.FUSION_MOST_LINES and group[0].node.dims[0] == dims) and (
         group[0].node.dtypes[0] is dtype)
 
 
 def _is_worth_it(group: list[Line]) -> bool:
     dims = group[0].node.dims[0]
     if None in dims:
-        return len(group) >= _FEWEST
+        return len(group) >= tuning.FUSION_FEWEST_LINES
     size = math.prod(dims)
-    if size >= _PARALLEL:
+    if size >= tuning.FUSION_PARALLEL:
         return True
-    return len(group) >= _FEWEST and _seconds(len(group), size) >= _FUSED_SECONDS and (
-        size >= _LARGE or all(map(_compiles, group)))
+    return (len(group) >= tuning.FUSION_FEWEST_LINES
+            and _seconds(len(group), size) >= tuning.FUSION_FUSED_SECONDS) and (
+        size >= tuning.FUSION_LARGE or all(map(_compiles, group)))
 
 
 def _compiles(line: Line) -> bool:
@@ -161,7 +153,8 @@ def _closed(program: Translation, group: list[Line], uses: dict[str, int],
     numbers = [n for n, is_scalar in scalars.items() if is_scalar]
     outputs = [line.targets[0] for line in group
                if uses.get(line.targets[0], 0) > inside.get(line.targets[0], 0)]
-    if not outputs or not arrays or len(outputs) > _MOST_OUTPUTS or len(scalars) > _MOST_INPUTS:
+    if (not outputs or not arrays or len(outputs) > tuning.FUSION_MOST_OUTPUTS
+            or len(scalars) > tuning.FUSION_MOST_INPUTS):
         return group
     steps: list[Any] = [(line.targets[0], line.bound.function, tuple(line.arguments))  # type: ignore[union-attr]
                         for line in group]
@@ -192,7 +185,7 @@ def _is_deferred(name: str, following: Iterable[Line]) -> bool:
 
 def _seconds(lines: int, size: int) -> float:
     """What the lines take, about, over arrays of `size` elements."""
-    return lines * (_CALL_SECONDS + size * _ELEMENT_SECONDS)
+    return lines * (tuning.FUSION_CALL_SECONDS + size * tuning.FUSION_ELEMENT_SECONDS)
 
 
 class Fused:
@@ -268,16 +261,17 @@ class Fused:
         count = len(self.arrays)
         first = inputs[0]
         compiled = self.compiled
-        if first.size < _LARGE and (compiled is None or compiled.function is None):
+        if first.size < tuning.FUSION_LARGE and (compiled is None or compiled.function is None):
             if compiled is not None:
                 compiled.spent(_seconds(len(self.steps), first.size))
             return None
         shape = first.shape
         if not self.is_static and (any([a.shape != shape for a in inputs[1:count]])
-                                   or _seconds(len(self.steps), first.size) < _FUSED_SECONDS):
+                                   or _seconds(len(self.steps), first.size)
+                                   < tuning.FUSION_FUSED_SECONDS):
             return None
         arrays, numbers = list(inputs[:count]), inputs[count:]
-        if self.defers and first.size >= _LARGE:
+        if self.defers and first.size >= tuning.FUSION_LARGE:
             return (Deferred(self, arrays, numbers),)
         return self._make(arrays, numbers)
 
@@ -317,7 +311,7 @@ class Fused:
     def _run(self, run: Callable[[list, list], None], arrays: list, targets: list) -> None:
         """In parts on all cores, if the arrays are large."""
         size = arrays[0].size
-        parts = min(threads.pool().size, size // _LEAST_PART)
+        parts = min(threads.pool().size, size // tuning.FUSION_LEAST_PART)
         if parts < 2:
             run(arrays, targets)
             return
@@ -333,7 +327,7 @@ class Fused:
         """The ufuncs over one block after the other, all of about one size."""
         size = arrays[0].size
         values = len(arrays) + len(targets) + self._scratch_count
-        most = max(1024, _BLOCK_BYTES // values // self.dtype.itemsize)
+        most = max(1024, tuning.FUSION_BLOCK_BYTES // values // self.dtype.itemsize)
         parts = threads.bounds(size, -(-size // most))
         scratch = [np.empty(min(parts[0][1], size), self.dtype) for _ in range(self._scratch_count)]
         for start, stop in parts:

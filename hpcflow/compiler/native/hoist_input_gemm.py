@@ -18,12 +18,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import blas, threads
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import compiling
-
-_BLOCK_FLOPS = 2e7  # of a block's products, about: long beside what it costs to hand them over
-_MOST_STEPS = 64
-_MOST_BLOCKS = 3
-_MOST_MISSES = 2
 
 
 class _Block:
@@ -97,14 +93,16 @@ class Ahead:
                     del blocks[:k]
                     self._extend(array, value)
                 return found
-        if self.misses >= _MOST_MISSES or compiling.keeps_bits() or not _is_plain(value, matrix):
+        if (self.misses >= tuning.HOIST_MOST_MISSES or compiling.keeps_bits()
+                or not _is_plain(value, matrix)):
             return self._alone(value, matrix)
         self.misses += 1
         multiplications = value.size * matrix.shape[1]
         self.pool = blas.idle_pool(multiplications)
         if self.pool is None:
-            self.misses = _MOST_MISSES
-        self.steps = min(max(2, int(_BLOCK_FLOPS / max(1, 2 * multiplications))), _MOST_STEPS)
+            self.misses = tuning.HOIST_MOST_MISSES
+        steps = int(tuning.HOIST_BLOCK_FLOPS / max(1, 2 * multiplications))
+        self.steps = min(max(2, steps), tuning.HOIST_MOST_STEPS)
         return self._begin(value, matrix, array, number)
 
     def _begin(self, value: Any, matrix: Any, array: Any, number: int) -> Any:
@@ -125,7 +123,7 @@ class Ahead:
     def _extend(self, array: Any, like: Any) -> None:
         """Let another thread compute what comes after the last block."""
         assert self.pool is not None
-        while len(self.blocks) < _MOST_BLOCKS:
+        while len(self.blocks) < tuning.HOIST_MOST_BLOCKS:
             last = self.blocks[-1]
             start = last.start + len(last.values)
             values = _alike(array.peek(start, self.steps), like)

@@ -24,14 +24,9 @@ from hpcflow.compiler.native.native_memory import (
 from hpcflow.compiler.native.native_multiplications import Multiplications
 from hpcflow.compiler.native.native_values import Note, Unfit, Value
 from hpcflow.host import blas, threads
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, compiling
 from hpcflow.loops.call_list import Call, Operand
-
-# Rows that a thread should have: by panels, which are no more work for few rows, and by a BLAS.
-FEWEST_ROWS = (8, 16)
-_UNITS = 4  # a thread has a multiple of this part of them
-_OPERATIONS = 5e10  # in a second, about
-_MOST_PLANS = 16  # counts of iterations, of which the places of values are remembered
 
 
 def key_of(values: list) -> tuple:
@@ -60,7 +55,7 @@ class Layout(Multiplications):
         self.rows = self._find_rows()
         count = 1 if compiling.keeps_bits() else count
         self.parts = threads.bounds(self.rows, min(count, max(1, self.rows // fewest)),
-                                    fewest // _UNITS)
+                                    fewest // tuning.LAYOUT_UNITS)
         self._name_variables()
         for step in loop.steps:
             self._take(step)
@@ -68,7 +63,7 @@ class Layout(Multiplications):
         self._keep_less()
         self._check_products(fewest)
         self.seconds = sum(2.0 * self.rows * call.inner * call.columns
-                           for call in self.made) / _OPERATIONS
+                           for call in self.made) / tuning.LAYOUT_OPERATIONS_PER_SECOND
         self.calls = np.array([call.words() for call in self.made], np.int64)
         self.arenas: list[Arena] = []
         self._plans: dict[int, Plan] = {}
@@ -256,7 +251,8 @@ class Layout(Multiplications):
             is_right = all(map(blas.is_small, sizes))
         else:
             is_right = True
-        if not is_right or self.factors and len(self.parts) > 1 and fewest < FEWEST_ROWS[-1]:
+        of_blas = self.factors and len(self.parts) > 1
+        if not is_right or of_blas and fewest < tuning.LAYOUT_FEWEST_ROWS[-1]:
             raise Unfit
 
     # ------------------------------------------------------------ memory
@@ -276,7 +272,7 @@ class Layout(Multiplications):
         """That for so many iterations."""
         found = self._plans.get(count)
         if found is None:
-            if len(self._plans) >= _MOST_PLANS:
+            if len(self._plans) >= tuning.LAYOUT_MOST_PLANS:
                 self._plans.clear()
             found = self._plans[count] = Plan(self, count)
         return found

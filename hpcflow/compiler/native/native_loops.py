@@ -23,21 +23,16 @@ from typing import Any
 import numpy as np
 
 from hpcflow.compiler.native.batch_iterations import end_of
-from hpcflow.compiler.native.native_layout import FEWEST_ROWS, Layout, key_of
+from hpcflow.compiler.native.native_layout import Layout, key_of
 from hpcflow.compiler.native.native_steps import LoopSteps, Step
 from hpcflow.compiler.native.native_values import Unfit
 from hpcflow.compiler.regions.lower import FUSED, FUSED_END, LOOP, Line, Translation
 from hpcflow.host import blas, threads
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, compiling, parallel_for
 
-_MOST_LAYOUTS = 16
-_FEWEST_ITERATIONS = 2
-_LEAST_SECONDS = 2e-4  # of all iterations line by line: what the places of the values cost, about
-_LINE_SECONDS = 1e-6
 _OF_STORES = frozenset({"read", "write", "gradient", "pop", "push", "pop a scalar",
                         "push a scalar"})
-# Between two looks at whether the step has to stop: what is kept, what the products take, about.
-_CHUNK_BYTES, _CHUNK_SECONDS, _CHUNK_STEPS = 1 << 26, 0.02, 256
 
 
 def call_loops(program: Translation) -> None:
@@ -88,7 +83,7 @@ class NativeLoop:
             counted = self._count(outside)
         except Exception:  # noqa: BLE001  (the line that it belongs to will raise it)
             return None
-        if counted is None or len(counted[0]) < _FEWEST_ITERATIONS:
+        if counted is None or len(counted[0]) < tuning.LOOP_FEWEST_ITERATIONS:
             return None
         values = dict(zip(self.loop.outside, outside))
         run = _Run(self, values, counted[0])
@@ -116,13 +111,13 @@ class NativeLoop:
         count = threads.pool().size if threads.has_idle_cores() else 1
         key = count, compiling.keeps_bits(), *key_of([*run.outside.values(), *run.first.values()])
         if key not in self.layouts:
-            if len(self.layouts) >= _MOST_LAYOUTS:
+            if len(self.layouts) >= tuning.LOOP_MOST_LAYOUTS:
                 self.layouts.clear()
             self.layouts[key] = self._make_layout(run, count)
         return self.layouts[key]
 
     def _make_layout(self, run: _Run, count: int) -> Layout | None:
-        for fewest in FEWEST_ROWS:
+        for fewest in tuning.LAYOUT_FEWEST_ROWS:
             try:
                 return Layout(self.loop, run.outside, run.first, count, fewest)
             except Unfit:
@@ -155,8 +150,8 @@ class _Run:
 
     def _is_right(self, layout: Layout) -> bool:
         """True if calls are worth it, and what is written has shapes that the TensorArrays take."""
-        seconds = len(self.loop.steps) * _LINE_SECONDS + layout.seconds
-        return self.count * seconds >= _LEAST_SECONDS and all([
+        seconds = len(self.loop.steps) * tuning.LOOP_LINE_SECONDS + layout.seconds
+        return self.count * seconds >= tuning.LOOP_LEAST_SECONDS and all([
             _fits(layout.values[s.arguments[2]].shape, self.value(s.arguments[0]).dims)
             for s in self.loop.steps if s.kind == "write"])
 
@@ -230,7 +225,8 @@ class _Run:
         assert self.layout is not None
         self._take_given()
         values = {v: self.value(n) for v, n in self.loop.entering.items()}
-        size = self.layout.chunk(_CHUNK_BYTES, _CHUNK_SECONDS, _CHUNK_STEPS)
+        size = self.layout.chunk(tuning.LOOP_CHUNK_BYTES, tuning.LOOP_CHUNK_SECONDS,
+                                 tuning.LOOP_CHUNK_STEPS)
         for start in range(0, self.count, size):
             if start and step is not None:
                 step.check()

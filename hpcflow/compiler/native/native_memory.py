@@ -13,13 +13,12 @@ import numpy as np
 
 from hpcflow.host import memory
 from hpcflow.host.memory import LINE, address_of
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops.packed_gemm import pack
 
 if TYPE_CHECKING:
     from hpcflow.compiler.native.native_layout import Layout
 
-_FEWEST_USES, _MOST_COPIED = 4, 1 << 20  # iterations, and bytes, of factors that may be copied
-_MOST_HELD = 1 << 24  # bytes of places that are held between the runs of a loop
 
 # How the places of a slot follow from the iteration: what comes from outside, an element or what
 # was popped, a variable, a value that is dropped, one that is the next of a variable, one that is
@@ -152,7 +151,8 @@ class Memory:
         """The address of a matrix that many are multiplied by, or of a copy that begins at a line
         of cache: BLAS reads small ones over and over as they lie."""
         address = self._address(matrix)
-        if address % LINE == 0 or self.count < _FEWEST_USES or matrix.nbytes > _MOST_COPIED:
+        if (address % LINE == 0 or self.count < tuning.MEMORY_FEWEST_USES
+                or matrix.nbytes > tuning.MEMORY_MOST_COPIED_BYTES):
             return address
         in_order = matrix if matrix.flags.c_contiguous else matrix.T
         copy = memory.empty(in_order.shape, matrix.dtype, least=0)
@@ -197,5 +197,5 @@ class Memory:
 
     def give_back(self) -> None:
         """What is not kept may be overwritten."""
-        if self.arena.nbytes <= _MOST_HELD:
+        if self.arena.nbytes <= tuning.MEMORY_MOST_HELD_BYTES:
             self.layout.arenas.append(self.arena)

@@ -15,11 +15,9 @@ import numpy as np
 
 from hpcflow.compiler.native.native_memory import FIXED, SUM, Packed, Slot
 from hpcflow.compiler.native.native_values import Unfit, Value, Values
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.loops import call_list, compiling, packed_gemm
 from hpcflow.loops.call_list import Call, Operand
-
-# Bytes of sums of products, and rows of a part, for which products are added up in the loop.
-_MOST_ADDED, _FEWEST_TERMS = 1 << 18, 16
 
 
 class Multiplications(Values):
@@ -143,8 +141,8 @@ class Multiplications(Values):
             calls.append(Call(call_list.ADDED_PRODUCT, widths[0], part, columns, inner,
                               left.over(self.rows, inner), right.over(self.rows, columns),
                               Operand(slot, columns * size, size)))
-        if part < _FEWEST_TERMS or sum(
-                call.inner * call.made.row for call in calls) > _MOST_ADDED:
+        if part < tuning.ADDED_FEWEST_TERMS or sum(
+                call.inner * call.made.row for call in calls) > tuning.ADDED_MOST_BYTES:
             return False
         self.slots += [Slot(SUM, (name, k), (len(self.parts), call.inner, call.columns),
                             packed_gemm.DTYPE) for k, call in zip(plan.products, calls)]

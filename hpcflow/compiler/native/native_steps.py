@@ -13,9 +13,9 @@ from hpcflow.compiler.native.batch_iterations import is_call
 from hpcflow.compiler.native.hoist_input_gemm import Ahead
 from hpcflow.compiler.native.native_values import Unfit
 from hpcflow.compiler.regions.lower import COPY, NEXT, OPERATOR, STRUCTURE, UNTIL, Line, Translation
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC, is_own
 
-_MOST_LINES, _MOST_ITERATIONS = 200, 4096
 _POPS = frozenset({"StackPop", "StackPopV2"})
 _DRAWS = frozenset({"RandomUniform", "RandomStandardNormal", "TruncatedNormal"})
 _COMPARES = frozenset({"Less", "LessEqual", "Greater", "GreaterEqual", "Equal", "NotEqual",
@@ -56,7 +56,7 @@ class LoopSteps:
     def __init__(self, program: Translation, start: int, end: int) -> None:
         self.program = program
         lines = program.lines[start : end + 1]
-        _check(len(lines) <= _MOST_LINES)
+        _check(len(lines) <= tuning.STEPS_MOST_LINES)
         self.variables = dict(zip(lines[0].targets, lines[0].arguments))
         step = next((line for line in lines if line.function == NEXT), None)
         self.assigned = {} if step is None else dict(zip(step.targets, step.arguments))
@@ -239,7 +239,7 @@ class LoopSteps:
         variables = [v for v in self.variables if v in self.scalars]
         text = [f"def count({', '.join(self.outside)}):",
                 f"    {_tuple(variables)} = {_tuple([self.variables[v] for v in variables])}",
-                "    found = []", f"    while len(found) <= {_MOST_ITERATIONS}:"]
+                "    found = []", f"    while len(found) <= {tuning.STEPS_MOST_ITERATIONS}:"]
         before = self._needed_before()
         after = [line for line in self.scalar_lines if line not in before]
         text += [f"        {_scalar_text(line)}" for line in self.scalar_lines if line in before]

@@ -14,17 +14,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from hpcflow.host import memory, threads
+from hpcflow.host.tuning import compiler as tuning
 
 if TYPE_CHECKING:
     from hpcflow.compiler.native.row_programs import RowLoop
 
-FEWEST = 1 << 11  # elements of a value from which on a compiled loop pays
-# What a line takes otherwise, about: to be called, and per element.
-_CALL_SECONDS, _ELEMENT_SECONDS = 2e-6, 2.5e-10
-LARGE = 1 << 17  # elements of a value from which on blocks on several cores pay
-BLOCK_BYTES = 1 << 21  # of all values of a block together; see fusion
-_FEWEST_BLOCKS = 4
-_PARTS_PER_THREAD = 4  # a thread that the machine lets wait takes fewer parts than another
 
 #: Reductions by the ufunc that they apply.
 END_UFUNCS = {"Sum": np.add, "Mean": np.add, "Prod": np.multiply, "Max": np.maximum,
@@ -33,7 +27,7 @@ END_UFUNCS = {"Sum": np.add, "Mean": np.add, "Prod": np.multiply, "Max": np.maxi
 
 def seconds(lines: int, size: int) -> float:
     """What so many lines take one by one, about, over values of `size` elements."""
-    return lines * (_CALL_SECONDS + size * _ELEMENT_SECONDS)
+    return lines * (tuning.ROWS_CALL_SECONDS + size * tuning.ROWS_ELEMENT_SECONDS)
 
 
 class End(NamedTuple):
@@ -143,12 +137,12 @@ class RowFused:
         if any([a.shape[0] != rows for a in arrays]):
             return None
         size = rows * self._row_size
-        compiled = None if self.loop is None or size < FEWEST else self.loop.compiled()
+        compiled = None if self.loop is None or size < tuning.ROWS_FEWEST else self.loop.compiled()
         if compiled is not None and compiled.function is not None:
             made = self.loop.run(compiled, inputs)  # type: ignore[union-attr]
             if made is not None:
                 return tuple([made[k] for k in self._places])
-        if size < LARGE:
+        if size < tuning.ROWS_LARGE:
             if compiled is not None:
                 compiled.spent(seconds(len(self.steps), size))
             return None
@@ -195,12 +189,14 @@ class RowFused:
         """All blocks; what each gives for the ends."""
         rows = arrays[0].shape[0]
         pieces = math.prod(self._first_row[:less])  # of a row whose axes were taken as one
-        count = max(-(-rows * self._row_bytes // (BLOCK_BYTES * pieces)), _FEWEST_BLOCKS)
+        count = max(-(-rows * self._row_bytes // (tuning.ROWS_BLOCK_BYTES * pieces)),
+                    tuning.ROWS_FEWEST_BLOCKS)
         blocks = threads.bounds(rows, min(rows, count), 16 if rows >= 64 * count else 1)
         found: list[tuple] = [()] * len(blocks)
         size = threads.pool().size
-        parts = threads.bounds(len(blocks), size * _PARTS_PER_THREAD if size > 1 else 1, 1)
-        at_once = max(1, BLOCK_BYTES // (blocks[0][1] * self._row_bytes * pieces))
+        parts = threads.bounds(len(blocks),
+                               size * tuning.ROWS_PARTS_PER_THREAD if size > 1 else 1, 1)
+        at_once = max(1, tuning.ROWS_BLOCK_BYTES // (blocks[0][1] * self._row_bytes * pieces))
 
         def part(number: int) -> None:
             first, last = parts[number]

@@ -19,10 +19,9 @@ from hpcflow.compiler.native.row_blocks import END_UFUNCS, End, RowFused, Step
 from hpcflow.compiler.native.row_programs import loop_of
 from hpcflow.compiler.regions.bind import constant_value
 from hpcflow.compiler.regions.lower import OPERATOR, READ, Line
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC
 
-_MOST_LINES, _MOST_INPUTS, _MOST_OUTPUTS = 200, 32, 16
-_SMALL = 1 << 14  # elements of a value that may go before a group it is not part of
 _INTEGERS = {"int8", "int16", "int32", "int64", "uint8", "uint16"}
 _DTYPES = {"bool", "float16", "float32", "float64", *_INTEGERS}
 _REDUCED = {"float32", "float64", "int32", "int64"}
@@ -53,10 +52,10 @@ class RowGroup:
 
     def take(self, line: Line) -> bool:
         """Add `line` if it belongs to the group."""
-        if len(self.lines) >= _MOST_LINES or not _is_plain(line):
+        if len(self.lines) >= tuning.ROWS_MOST_LINES or not _is_plain(line):
             return False
         uses = self._uses(line)
-        if uses is None or len({*self.rowed, *self.whole, *uses}) > _MOST_INPUTS:
+        if uses is None or len({*self.rowed, *self.whole, *uses}) > tuning.ROWS_MOST_INPUTS:
             return False
         if not self.lines:
             self.count = line.node.inputs[0][0].dims[line.node.inputs[0][1]][0] if (
@@ -150,7 +149,7 @@ class RowGroup:
 
     def may_run(self, outputs: list[str]) -> bool:
         """True if there is something to compute in blocks, with not too many results."""
-        return 0 < len(outputs) <= _MOST_OUTPUTS and any(
+        return 0 < len(outputs) <= tuning.ROWS_MOST_OUTPUTS and any(
             line.node.type not in END_UFUNCS for line in self.lines) and all(
             end in outputs for end in self.ends)
 
@@ -228,7 +227,7 @@ def _is_known(dims: Any) -> bool:
 
 def _is_small(node: Node) -> bool:
     dims = node.dims[0]
-    return dims is not None and None not in dims and math.prod(dims) <= _SMALL
+    return dims is not None and None not in dims and math.prod(dims) <= tuning.ROWS_SMALL
 
 
 def common_axes(group: RowGroup) -> int:

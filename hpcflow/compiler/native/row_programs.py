@@ -15,6 +15,8 @@ import numpy as np
 
 from hpcflow.compiler.native.row_blocks import END_UFUNCS, End
 from hpcflow.host import memory
+from hpcflow.host.tuning import compiler as tuning
+from hpcflow.host.tuning import loops as loops_tuning
 from hpcflow.loops import compiling, parallel_for, row_loops
 from hpcflow.loops.row_loops import COLUMN, FULL, NUMBER, VECTOR, RowProgram, RowStep
 
@@ -22,11 +24,7 @@ if TYPE_CHECKING:
     from hpcflow.compiler.native.row_fusion import RowGroup
     from hpcflow.compiler.regions.lower import Line
 
-_FEWEST_COLUMNS = 16
-_PIECE = 4096  # elements of a vector that are taken as a row
-_BLOCKS = 16  # of rows whose columns are added up apart, where there are many
 _TYPES = ("float32", "float64")
-_MOST_FORMS = 64  # numbers of rows that a loop remembers
 
 
 class _Form(NamedTuple):
@@ -113,7 +111,7 @@ class RowLoop:
         return made
 
     def _new_form(self, count: int) -> _Form:
-        if len(self._forms) >= _MOST_FORMS:
+        if len(self._forms) >= tuning.ROWS_MOST_FORMS:
             self._forms.clear()
         form = self._forms[count] = self._form(count)
         return form
@@ -122,14 +120,15 @@ class RowLoop:
         """How the loop runs over `count` indices of axis 0."""
         shape = (count, *self.dims[1:])
         size = math.prod(shape)
-        columns = _PIECE if self.program.flat else shape[-1]
+        columns = tuning.ROWS_PIECE if self.program.flat else shape[-1]
         rows = -(-size // columns)
         outputs = [(count, *dims[1:]) for dims in self.outputs]
         row_bytes = columns * self.dtype.itemsize * (self.kinds.count(FULL) + len(outputs))
         block = parallel_for.block_rows(rows, row_bytes)
         if self.ends:  # of so many rows each, however many threads there are
-            block = rows if size < _PIECE * _BLOCKS else -(-rows // _BLOCKS)
-        is_small = rows * row_bytes < parallel_for.LARGE_BYTES
+            blocks = tuning.ROWS_SUM_BLOCKS
+            block = rows if size < tuning.ROWS_PIECE * blocks else -(-rows // blocks)
+        is_small = rows * row_bytes < loops_tuning.PARALLEL_LARGE_BYTES
         return _Form(shape, outputs, columns, rows, block, -(-rows // block),
                      1 if self.program.flat else columns, rows if is_small else block)
 
@@ -205,7 +204,7 @@ class _Fitting:
         _demand([s.target for s in steps if s.ends] == ends)
         flat = not any(s.reduces for s in steps) and {self.kinds[n] for n in names} <= {
             FULL, NUMBER} and all(len(self.group.ends[n].axes) == len(self.dims) for n in ends)
-        _demand(flat or (len(self.dims) > 1 and self.dims[-1] >= _FEWEST_COLUMNS))
+        _demand(flat or (len(self.dims) > 1 and self.dims[-1] >= tuning.ROWS_FEWEST_COLUMNS))
         others = [n for n in self.outputs if n not in self.group.ends]
         local = {n: f"v{i}" for i, n in enumerate([*names, *self.group.made])}
         program = RowProgram(

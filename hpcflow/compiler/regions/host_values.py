@@ -14,6 +14,7 @@ from typing import Any
 from hpcflow.compiler.ir.explain import explain, summary
 from hpcflow.compiler.ir.step_graph import LOOP_GATE, SWITCH_TYPES, Node, Port
 from hpcflow.dtypes import DType
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.registry import EVERY, STEP, SYNC, Kernel, find_kernel
 
@@ -34,8 +35,6 @@ _COUNTS = frozenset({"int32", "bool"})
 # Types that stay where they are when they pass through a stack: the gradient of a loop pushes its
 # counters and predicates.
 _STACKS = frozenset({"StackPush", "StackPushV2", "StackPop", "StackPopV2"})
-# Elements up to which a value computed from values of the host alone stays there.
-_FEW = 64
 _PASSING = frozenset({"Identity", "LoopCond", "StopGradient", "PreventGradient"})
 
 
@@ -95,7 +94,7 @@ def _is_small(node: Node, sides: Sequence[str | None]) -> bool:
     if any(name in ("string", "resource", "variant", "reference") for name in _dtype_names(node)):
         return False
     shapes = [s.dims[i] for s, i in node.inputs] + list(node.dims)
-    return all(d is not None and None not in d and math.prod(d) <= _FEW for d in shapes)
+    return all(d is not None and None not in d and math.prod(d) <= tuning.HOST_FEW for d in shapes)
 
 
 def named(function: Callable, node: Node, kernel: Kernel, device: Any) -> Callable:

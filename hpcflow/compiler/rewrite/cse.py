@@ -10,8 +10,8 @@ import numpy as np
 from hpcflow.compiler.ir.effects import is_pure
 from hpcflow.compiler.ir.step_graph import Node, StepGraph
 from hpcflow.dtypes import DType
+from hpcflow.host.tuning import compiler as tuning
 
-_SMALL = 1024  # bytes of a constant that are compared by content
 # They have effects, but of two equal ones, one is enough: it reads and clears the elements.
 _REPEATABLE = frozenset(f"TensorArray{what}V{version}" for version in (2, 3)
                         for what in ("Read", "Gather", "Concat", "Size"))
@@ -80,5 +80,6 @@ def _attr_key(value: Any) -> Any:
     if kind is np.ndarray:
         if value.dtype.kind == "O":
             return (value.shape, repr(value.tolist())) if value.size <= 16 else None
-        return (value.dtype.str, value.shape, value.tobytes()) if value.nbytes <= _SMALL else None
+        is_small = value.nbytes <= tuning.CSE_SMALL_BYTES
+        return (value.dtype.str, value.shape, value.tobytes()) if is_small else None
     return value if kind in _PLAIN else repr(value)

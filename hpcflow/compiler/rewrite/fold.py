@@ -17,10 +17,8 @@ from hpcflow.compiler.ir.step_graph import (
     new_node,
 )
 from hpcflow.host import memory
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC, find_kernel
-
-# Bytes of a folded value that is larger than what it is made of.
-_LIMIT = 1 << 18
 
 # What has no value of its own, or whose value is not a function of its inputs.
 _NEVER = CONTROL_FLOW_TYPES | {FEED, FETCH, "_FetchOp", "Const", "NoOp", "ControlTrigger"}
@@ -83,7 +81,7 @@ class _Folder:
     def _evaluate(self, node: Node) -> list | None:
         kernel = find_kernel(node.type, "CPU", node.attrs)
         values = [s.attrs["value"] for s, _ in node.inputs]
-        limit = max(_LIMIT, sum(v.nbytes for v in values))
+        limit = max(tuning.FOLD_MOST_BYTES, sum(v.nbytes for v in values))
         if kernel is None or kernel.mode != SYNC or _static_bytes(node) > limit:
             return None
         try:

@@ -34,10 +34,9 @@ from hpcflow.compiler.ir.step_graph import (
 from hpcflow.graph.opdef import get_op_def
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.graph.shape_inference import constant_value, merge_dims, set_shapes
+from hpcflow.host.tuning import compiler as tuning
 from hpcflow.kernels.registry import SYNC, find_kernel
 
-_LIMIT = 64  # elements of a value that is made a constant
-_MOST_ROUNDS = 16
 _HANDED_ON = frozenset({"Identity", "RefIdentity", "Enter", "RefEnter", "Switch", "RefSwitch"})
 _PUSHES, _POPS = frozenset({"StackPush", "StackPushV2"}), frozenset({"StackPop", "StackPopV2"})
 _WRITES = frozenset({"TensorArrayWrite", "TensorArrayWriteV2", "TensorArrayWriteV3"})
@@ -104,7 +103,7 @@ class _Inference:
             key = self._written(node)
             if key is not None:
                 self.writers[key] = self.writers.get(key, 0) + 1
-        for _ in range(_MOST_ROUNDS):
+        for _ in range(tuning.REFINE_MOST_ROUNDS):
             self.found, self.elements, self.constants = {}, {}, {}
             for node in self.graph.nodes:
                 self._infer(node)
@@ -215,7 +214,7 @@ class _Inference:
         if node.dtypes[index].name not in _INTEGERS:
             return None
         value = constant_value(self._tensor(port))
-        return None if value is None or value.size > _LIMIT else value
+        return None if value is None or value.size > tuning.REFINE_MOST_ELEMENTS else value
 
     def _note_values(self, node: Node, op: Operation) -> None:
         if node.type in _POPS:
@@ -267,7 +266,7 @@ class _Inference:
 
 
 def _is_small(dims: Dims) -> bool:
-    return dims is not None and None not in dims and math.prod(dims) <= _LIMIT
+    return dims is not None and None not in dims and math.prod(dims) <= tuning.REFINE_MOST_ELEMENTS
 
 
 def _operation(node: Node, inputs: list[Tensor]) -> Operation:

@@ -24,8 +24,7 @@ from hpcflow.compiler.ir.step_graph import (
     StepGraph,
 )
 from hpcflow.graph.opdef import get_op_def
-
-_LIMIT = 4096  # elements of a constant that are looked at
+from hpcflow.host.tuning import compiler as tuning
 
 _SAME = frozenset({"Identity", "StopGradient", "PreventGradient", "Snapshot",
                    "PlaceholderWithDefault"})
@@ -146,7 +145,7 @@ def _value(port: Port) -> np.ndarray | None:
     if not node.is_const:
         return None
     value = np.asarray(node.attrs["value"])
-    return value if value.size <= _LIMIT else None
+    return value if value.size <= tuning.SIMPLIFY_MOST_ELEMENTS else None
 
 
 def _is_all(port: Port, number: float) -> bool:

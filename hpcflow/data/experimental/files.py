@@ -23,11 +23,11 @@ from hpcflow.data.structure import Leaf, Structure
 from hpcflow.graph.convert import convert_to_tensor
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.host.tuning import files as tuning
 from hpcflow.ops.io.example_features import parse_example
 from hpcflow.shapes import TensorShape
 
 _COLUMN_TYPES = (dtypes.float32, dtypes.float64, dtypes.int32, dtypes.int64, dtypes.string)
-_BUFFER_BYTES = 4 * 1024 * 1024
 
 
 class CsvDataset(Dataset):
@@ -60,7 +60,7 @@ class CsvDataset(Dataset):
         self._variant_tensor = raw_ops.CSVDataset(
             filenames=convert_to_tensor(filenames, text, "filenames"),
             compression_type=argument("compression_type", compression_type, "", text),
-            buffer_size=argument("buffer_size", buffer_size, _BUFFER_BYTES),
+            buffer_size=argument("buffer_size", buffer_size, tuning.CSV_BUFFER_BYTES),
             header=argument("header", header, False, dtypes.bool),
             field_delim=argument("field_delim", field_delim, ",", text),
             use_quote_delim=argument("use_quote_delim", use_quote_delim, True, dtypes.bool),

@@ -10,7 +10,9 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.errors import UnimplementedError
 from hpcflow.host import memory
-from hpcflow.kernels.common.parallel import LARGE_BYTES, ONCE_BYTES, over_rows
+from hpcflow.host.tuning import kernels as tuning
+from hpcflow.host.tuning import loops as loops_tuning
+from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 
 
@@ -31,7 +33,8 @@ def _cast(node: KernelNode) -> Any:
         if out is not None:
             out[...] = x
             return out
-        if getattr(x, "nbytes", 0) < LARGE_BYTES or xp is not np or not x.flags.c_contiguous:
+        if (getattr(x, "nbytes", 0) < loops_tuning.PARALLEL_LARGE_BYTES or xp is not np
+                or not x.flags.c_contiguous):
             return x.astype(dtype)
         return _cast_in_blocks(x, dtype)
 
@@ -46,7 +49,7 @@ def _cast_in_blocks(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     def work(block: slice) -> None:
         target[block] = source[block]
 
-    over_rows(source.size, x.itemsize + dtype.itemsize, work, ONCE_BYTES)
+    over_rows(source.size, x.itemsize + dtype.itemsize, work, tuning.BLOCK_ONCE_BYTES)
     return result
 
 _TRUTHS = ("float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool", "string")

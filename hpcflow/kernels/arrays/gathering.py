@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.errors import InvalidArgumentError
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.common.indices import check_rows, take_rows
 from hpcflow.kernels.common.parallel import over_rows
@@ -43,7 +44,7 @@ def _gather_rows(xp: Any) -> Callable:
             places = _without_negatives(indices)
             # take() would first copy parameters that do not lie in order.
             if params.flags.c_contiguous:
-                if indices.size * params[:1].nbytes >= _LARGE:
+                if indices.size * params[:1].nbytes >= tuning.GATHER_LARGE_BYTES:
                     return _take_rows(params, indices, places)
                 return params.take(places, 0)
             return params[indices].copy()
@@ -52,10 +53,6 @@ def _gather_rows(xp: Any) -> Callable:
             raise
 
     return run
-
-
-# Bytes of rows that are gathered by several threads.
-_LARGE = 1 << 20
 
 
 def _take_rows(params: Any, indices: Any, places: Any) -> Any:
@@ -169,7 +166,8 @@ def _at(params: Any, columns: tuple) -> Any:
     """``params[columns]``: many elements, or rows, by one number each; IndexError where one is out
     of range."""
     depth = len(columns)
-    if depth < 2 or columns[0].size < _MANY or not params.flags.c_contiguous or not params.size:
+    if (depth < 2 or columns[0].size < tuning.GATHER_MANY or not params.flags.c_contiguous
+            or not params.size):
         return params[columns]
     dims = params.shape[:depth]
     numbers = columns[0].astype(np.intp)
@@ -181,9 +179,6 @@ def _at(params: Any, columns: tuple) -> Any:
         numbers += column
     return take_rows(params.reshape(math.prod(dims), *params.shape[depth:]), numbers.reshape(-1)
                      ).reshape(numbers.shape + params.shape[depth:])
-
-
-_MANY = 1 << 14  # places from which on two passes over them are worth it
 
 
 @kernel("GatherNd", fresh=True)
@@ -305,7 +300,7 @@ def one_hot(node: KernelNode) -> Callable:
     def run(indices: Any, depth: Any, on_value: Any, off_value: Any) -> Any:
         steps, place = fixed or _steps(xp, int(depth), indices.ndim, axis, index_type)
         if xp is np and dtype.kind in "fiub" and axis in (-1, indices.ndim) and (
-                indices.size * int(depth) * dtype.itemsize >= _LARGE):
+                indices.size * int(depth) * dtype.itemsize >= tuning.GATHER_LARGE_BYTES):
             return _marked(indices, int(depth), on_value, off_value, dtype)
         hit = indices[place] == steps
         if dtype.kind == "O":  # where() would take final zeros off a string

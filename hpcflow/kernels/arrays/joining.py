@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.tuning import loops as tuning
 from hpcflow.kernels.common.strings import also_strings, box
 from hpcflow.kernels.registry import EVERY, KernelNode, invalid, kernel, shown
 from hpcflow.loops import strided_copy
@@ -44,7 +45,7 @@ def _may_be_large(node: KernelNode) -> bool:
     dims = node.static_dims(0)
     return dims is None or (
         len(node.input_dims) * math.prod(dims) * node.np_dtype().itemsize
-        >= strided_copy.LARGE_BYTES)
+        >= tuning.COPY_LARGE_BYTES)
 
 
 def _new_axis(axis: int) -> tuple:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import memory
+from hpcflow.host.tuning import loops as tuning
 from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.loops import strided_copy
@@ -70,7 +71,7 @@ def _tile(x: Any, counts: list) -> Any:
     for i, count in enumerate(counts):
         if count < 0:
             raise invalid(f"Expected multiples[{i}] >= 0, but got {count}")
-    if (type(x) is np.ndarray and x.nbytes * math.prod(counts) >= strided_copy.LARGE_BYTES
+    if (type(x) is np.ndarray and x.nbytes * math.prod(counts) >= tuning.COPY_LARGE_BYTES
             and set(counts) != {1}):
         return _tile_large(x, counts)
     if set(counts) <= {1}:
@@ -155,7 +156,7 @@ def pad_v2(node: KernelNode) -> Callable:
 
 def _pad(xp: Any, x: Any, shape: tuple, inner: tuple, value: Any) -> Any:
     """An array of `shape` with `x` at the place `inner`, and `value` around it."""
-    if xp is not np or x.nbytes < strided_copy.LARGE_BYTES:
+    if xp is not np or x.nbytes < tuning.COPY_LARGE_BYTES:
         out = xp.empty(shape, x.dtype)
         out[...] = value  # xp.full would take final zeros off a string
         out[inner] = x

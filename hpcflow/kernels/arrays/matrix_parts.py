@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hpcflow.kernels.common.parallel import LARGE_BYTES
+from hpcflow.host.tuning import kernels as tuning
+from hpcflow.host.tuning import loops as loops_tuning
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 
@@ -73,7 +74,8 @@ def matrix_band_part(node: KernelNode) -> Callable:
         if above > columns:
             raise invalid("num_upper must be negative or less or equal to number of columns "
                           f"({columns}) got: {above}")
-        if xp is np and x.nbytes >= LARGE_BYTES and columns >= _LONG_ROW:
+        if (xp is np and x.nbytes >= loops_tuning.PARALLEL_LARGE_BYTES
+                and columns >= tuning.MATRIX_LONG_ROW):
             return _by_rows(x, below, above)
         offset = xp.arange(columns) - xp.arange(rows).reshape(-1, 1)
         keep = xp.ones((rows, columns), bool)
@@ -84,9 +86,6 @@ def matrix_band_part(node: KernelNode) -> Callable:
         return xp.where(keep, x, zero)
 
     return run
-
-
-_LONG_ROW = 256  # elements that are copied in less time than a mask takes
 
 
 def _by_rows(x: np.ndarray, below: int, above: int) -> np.ndarray:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.indices import check_rows, stable_order
 from hpcflow.kernels.common.strings import also_strings
 from hpcflow.kernels.compiled import array_loops
@@ -37,11 +38,11 @@ def _in_order(xp: Any, x: Any) -> tuple:
     of the one that it equals."""
     keys = _keys(x) if xp is np else None
     found = None if keys is None else array_loops.find(
-        _DISTINCT, [keys], [(1, np.int64)] * 4, least=_FEW)
+        _DISTINCT, [keys], [(1, np.int64)] * 4, least=tuning.PARTITION_FEW)
     if found is None or found.function is None:
         return array_loops.timed(found, lambda: _in_order_by_sorting(xp, x))
     first, group, state = [np.zeros(n, np.int64) for n in (len(x), len(x), 2)]
-    size = _LEAST_TABLE
+    size = tuning.PARTITION_LEAST_TABLE
     while not found.function(keys, first, group, np.zeros(size, np.int64), state):
         size *= 4
     return first[: state[1]].copy(), group
@@ -64,8 +65,6 @@ def _keys(x: np.ndarray) -> np.ndarray | None:
     return array_loops.words(x + x.dtype.type(0))  # -0 becomes 0
 
 
-_FEW = 32  # elements that are sorted faster than the loop is called
-_LEAST_TABLE = 1 << 10
 # A table of the numbers of elements, each at the first free place from that of its hash on. Where
 # it is half full the loop returns False, to be given a larger one; ``state`` are the elements that
 # are done, and the distinct ones among them.

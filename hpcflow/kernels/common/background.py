@@ -9,7 +9,8 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any
 
-_THREADS = 4
+from hpcflow.host.tuning import kernels as tuning
+
 _work: SimpleQueue[Callable[[], None]] = SimpleQueue()
 _started: list[threading.Thread] = []
 _lock = threading.Lock()
@@ -22,7 +23,7 @@ def submit(work: Callable[[], None]) -> None:
     other threads.
     """
     with _lock:
-        if len(_started) < _THREADS:
+        if len(_started) < tuning.BACKGROUND_THREADS:
             _started.append(threading.Thread(target=_serve, daemon=True, name="hpcflow-files"))
             _started[-1].start()
     _work.put(work)

@@ -11,13 +11,12 @@ import numpy as np
 
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.host import memory, threads
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.common.parallel import block_of_copies, over_rows
 from hpcflow.kernels.registry import invalid
 from hpcflow.loops import compiling, parallel_for
 from hpcflow.shapes import TensorShape
-
-_SMALL = 64
 
 
 def check_rows(xp: Any, indices: Any, rows: int, wrong: str = "= {} is not in [0, {})",
@@ -48,7 +47,7 @@ def _not_a_row(xp: Any, indices: Any, rows: int, wrong: str, what: str) -> Inval
 
 def has_duplicates(xp: Any, indices: Any) -> bool:
     """True if some index occurs more than once."""
-    if indices.size < _SMALL and xp is np:
+    if indices.size < tuning.INDICES_SMALL and xp is np:
         return len(set(indices.tolist())) != indices.size
     ordered = xp.sort(indices, axis=None)
     return bool((ordered[1:] == ordered[:-1]).any())
@@ -76,11 +75,8 @@ def occurrence_rounds(xp: Any, indices: Any) -> Iterator[Any]:
         start += count
 
 
-# Repetitions of one index after which a loop over rounds is slower than one over elements.
-_MOST_ROUNDS = 16
 # What becomes of the arguments of the loops.
 _TAKE = parallel_for.ROWS + parallel_for.WHOLE + parallel_for.ROWS
-_WIDE = 8  # columns from which whole rows are worth the looking up
 
 
 def combine_rows(ufunc: Any, target: np.ndarray, rows: Any, updates: Any,
@@ -112,7 +108,7 @@ def update_rows(found: compiling.Compiled, states: list, rows: Any, updates: Any
     """Run a loop of `jit.RowUpdates` that there is, over arrays of any dims with rows in C order;
     ``TypeError``, before anything is written, where one of them lies or counts otherwise."""
     matrices = [a.reshape(len(a), -1) if a.ndim != 2 else a for a in (*states, updates)]
-    if updates.nbytes < _LARGE:
+    if updates.nbytes < tuning.INDICES_LARGE_BYTES:
         found.function(*matrices[:-1], rows, matrices[-1], *scalars, 0, 1)  # type: ignore[misc]
         return
     parts = threads.pool().size
@@ -165,10 +161,6 @@ def _words(rows: np.ndarray) -> np.ndarray:
     return rows.reshape(len(rows), -1).view(np.uint64)
 
 
-# Bytes of updates from which on two threads are worth it: each of them looks at all row numbers.
-_LARGE = 1 << 18
-
-
 def _row_loop(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> compiling.Compiled | None:
     """The loop that does the same, which may yet have to be compiled; None if there is none."""
     if not (compiling.enabled() and target.dtype == updates.dtype and target.flags.carray
@@ -189,12 +181,12 @@ def _row_updates(ufunc: str, dtype: str, row_dtype: str) -> compiling.RowUpdates
 
 def _combine_in_rounds(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:
     """As :func:`combine_rows`: the first occurrence of every row, then the second, ..."""
-    if target.shape[1] < _WIDE:
+    if target.shape[1] < tuning.INDICES_WIDE:
         _combine_elements(ufunc, target, rows, updates)
         return
     waiting = np.arange(len(rows))
     first = np.empty(len(target), np.intp)
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(tuning.INDICES_MOST_ROUNDS):
         if not waiting.size:
             return
         # Of equal numbers the last to be written stays: written backwards, the first to occur.
@@ -223,14 +215,11 @@ def _combine_distinct(ufunc: Any, target: np.ndarray, rows: Any, updates: Any,
     over_rows(len(rows), 3 * updates[:1].nbytes, work)
 
 
-_ELEMENTS_AT_ONCE = 1 << 15
-
-
 def _combine_elements(ufunc: Any, target: np.ndarray, rows: Any, updates: Any) -> None:
     """As ``ufunc.at(target, rows, updates)``, by elements, for which NumPy has a fast path."""
     width = target.shape[1]
     flat, columns = target.reshape(-1), np.arange(width)
-    step = max(1, _ELEMENTS_AT_ONCE // max(1, width))
+    step = max(1, tuning.INDICES_AT_ONCE // max(1, width))
     for start in range(0, len(rows), step):
         part = rows[start : start + step, np.newaxis].astype(np.intp)
         elements = (part * width + columns).reshape(-1)

@@ -11,19 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.host import memory, threads
-from hpcflow.loops import parallel_for
-
-# About half of what the second-level cache of a core holds.
-_BLOCK_BYTES = 1 << 19
-LARGE_BYTES = parallel_for.LARGE_BYTES
-
-
-# Blocks of rows that are touched once need not stay in cache: fewer calls, fewer handings over.
-ONCE_BYTES = 1 << 21
-
-
-# Work on so many bytes is over in less time than a few wakings of a thread take.
-_SHORT_BYTES = 1 << 24
+from hpcflow.host.tuning import kernels as tuning
+from hpcflow.host.tuning import loops as loops_tuning
 
 
 def block_of_copies(row_count: int, row_bytes: int) -> int:
@@ -32,8 +21,8 @@ def block_of_copies(row_count: int, row_bytes: int) -> int:
     Short work has one block more for the calling thread than for the others, which first have to
     wake up: then it does not have to wait for them, and be woken in its turn.
     """
-    if row_count * row_bytes > _SHORT_BYTES:
-        return ONCE_BYTES
+    if row_count * row_bytes > tuning.BLOCK_SHORT_BYTES:
+        return tuning.BLOCK_ONCE_BYTES
     return -(-row_count // (2 * threads.pool().size - 1)) * row_bytes
 
 
@@ -48,7 +37,7 @@ def over_rows(rows: int, row_bytes: int, work: Callable[[slice], object],
             places. What it raises is raised here.
         block_bytes: of a block; about half of the second-level cache if None.
     """
-    step = max(1, (block_bytes or _BLOCK_BYTES) // max(row_bytes, 1))
+    step = max(1, (block_bytes or tuning.BLOCK_BYTES) // max(row_bytes, 1))
     if rows <= step:
         work(slice(0, rows))
         return
@@ -58,7 +47,7 @@ def over_rows(rows: int, row_bytes: int, work: Callable[[slice], object],
         start = starts[number]
         work(slice(start, min(start + step, rows)))
 
-    if rows * row_bytes >= LARGE_BYTES:
+    if rows * row_bytes >= loops_tuning.PARALLEL_LARGE_BYTES:
         threads.pool().run(block, len(starts))
     else:
         for number in range(len(starts)):
@@ -69,7 +58,7 @@ def in_blocks(run: Callable) -> Callable:
     """An element-wise function ``run(a, b, out=None)`` of arrays, large ones block by block."""
 
     def blocked(a: Any, b: Any, out: Any = None) -> Any:
-        if getattr(a, "nbytes", 0) < LARGE_BYTES or not _lie_alike(a, b):
+        if getattr(a, "nbytes", 0) < loops_tuning.PARALLEL_LARGE_BYTES or not _lie_alike(a, b):
             return run(a, b, out=out)
         result = memory.empty(a.shape, a.dtype) if out is None else out
         if not result.flags.c_contiguous:

@@ -21,10 +21,8 @@ from hpcflow.base.geometry.windows import (
     spans,
     taps,
 )
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.registry import KernelNode, invalid, shown
-
-# Bytes of columns that are made at once: about what the caches hold.
-_BLOCK_BYTES = 4 << 20
 
 
 class Window(NamedTuple):
@@ -111,7 +109,7 @@ def windows_view(xp: Any, padded: Any, over: Sequence[Span]) -> Any:
 
 def blocks(batch: int, row_bytes: int) -> Iterator[slice]:
     """Slices of the batch whose columns fit a block."""
-    step = max(1, _BLOCK_BYTES // max(row_bytes, 1))
+    step = max(1, tuning.WINDOW_BLOCK_BYTES // max(row_bytes, 1))
     for start in range(0, batch, step):
         yield slice(start, min(start + step, batch))
 

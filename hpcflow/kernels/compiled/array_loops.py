@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import memory
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.loops import compiling, parallel_for
 
-LARGE = 1 << 14  # elements from which on a loop is worth it
 _UNSIGNED = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
 
 
@@ -56,9 +56,10 @@ def find(source: str, given: Sequence[np.ndarray], made: Sequence[tuple[int, Any
         given: what it reads.
         made: (rank, dtype) of the arrays that it writes.
         numbers: how many integers follow.
-        least: elements of the first from which on it is worth it; None: `LARGE`.
+        least: elements of the first from which on it is worth it; None: `tuning.ARRAY_LOOP_LARGE`.
     """
-    if given[0].size < (LARGE if least is None else least) or not compiling.enabled() or not all(
+    least = tuning.ARRAY_LOOP_LARGE if least is None else least
+    if given[0].size < least or not compiling.enabled() or not all(
             [a.flags.c_contiguous and a.flags.aligned for a in given]):
         return None
     kinds = tuple([(a.ndim, compiling.name_of(a.dtype)) for a in given])

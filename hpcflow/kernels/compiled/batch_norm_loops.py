@@ -15,13 +15,11 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import memory, threads
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.loops import compiling, parallel_for
 
-_LARGE_BYTES = 1 << 20  # of an image, from which on the loops are worth it
-_PARTS_PER_THREAD = 8
 _AT_ONCE = 8  # rows that a loop takes
-_BLOCK_BYTES = 1 << 17  # of each image in the second pass
 # Numbers between the sums of two parts: so that a core that fetches ahead does not fetch what
 # another one is writing.
 _APART = 1 << 10
@@ -39,7 +37,7 @@ def gradient(dy: Any, x: Any, scale: Any, mean: Any, inverse: Any,
         own: nobody needs `dy` any more, so it may become the result.
     """
     arrays = dy, x, scale, mean, inverse
-    if x.nbytes < _LARGE_BYTES or not compiling.approximates() or not _fit(arrays):
+    if x.nbytes < tuning.BATCH_NORM_LARGE_BYTES or not compiling.approximates() or not _fit(arrays):
         return compute()
     adds, applies = (compiling.compiled(loop) for loop in _loops(compiling.name_of(x.dtype)))
     if adds.function is None or applies.function is None:
@@ -72,7 +70,7 @@ def _sums(found: compiling.Compiled, dy: Any, x: Any, mean: Any) -> Any:
     """Σ dy and Σ dy (x - mean) of each channel."""
     channels = mean.size
     rows = x.size // channels
-    step = -(-rows // (_PARTS_PER_THREAD * threads.pool().size))
+    step = -(-rows // (tuning.BATCH_NORM_PARTS_PER_THREAD * threads.pool().size))
     step += -step % _AT_ONCE
     sums = np.zeros((-(-rows // step), 2 * channels + _APART), x.dtype)
     uses = parallel_for.WHOLE * 4 + parallel_for.START + parallel_for.STOP + parallel_for.WHOLE * 2
@@ -86,6 +84,6 @@ def _apply(found: compiling.Compiled, dy: Any, x: Any, numbers: Any, dx: Any) ->
     and by_spread."""
     channels = numbers.shape[1]
     rows = x.size // channels
-    step = max(1, _BLOCK_BYTES // (channels * x.itemsize))
+    step = max(1, tuning.BATCH_NORM_BLOCK_BYTES // (channels * x.itemsize))
     uses = parallel_for.WHOLE * 4 + parallel_for.START + parallel_for.STOP + parallel_for.WHOLE * 2
     parallel_for.run(found, rows, step, uses, [dy, x, numbers, dx, 0, 0, rows, channels])

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import memory
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.registry import KernelNode
 from hpcflow.loops import compiling, parallel_for, strided_copy, vector_math
 from hpcflow.loops.formulas import APPROXIMATE, DTYPES, EXACT, functions_in, with_numbers
 
-_LEAST = 1 << 10  # elements from which on a loop is worth it
 _BOTH = ("float32", "float64")
 
 
@@ -44,7 +44,7 @@ def with_loop(node: KernelNode, compute: Callable, **constants: Any) -> Callable
     def run(*inputs: Any, out: Any = None) -> Any:
         first = inputs[0]
         shape, size = first.shape, first.size
-        if size < _LEAST or not may_run() or inputs[-1].shape != shape:
+        if size < tuning.FUNCTION_LOOP_LEAST or not may_run() or inputs[-1].shape != shape:
             return compute(*inputs, out=out)
         found = compiling.compiled(program)
         if found.function is None:

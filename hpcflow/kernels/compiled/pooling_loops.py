@@ -17,12 +17,11 @@ import numpy as np
 
 from hpcflow.base.geometry.windows import Span, moves, whole
 from hpcflow.host import memory, threads
-from hpcflow.kernels.common.parallel import LARGE_BYTES
+from hpcflow.host.tuning import kernels as tuning
+from hpcflow.host.tuning import loops as loops_tuning
 from hpcflow.loops import compiling, window_gradients
 from hpcflow.loops.window_gradients import RANK
 
-_LARGE = 1 << 14  # inputs from which on the loop is worth it
-_MOST_UNROLLED = 16  # elements of a window that are written out one after the other
 _DTYPES = ("float32", "float64")
 
 
@@ -41,7 +40,8 @@ def max_gradient(x: Any, dy: Any, over: Sequence[Span], compute: Callable[[], An
     planes, moving, channels = axes
     window = tuple([s.window for s in moving])
     found = compiling.compiled(
-        _loop(compiling.name_of(x.dtype), window, math.prod(window) <= _MOST_UNROLLED))
+        _loop(compiling.name_of(x.dtype), window,
+              math.prod(window) <= tuning.POOLING_MOST_UNROLLED))
     if found.function is None:
         began = time.perf_counter()
         dx = compute()
@@ -54,7 +54,7 @@ def max_gradient(x: Any, dy: Any, over: Sequence[Span], compute: Callable[[], An
 
 
 def _fit(x: Any, dy: Any) -> bool:
-    return (type(x) is np.ndarray and x.size >= _LARGE and compiling.approximates()
+    return (type(x) is np.ndarray and x.size >= tuning.POOLING_LARGE and compiling.approximates()
             and x.dtype == dy.dtype and compiling.name_of(x.dtype) in _DTYPES
             and all([a.flags.c_contiguous and a.flags.aligned for a in (x, dy)]))
 
@@ -75,7 +75,7 @@ def _axes(over: tuple[Span, ...]) -> tuple[int, tuple[Span, ...], int] | None:
 def _run(loop: Callable, arrays: list, planes: int, moving: Sequence[Span], channels: int) -> None:
     """Let all cores do planes; of fewer planes than cores, each does some of the channels."""
     x = arrays[0]
-    cores = threads.pool().size if x.nbytes >= LARGE_BYTES else 1
+    cores = threads.pool().size if x.nbytes >= loops_tuning.PARALLEL_LARGE_BYTES else 1
     lanes = window_gradients.lanes(x.itemsize)
     group = -(-channels // -(-cores // planes))
     group += -group % lanes

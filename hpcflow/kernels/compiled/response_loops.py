@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import memory, threads
+from hpcflow.host.tuning import kernels as tuning
+from hpcflow.host.tuning import loops as loops_tuning
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.loops import compiling, parallel_for
 
-_MOST_CHANNELS = 33  # of a window, whose sum is written out
 # The powers that the vector units have an instruction for.
 _POWERS = {0.5: "np.sqrt(norm)", 0.75: "(np.sqrt(norm) * np.sqrt(np.sqrt(norm)))", 1.0: "norm"}
 
@@ -44,7 +45,7 @@ def gradient(dy: Any, x: Any, y: Any, radius: int, bias: float, alpha: float, be
 def _run(form: str, images: Sequence, radius: int, beta: float, numbers: tuple,
          compute: Callable[[], Any]) -> Any:
     """What the loop makes of rows of `images`, or ``compute()``."""
-    fits = beta in _POWERS and 0 <= 2 * radius < _MOST_CHANNELS
+    fits = beta in _POWERS and 0 <= 2 * radius < tuning.RESPONSE_MOST_CHANNELS
     if not compiling.approximates() or not fits or any(
             [type(a) is not np.ndarray or a.dtype != np.float32 for a in images]):
         return compute()
@@ -56,7 +57,8 @@ def _run(form: str, images: Sequence, radius: int, beta: float, numbers: tuple,
         return array_loops.timed(found, compute)
     out = memory.empty(like.shape, np.float32)
     rows = like.size // channels
-    parts = 1 if out.nbytes < parallel_for.LARGE_BYTES else _PARTS_PER_THREAD * threads.pool().size
+    is_small = out.nbytes < loops_tuning.PARALLEL_LARGE_BYTES
+    parts = 1 if is_small else tuning.RESPONSE_PARTS_PER_THREAD * threads.pool().size
     step = -(-rows // parts)
     # Each part has a space of its own for the rows it works on; their margins stay zero.
     width = 2 * (channels + 2 * radius) + _APART
@@ -68,7 +70,6 @@ def _run(form: str, images: Sequence, radius: int, beta: float, numbers: tuple,
 
 
 _INTEGERS = 5  # arguments that are whole numbers
-_PARTS_PER_THREAD = 8
 # Numbers between the spaces of two parts: so that a core that fetches ahead does not fetch what
 # another one is writing.
 _APART = 1 << 10

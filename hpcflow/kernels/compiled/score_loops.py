@@ -13,12 +13,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.loops import compiling, parallel_for, strided_copy, vector_math
 
 SOFTMAX, LOG_SOFTMAX, DENSE, SPARSE = "softmax", "log softmax", "cross entropy", "sparse"
-_SMALL = 1 << 14  # elements up to which the calls before a loop count
-_NARROW = 32  # columns below which a row does not fill the vector units
 
 
 def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
@@ -30,7 +29,7 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
         arrays: scores, then labels, losses (where the kind has them) and the matrix of results;
             the last two are written.
     """
-    if 0 < arrays[0].size < _SMALL and _run_small(kind, arrays):
+    if 0 < arrays[0].size < tuning.SCORE_SMALL and _run_small(kind, arrays):
         return
     found = _loop_of(kind, arrays)
     if found is not None and found.function is not None:
@@ -46,7 +45,8 @@ def run_rows(kind: str, compute: Callable[..., None], arrays: list) -> None:
 def _run_small(kind: str, arrays: list) -> bool:
     """Run the loop, if it is there; :func:`_loop_of` takes longer than it does."""
     scores = arrays[0]
-    program = _program_of(kind, scores.dtype, arrays[1].dtype, scores.shape[1] < _NARROW)
+    program = _program_of(kind, scores.dtype, arrays[1].dtype,
+                          scores.shape[1] < tuning.SCORE_NARROW)
     if program is None or not compiling.approximates():
         return False
     loop = compiling.compiled(program).function
@@ -65,7 +65,8 @@ def _loop_of(kind: str, arrays: list) -> compiling.Compiled | None:
     if not (scores.size and compiling.approximates()
             and all([a.flags.c_contiguous and a.flags.aligned for a in arrays])):
         return None
-    program = _program_of(kind, scores.dtype, arrays[1].dtype, scores.shape[1] < _NARROW)
+    program = _program_of(kind, scores.dtype, arrays[1].dtype,
+                          scores.shape[1] < tuning.SCORE_NARROW)
     return None if program is None else compiling.compiled(program)
 
 

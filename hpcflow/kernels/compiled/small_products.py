@@ -15,17 +15,16 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import memory
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.loops import compiling, parallel_for, strided_copy
 
-_MOST = 1 << 10  # multiplications of one product
-_MOST_VECTORS = 1 << 8  # rows of one factor that are multiplied: each is some instructions
-_FEWEST = 64  # products
 _TYPES = ("float32", "float64")
 
 
 def fits(m: int, k: int, n: int) -> bool:
     """True if a product of (m, k) by (k, n) is small."""
-    return 0 < m * k * n <= _MOST and m * k <= _MOST_VECTORS and m * n <= _MOST_VECTORS
+    most = tuning.SMALL_PRODUCT_MOST_VECTORS
+    return 0 < m * k * n <= tuning.SMALL_PRODUCT_MOST and m * k <= most and m * n <= most
 
 
 def multiply(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool,
@@ -58,7 +57,7 @@ def _loop_of(a: np.ndarray, b: np.ndarray, flip_a: bool, flip_b: bool) -> compil
         return None
     m, k, n = _sizes(a, b, flip_a, flip_b)
     if (b.shape[-1] if flip_b else b.shape[-2]) != k or not fits(m, k, n) or (
-            a.size < _FEWEST * m * k):
+            a.size < tuning.SMALL_PRODUCT_FEWEST * m * k):
         return None
     # Vectors lie the same way in both orders.
     return compiling.compiled(_loop(compiling.name_of(a.dtype), m, k, n, flip_a and m > 1 and k > 1,

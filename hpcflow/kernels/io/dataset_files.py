@@ -11,6 +11,7 @@ import numpy as np
 
 from hpcflow import dtypes
 from hpcflow.errors import OpError
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.text import as_bytes
 from hpcflow.kernels.io.datasets import components
 from hpcflow.kernels.io.parsing import decoded_column, fields_of
@@ -78,8 +79,6 @@ def _fixed_length(node: KernelNode) -> Callable:
 
 # ---------------------------------------------------------------- tables
 
-_ROWS = 256  # decoded together
-
 
 class CsvDataset(Dataset):
     """The rows of tables in text files (RFC 4180): a scalar for each column.
@@ -141,7 +140,7 @@ class _Rows:
         if self._elements:
             return self._elements.popleft()
         if not self._single:
-            block = list(islice(self._texts, _ROWS))
+            block = list(islice(self._texts, tuning.DATASET_ROWS))
             if not block:
                 raise StopIteration
             try:

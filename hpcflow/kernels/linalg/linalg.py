@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
-_BLOCK = 64
 _NOT_INVERTIBLE = "Input matrix is not invertible."
 _NOT_DEFINITE = ("Cholesky decomposition was not successful. The input might not be valid: it "
                  "must be positive definite")
@@ -155,8 +155,8 @@ def solve_triangle(xp: Any, matrix: Any, rhs: Any, lower: bool) -> Any:
         matrix, rhs = matrix[..., ::-1, ::-1], rhs[..., ::-1, :]
     x = xp.empty(rhs.shape, rhs.dtype)
     size = matrix.shape[-1]
-    for end in range(size, 0, -_BLOCK):
-        rows, solved = slice(max(0, end - _BLOCK), end), slice(end, size)
+    for end in range(size, 0, -tuning.LINALG_BLOCK):
+        rows, solved = slice(max(0, end - tuning.LINALG_BLOCK), end), slice(end, size)
         rest = rhs[..., rows, :]
         if end < size:
             rest = rest - matrix[..., rows, solved] @ x[..., solved, :]

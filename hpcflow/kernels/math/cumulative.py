@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import memory
-from hpcflow.kernels.common.parallel import LARGE_BYTES
+from hpcflow.host.tuning import kernels as tuning
+from hpcflow.host.tuning import loops as loops_tuning
 from hpcflow.kernels.registry import KernelNode, invalid, kernel
 from hpcflow.kernels.widening import NATIVE
 
@@ -57,15 +58,12 @@ def _log_sums(xp: Any, x: Any, axis: int, dtype: Any) -> Any:
     return found.astype(dtype)
 
 
-_WIDE = 64  # elements of a row from which on a call for each row is quicker
-
-
 def _accumulate(ufunc: Any, x: np.ndarray, axis: int, dtype: np.dtype) -> np.ndarray:
     """``ufunc.accumulate(x, axis, dtype)``: large arrays row after row, as NumPy goes down the
     columns one by one."""
     axis %= x.ndim
     inner = math.prod(x.shape[axis + 1 :])
-    if x.nbytes < LARGE_BYTES or inner < _WIDE:
+    if x.nbytes < loops_tuning.PARALLEL_LARGE_BYTES or inner < tuning.CUMULATIVE_WIDE:
         return ufunc.accumulate(x, axis, dtype)
     out = memory.empty(x.shape, dtype)
     rows, sums = np.moveaxis(x, axis, 0), np.moveaxis(out, axis, 0)

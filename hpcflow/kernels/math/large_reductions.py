@@ -17,15 +17,10 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import blas, memory
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.parallel import block_of_copies, over_rows
 from hpcflow.loops import strided_copy
 
-_LARGE_BYTES = 1 << 17
-_BLOCK_BYTES = 1 << 19
-_WIDE = 1024  # elements of a row that NumPy's loops are good for
-_LONG = 1 << 14  # elements of a row that is better cut than that rows are put together
-_NARROW = 64  # elements of a row that is better transposed
-_MOST_ADDED = 512  # floats that a product with ones adds up
 _ASSOCIATIVE = ("add", "multiply", "maximum", "minimum")
 
 
@@ -39,7 +34,8 @@ def reduce(ufunc: Any, x: Any, axis: Any, dtype: Any, keep: bool) -> Any:
         dtype: of the result; None for that of `x`.
         keep: reduced dimensions stay, with size 1.
     """
-    if (type(x) is not np.ndarray or x.nbytes < _LARGE_BYTES or x.dtype.kind not in "fiu"
+    if (type(x) is not np.ndarray or x.nbytes < tuning.REDUCTION_LARGE_BYTES
+            or x.dtype.kind not in "fiu"
             or x.itemsize == 2 or dtype not in (None, x.dtype) or not x.flags.c_contiguous
             or ufunc.__name__ not in _ASSOCIATIVE):
         return ufunc.reduce(x, axis, dtype, None, keep)
@@ -77,11 +73,12 @@ def _form(dims: tuple, axis: Any, keep: bool) -> tuple | None:
 def _whole(ufunc: Any, x: np.ndarray) -> np.ndarray:
     """`x` of [outer, reduced, inner] reduced to [outer, inner], in blocks on all cores."""
     outer, reduced, inner = x.shape
-    if outer * x[0].nbytes < 2 * _BLOCK_BYTES or x[0].nbytes <= 2 * _BLOCK_BYTES:
+    if (outer * x[0].nbytes < 2 * tuning.REDUCTION_BLOCK_BYTES
+            or x[0].nbytes <= 2 * tuning.REDUCTION_BLOCK_BYTES):
         return _by_outer(ufunc, x)
-    if inner >= _LONG:
+    if inner >= tuning.REDUCTION_LONG:
         return _by_columns(ufunc, x)
-    step = max(1, _BLOCK_BYTES // x[0, :1].nbytes)
+    step = max(1, tuning.REDUCTION_BLOCK_BYTES // x[0, :1].nbytes)
     partial = memory.empty((outer, -(-reduced // step), inner), x.dtype)
 
     def work(block: slice) -> None:
@@ -91,7 +88,8 @@ def _whole(ufunc: Any, x: np.ndarray) -> np.ndarray:
             partial[i : i + 1, part] = _block(ufunc, piece)
 
     with blas.alone():
-        over_rows(outer * partial.shape[1], step * x[0, :1].nbytes, work, _BLOCK_BYTES)
+        over_rows(outer * partial.shape[1], step * x[0, :1].nbytes, work,
+                  tuning.REDUCTION_BLOCK_BYTES)
     return ufunc.reduce(partial, 1, x.dtype)
 
 
@@ -99,8 +97,9 @@ def _by_outer(ufunc: Any, x: np.ndarray) -> np.ndarray:
     """As :func:`_whole`, every block of rows of `outer`."""
     outer, reduced, inner = x.shape
     out = memory.empty((outer, inner), x.dtype)
-    is_short = inner == 1 and reduced <= 2 * _NARROW  # what depends on where the blocks end
-    block_bytes = _BLOCK_BYTES if is_short else block_of_copies(outer, x[0].nbytes)
+    # What depends on where the blocks end.
+    is_short = inner == 1 and reduced <= 2 * tuning.REDUCTION_NARROW
+    block_bytes = tuning.REDUCTION_BLOCK_BYTES if is_short else block_of_copies(outer, x[0].nbytes)
 
     def rows(block: slice) -> None:
         out[block] = _block(ufunc, x[block])
@@ -115,7 +114,7 @@ def _by_columns(ufunc: Any, x: np.ndarray) -> np.ndarray:
     long as the rows."""
     outer, reduced, inner = x.shape
     out = memory.empty((outer, inner), x.dtype)
-    width = max(_WIDE, _BLOCK_BYTES // (reduced * x.itemsize))
+    width = max(tuning.REDUCTION_WIDE, tuning.REDUCTION_BLOCK_BYTES // (reduced * x.itemsize))
     count = -(-inner // width)
 
     def work(block: slice) -> None:
@@ -124,7 +123,7 @@ def _by_columns(ufunc: Any, x: np.ndarray) -> np.ndarray:
             columns = slice(part * width, (part + 1) * width)
             ufunc.reduce(x[i, :, columns], 0, x.dtype, out[i, columns])
 
-    over_rows(outer * count, width * reduced * x.itemsize, work, _BLOCK_BYTES)
+    over_rows(outer * count, width * reduced * x.itemsize, work, tuning.REDUCTION_BLOCK_BYTES)
     return out
 
 
@@ -133,19 +132,21 @@ def _block(ufunc: Any, x: np.ndarray) -> np.ndarray:
     _, reduced, inner = x.shape
     adds_floats = ufunc is np.add and x.dtype.kind == "f"
     if inner == 1:
-        if reduced > _NARROW and ufunc is not np.multiply:  # of which NumPy makes vectors itself
+        # Of products NumPy makes vectors itself.
+        if reduced > tuning.REDUCTION_NARROW and ufunc is not np.multiply:
             return ufunc.reduce(x[:, :, 0], 1, x.dtype)[:, None]
         if adds_floats:
             return x[:, :, 0].dot(_ones(reduced, x.dtype))[:, None]
-        while reduced > 2 * _NARROW:
-            x = _folded(ufunc, x, max(_NARROW, min(_WIDE, reduced // 8)))
+        while reduced > 2 * tuning.REDUCTION_NARROW:
+            x = _folded(ufunc, x, max(tuning.REDUCTION_NARROW,
+                                      min(tuning.REDUCTION_WIDE, reduced // 8)))
             reduced = x.shape[1]
         return ufunc.reduce(_transposed(x[:, :, 0]), 0, x.dtype)[:, None]
-    by_product = adds_floats and inner < _WIDE
-    side_by_side = min(_WIDE // inner, reduced // 8)
-    if side_by_side > 1 and not (by_product and reduced <= _MOST_ADDED):
+    by_product = adds_floats and inner < tuning.REDUCTION_WIDE
+    side_by_side = min(tuning.REDUCTION_WIDE // inner, reduced // 8)
+    if side_by_side > 1 and not (by_product and reduced <= tuning.REDUCTION_MOST_ADDED):
         x = _folded(ufunc, x, side_by_side)
-    if by_product and x.shape[1] <= _MOST_ADDED:
+    if by_product and x.shape[1] <= tuning.REDUCTION_MOST_ADDED:
         return np.matmul(_ones(x.shape[1], x.dtype), x)
     return ufunc.reduce(x, 1, x.dtype)
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import blas
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.parallel import over_rows
 from hpcflow.kernels.math import large_reductions
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
@@ -116,10 +117,6 @@ def _sum(node: KernelNode) -> Any:
     return _reduction(node, _total(node, "add"))
 
 
-# Elements up to which BLAS adds up with one thread itself.
-_ALONE_SIZE = 1 << 13
-
-
 class ColumnSums:
     """The sums of the columns of a matrix as products with ones, of blocks of rows if it is large.
 
@@ -136,7 +133,7 @@ class ColumnSums:
         ones = self._ones
         if ones.shape[0] != x.shape[0]:
             ones = self._ones = np.ones(x.shape[0], self._dtype)
-        if x.size <= _ALONE_SIZE:
+        if x.size <= tuning.REDUCTION_ALONE:
             return ones.dot(x)
         found: dict[int, Any] = {}
 

@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 
 from hpcflow.errors import OutOfRangeError
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common import repeated_rows
 from hpcflow.kernels.common.indices import check_rows, combine_rows
 from hpcflow.kernels.common.text import string_array
@@ -61,9 +62,6 @@ def _sorted_segments(name: str, default: int) -> Callable:
     return run
 
 
-_LARGE = 1 << 18  # bytes of data from which on a loop over rows is worth it
-
-
 def _segments(name: str, initial: Callable[[np.dtype], Any], default: int) -> Callable:
     """As `_sorted_segments`, but large rows by the loop over rows, which starts from `initial`."""
     small, ufunc = _sorted_segments(name, default), getattr(np, name)
@@ -72,7 +70,7 @@ def _segments(name: str, initial: Callable[[np.dtype], Any], default: int) -> Ca
         target[:] = small(rows, segments)
 
     def run(data: Any, ids: Any) -> Any:
-        if data.ndim < 2 or data.nbytes < _LARGE:
+        if data.ndim < 2 or data.nbytes < tuning.SEGMENT_LARGE_BYTES:
             return small(data, ids)
         _check_sorted(ids, data.shape[0])
         width = data.size // data.shape[0]

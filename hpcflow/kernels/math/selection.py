@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
-# Above this many elements choosing by bit masks beats where(), whose branches mispredict.
-_LARGE = 2048
 _SIGNED = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 
 
@@ -21,7 +20,7 @@ def _select(node: KernelNode) -> Any:
     choose = chooser(xp, node.np_dtype())
     static = node.static_dims(0)
     if static and static == node.static_dims(1) == node.static_dims(2):
-        return xp.where if np.prod(static) < _LARGE else choose
+        return xp.where if np.prod(static) < tuning.SELECTION_LARGE else choose
 
     def run(condition: Any, t: Any, e: Any) -> Any:
         if t.shape != e.shape:
@@ -54,7 +53,7 @@ def chooser(xp: Any, dtype: np.dtype) -> Callable[[Any, Any, Any], Any]:
         return lambda condition, t, e: where(condition, t, e)[()]
 
     def choose(condition: Any, t: Any, e: Any) -> Any:
-        if condition.size < _LARGE:
+        if condition.size < tuning.SELECTION_LARGE:
             return where(condition, t, e)[()]
         if all([a.flags.c_contiguous for a in (condition, t, e)]):
             parts = [condition.reshape(-1), *[array_loops.words(a.reshape(-1)) for a in (t, e)]]

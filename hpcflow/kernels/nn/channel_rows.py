@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import memory
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.parallel import over_rows
-
-_ARRAYS = 3  # of a block that are in cache at once
 
 
 def _blocks(x: Any, work: Any) -> dict[int, tuple]:
@@ -23,7 +22,7 @@ def _blocks(x: Any, work: Any) -> dict[int, tuple]:
     def keep(rows: slice) -> None:
         found[rows.start] = work(rows)
 
-    over_rows(len(x), _ARRAYS * x[:1].nbytes, keep)
+    over_rows(len(x), tuning.CHANNEL_ARRAYS * x[:1].nbytes, keep)
     return dict(sorted(found.items()))
 
 
@@ -57,7 +56,7 @@ def normalized(x: Any, mean: Any, slope: Any, offset: Any) -> Any:
         np.multiply(part, slope, out=part)
         np.add(part, offset, out=part)
 
-    over_rows(len(x), _ARRAYS * x[:1].nbytes, work)
+    over_rows(len(x), tuning.CHANNEL_ARRAYS * x[:1].nbytes, work)
     return y
 
 
@@ -84,5 +83,5 @@ def input_gradient(dy: Any, x: Any, mean: Any, slope: Any, by_mean: Any, by_spre
         np.subtract(part, by_mean, out=part)
         np.multiply(part, slope, out=part)
 
-    over_rows(len(x), _ARRAYS * x[:1].nbytes, work)
+    over_rows(len(x), tuning.CHANNEL_ARRAYS * x[:1].nbytes, work)
     return dx

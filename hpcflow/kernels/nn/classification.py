@@ -8,15 +8,11 @@ from typing import Any
 import numpy as np
 
 from hpcflow.errors import InvalidArgumentError
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.compiled import array_loops, score_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.widening import NATIVE
-
-# Rows up to this long are searched faster column by column, after a transposing copy.
-_NARROW = 32
-_LONG = 128  # columns from which on NumPy adds up in several sums
-_FEW = 1 << 13  # elements that BLAS adds up with one thread
 
 
 class _Rows:
@@ -32,14 +28,14 @@ class _Rows:
         """The maximum of each row of the matrix `x`, as a column."""
         if not x.size:
             return self.xp.zeros((x.shape[0], 1), x.dtype)
-        if self.xp is np and x.shape[1] <= _NARROW:
+        if self.xp is np and x.shape[1] <= tuning.CLASS_NARROW:
             return np.maximum.reduce(np.ascontiguousarray(x.T), 0)[:, None]
         return x.max(1, keepdims=True)
 
     def sums(self, x: Any) -> Any:
         """The sum of each row, as a vector: small ones as a product with ones, by BLAS, whose own
         threads would be in the way of large ones."""
-        if self.xp is np and (x.size > _FEW or x.shape[1] >= _LONG):
+        if self.xp is np and (x.size > tuning.CLASS_FEW or x.shape[1] >= tuning.CLASS_LONG):
             return np.add.reduce(x, 1)
         ones = self._ones
         if ones.shape[0] != x.shape[1]:
@@ -48,7 +44,7 @@ class _Rows:
 
     def dots(self, x: Any, y: Any) -> Any:
         """Σ x y of each row, as a vector."""
-        if self.xp is np and x.shape[1] >= _LONG:
+        if self.xp is np and x.shape[1] >= tuning.CLASS_LONG:
             return np.add.reduce(x * y, 1)
         if self._vecdot is not None:
             return self._vecdot(x, y)
@@ -284,7 +280,7 @@ class _Largest:
 
     def _inserts(self, rows: Any, k: int) -> bool:
         """One pass is cheaper than k searches, or a sort, unless most of a row is found."""
-        return (self._xp is np and 1 < k <= _MOST_INSERTED and k * 8 <= rows.shape[1])
+        return (self._xp is np and 1 < k <= tuning.CLASS_MOST_INSERTED and k * 8 <= rows.shape[1])
 
     def _by_arrays(self, rows: Any, k: int) -> tuple:
         columns = self._by_search(rows, k) if self._searches(rows, k) else None
@@ -320,7 +316,6 @@ class _Largest:
         return rows.shape[1] - 1 - order
 
 
-_MOST_INSERTED = 128
 # Numbers that are no larger than the last one found go by; not a number is the largest of all.
 _LARGEST = """
 def loop(rows, values, columns):

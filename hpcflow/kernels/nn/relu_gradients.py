@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 
 from hpcflow.host import blas, memory, threads
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.compiled import array_loops
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.loops import compiling, parallel_for
 
-_BLOCK_BYTES = 1 << 17  # of each array
 _ROWS = 8  # that a loop takes at once
-_LARGE_BYTES = 1 << 19  # below which a second thread costs more than it brings
 
 
 @kernel("_ReluBiasGrad", device="CPU", fresh=True, takes_over=1)
@@ -57,7 +56,7 @@ def masked(dy: Any, y: Any, out: Any) -> Any:
     All are matrices with contiguous rows, and not empty; `out` may be `y` itself.
     """
     rows, columns = dy.shape
-    step = max(1, _BLOCK_BYTES // (columns * dy.itemsize))
+    step = max(1, tuning.RELU_BLOCK_BYTES // (columns * dy.itemsize))
     step -= step % _ROWS if step > _ROWS else 0
     sums = np.zeros((-(-rows // step), columns), dy.dtype)
     found = None
@@ -69,7 +68,7 @@ def masked(dy: Any, y: Any, out: Any) -> Any:
         steps = [x.strides[0] // x.itemsize for x in (dy, y, out)]
         uses = (parallel_for.WHOLE * (len(flat) + 2) + parallel_for.START + parallel_for.STOP
                 + parallel_for.WHOLE * 5)
-        parallel_for.run(found, rows, step if out.nbytes >= _LARGE_BYTES else rows, uses,
+        parallel_for.run(found, rows, step if out.nbytes >= tuning.RELU_LARGE_BYTES else rows, uses,
                    [*flat, _memory(out), sums.reshape(-1), 0, 0, step, columns, *steps])
     else:
         with blas.alone():
@@ -128,7 +127,7 @@ def _by_numpy(dy: Any, y: Any, out: Any, sums: Any, step: int) -> None:
         part = np.multiply(dy[rows], np.greater(y[rows], zero), out=out[rows])
         np.dot(ones[: len(part)], part, out=sums[number])
 
-    if out.nbytes >= _LARGE_BYTES:
+    if out.nbytes >= tuning.RELU_LARGE_BYTES:
         threads.pool().run(work, len(sums))
     else:
         for number in range(len(sums)):

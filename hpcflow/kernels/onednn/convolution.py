@@ -16,6 +16,7 @@ import numpy as np
 from hpcflow.base.geometry.windows import Span
 from hpcflow.host import memory
 from hpcflow.host.memory import address_of
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.windows import check_rank, in_float32, window_of
 from hpcflow.kernels.nn import convolution as plain
 from hpcflow.kernels.nn import depthwise
@@ -25,9 +26,6 @@ from hpcflow.kernels.onednn.library import Library, OneDNNError, load
 from hpcflow.kernels.registry import KernelNode, find_kernel, kernel
 
 _AUTO = 3  # the algorithm
-# Where the gradient by the filter is computed in another layout: up to so many images, from so many
-# channels and positions on.
-_SMALL_BATCH, _DEEP, _SPACIOUS = 4, 16, 400
 
 
 class _Geometry:
@@ -47,10 +45,11 @@ class _Geometry:
         groups = depth // inner
         self.image_dims = (batch, depth, *space), (batch, channels, *(s.out for s in over))
         self.x, self.y = (self._image(dims, first) for dims in self.image_dims)
-        self.small_batch = (batch <= _SMALL_BATCH and depth >= _DEEP
+        self.small_batch = (batch <= tuning.CONVOLUTION_SMALL_BATCH
+                            and depth >= tuning.CONVOLUTION_DEEP
                             and not depthwise and groups == 1
                             and math.prod(window) > 1
-                            and math.prod(s.out for s in over) >= _SPACIOUS)
+                            and math.prod(s.out for s in over) >= tuning.CONVOLUTION_SPACIOUS)
         steps = [math.prod(w_dims[i + 1 :]) for i in range(len(window))]
         if depthwise:
             dims, strides = (inner, outer, 1, *window), (outer, 1, 1, *steps)

@@ -9,6 +9,7 @@ import numpy as np
 
 from hpcflow.host import memory
 from hpcflow.host.memory import address_of
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.windows import check_rank, window_of
 from hpcflow.kernels.nn import fused
 from hpcflow.kernels.nn.convolution import channels_last, checked_spans, described
@@ -76,11 +77,6 @@ def _gradient_sum(node: KernelNode) -> Callable:
     return run
 
 
-# Products over more than so many columns are faster without bias and relu inside, and these after.
-_DEEPEST = 2048
-_MOST_KNOWN = 64  # shapes that a node remembers
-
-
 @kernel("_MatMulBias", fresh=True, **_OPTIONS)
 def _layer(node: KernelNode) -> Callable:
     lib, plain = load(), fused.layer(node)
@@ -100,11 +96,11 @@ def _layer(node: KernelNode) -> Callable:
                 return plain(a, b, bias)
             check_bias(bias, n)
             whole = None
-            if k <= _DEEPEST:
+            if k <= tuning.FUSED_DEEPEST:
                 whole = product(lib, 1, m, k, n, *flips, bias=True, relu=relu)
             if whole is None:
                 return apart(a, b, bias)
-            if len(known) >= _MOST_KNOWN:
+            if len(known) >= tuning.FUSED_MOST_KNOWN:
                 known.clear()
             found = known[a.shape, b.shape, bias.shape] = whole, (m, n)
         whole, dims = found

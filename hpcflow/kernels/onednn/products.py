@@ -15,6 +15,7 @@ import numpy as np
 
 from hpcflow.host import blas, memory
 from hpcflow.host.memory import address_of
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.common.windows import in_float32
 from hpcflow.kernels.compiled import small_products
 from hpcflow.kernels.onednn import primitives as p
@@ -91,7 +92,6 @@ def _multiply_alone(a: Any, b: Any) -> Any:
 
 
 _same_bits: dict[tuple, bool] = {}  # of all threads and of one, by what a product is like
-_MOST_FORMS = 1024
 
 
 def _multiply_together(a: Any, b: Any) -> Any:
@@ -103,7 +103,7 @@ def _multiply_together(a: Any, b: Any) -> Any:
     out = memory.empty((a.shape[0], b.shape[1]), np.float32)
     multiply(lib, a, b, False, False, out)
     if key not in _same_bits:
-        if len(_same_bits) >= _MOST_FORMS:
+        if len(_same_bits) >= tuning.ONEDNN_MOST_FORMS:
             _same_bits.clear()
         alone = _multiply_alone(a, b)
         _same_bits[key] = alone is not None and out.tobytes() == alone.tobytes()
@@ -250,9 +250,6 @@ def _batch_matmul(node: KernelNode) -> Callable:
     return in_float32(node, run)
 
 
-_MOST_AXES = 4  # of arrays that lie in another order
-
-
 def _empty(dims: tuple[int, ...], order: Sequence[int] | None) -> np.ndarray:
     """A new array of `dims` that lies in C order when its axes are permuted so."""
     if order is None:
@@ -267,7 +264,7 @@ def _readable(x: np.ndarray) -> np.ndarray:
     rows, columns = x.strides[-2:]
     in_order = (columns == 4 and rows >= 4 * x.shape[-1]) or (
         rows == 4 and columns >= 4 * x.shape[-2])
-    if x.flags.c_contiguous or (in_order and x.ndim <= _MOST_AXES and all(
+    if x.flags.c_contiguous or (in_order and x.ndim <= tuning.ONEDNN_MOST_AXES and all(
             [s > 0 and s % 4 == 0 for s in x.strides])):
         return x
     return np.ascontiguousarray(x)

@@ -18,14 +18,8 @@ from collections.abc import Callable, Hashable
 from typing import Any
 
 from hpcflow.host import blas
+from hpcflow.host.tuning import kernels as tuning
 
-_LARGEST = 6 << 20  # multiplications, which take one thread about a tenth of a millisecond
-_MOST_SHAPES = 1024
-_WARM = 8  # products before the first trial
-_PERIODS, _TURNS = 16, 5  # periods of a turn, and turns of each kind, in a trial
-_GAIN = 0.95  # of the time with one thread: what all must be faster than
-_WAIT, _LONGEST_WAIT = 0.25, 4.0  # seconds between trials, doubled while they say the same
-_GIVEN_UP = 1.0  # seconds without a product of the shape on trial: another may begin
 _NEVER = float("inf")
 
 
@@ -42,23 +36,24 @@ class Trial:
         self.second = False  # the way that is better, as far as known
         self._uses = self._left = 0
         self._began = self._last = self._retry = 0.0
-        self._wait = _WAIT
+        self._wait = tuning.TEAM_WAIT_SECONDS
         self._turns: list[float] = []
 
     def wants_to_begin(self, now: float) -> bool:
         """Count a use at `now`; true if it is time for a trial."""
         self._last = now
         self._uses += 1
-        if now < self._retry or self._uses <= _WARM:
+        if now < self._retry or self._uses <= tuning.TEAM_WARM:
             return False
         other = Trial.running
-        return other is not self and (other is None or now - other._last > _GIVEN_UP)
+        return other is not self and (other is None
+                                      or now - other._last > tuning.TEAM_GIVEN_UP_SECONDS)
 
     def begin(self, now: float) -> None:
         """Try both ways from now on."""
         with Trial.lock:
             Trial.running = self
-            self._turns, self._began, self._left = [], now, _PERIODS
+            self._turns, self._began, self._left = [], now, tuning.TEAM_PERIODS
 
     def refuse(self) -> None:
         """The second way is none: there will be no trial."""
@@ -71,8 +66,8 @@ class Trial:
         with Trial.lock:
             if self._left <= 0:
                 self._turns.append(now - self._began)
-                self._began, self._left = now, _PERIODS
-                if len(self._turns) == 2 * _TURNS:
+                self._began, self._left = now, tuning.TEAM_PERIODS
+                if len(self._turns) == 2 * tuning.TEAM_TURNS:
                     self._decide(now)
                     return self.second
             self._left -= 1
@@ -80,8 +75,9 @@ class Trial:
 
     def _decide(self, now: float) -> None:
         one, other = (statistics.median(self._turns[k::2]) for k in (0, 1))
-        before, self.second = self.second, other < _GAIN * one
-        self._wait = _WAIT if before != self.second else min(2 * self._wait, _LONGEST_WAIT)
+        before, self.second = self.second, other < tuning.TEAM_GAIN * one
+        self._wait = (tuning.TEAM_WAIT_SECONDS if before != self.second
+                      else min(2 * self._wait, tuning.TEAM_LONGEST_WAIT_SECONDS))
         self._retry = now + self._wait
         Trial.running = None
 
@@ -118,13 +114,13 @@ class Team:
             addresses: their arguments, the last of what they write (and may read).
             nbytes: how much that is.
         """
-        usual = self._read() if size <= _LARGEST and blas.may_try() else 1
+        usual = self._read() if size <= tuning.TEAM_LARGEST and blas.may_try() else 1
         if usual < 2:
             together(*addresses)
             return
         trial = self._trials.get(key)
         if trial is None:
-            if len(self._trials) >= _MOST_SHAPES:
+            if len(self._trials) >= tuning.TEAM_MOST_SHAPES:
                 self._trials.clear()
             trial = self._trials.setdefault(key, Trial())
         now = time.perf_counter()

@@ -18,6 +18,7 @@ import numpy as np
 
 from hpcflow import config
 from hpcflow.host import memory
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 
 _MASK = (1 << 64) - 1
@@ -97,7 +98,6 @@ def _standard_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
 
 
 _TRUNCATION = 2.0  # standard deviations
-_BLOCK = 1 << 16  # numbers that are looked at together
 
 
 def _truncated_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
@@ -119,9 +119,9 @@ def _truncated_normal(rng: np.random.Generator, dtype: np.dtype) -> Callable:
 
 def _outside(values: np.ndarray) -> np.ndarray:
     """Where numbers are that are drawn again."""
-    blocks = range(0, values.size, _BLOCK)  # so that what is made on the way is small
+    blocks = range(0, values.size, tuning.RANDOM_BLOCK)  # so that what is made on the way is small
     return np.concatenate([
-        start + np.flatnonzero(np.abs(values[start : start + _BLOCK]) > _TRUNCATION)
+        start + np.flatnonzero(np.abs(values[start : start + tuning.RANDOM_BLOCK]) > _TRUNCATION)
         for start in blocks] or [np.zeros(0, np.int64)])
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.kernels.registry import KernelNode, invalid, kernel, shown
 from hpcflow.kernels.sparse.sparse_places import (
     check_parts,
@@ -19,9 +20,6 @@ from hpcflow.kernels.sparse.sparse_places import (
     keys_of,
     order_of,
 )
-
-# Bytes of the products that a matrix product holds at a time.
-_BLOCK = 1 << 20
 
 # ---------------------------------------------------------------- two sparse tensors
 
@@ -203,7 +201,7 @@ def _product(rows: Any, columns: Any, values: Any, count: int, b: Any) -> Any:
     order = order_of(rows)
     if order is not None:
         rows, columns, values = rows[order], columns[order], values[order]
-    step = max(1, _BLOCK // (b.shape[1] * b.dtype.itemsize))
+    step = max(1, tuning.SPARSE_BLOCK_BYTES // (b.shape[1] * b.dtype.itemsize))
     for start in range(0, len(values), step):
         part = slice(start, start + step)
         products = b.take(columns[part], axis=0)

@@ -18,17 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hpcflow.host import threads
+from hpcflow.host.tuning import kernels as tuning
 from hpcflow.loops import compiling, parallel_for
 from hpcflow.loops.lazy_array import Deferred, Steps
-
-# What one block of all arrays together may take: a little more than the second-level cache of a
-# core, since the passes of a rule do not touch all arrays at once.
-WORKING_SET_BYTES = 3 << 19
-_LEAST_PART = 1 << 16  # elements that a thread should have at least
-# A thread that starts late, or that the machine lets wait, takes fewer parts than another.
-_PARTS_PER_THREAD = 4
-# What a ufunc costs, about: to be called, and per element.
-_CALL_SECONDS, _ELEMENT_SECONDS = 4e-7, 1.5e-10
 
 
 def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_count: int) -> None:
@@ -37,7 +29,7 @@ def run_rule(xp: Any, rule: Callable, arrays: list, scalars: tuple, scratch_coun
     All but the last (the gradient) are contiguous and written.
     """
     first, grad = arrays[0], arrays[-1]
-    block_bytes = WORKING_SET_BYTES // (len(arrays) + scratch_count)
+    block_bytes = tuning.RULE_WORKING_SET_BYTES // (len(arrays) + scratch_count)
     is_small = first.nbytes <= block_bytes or xp is not np
     if type(grad) is Deferred and (is_small or not _joins(grad, len(arrays) - 1)):
         grad = grad.value()
@@ -70,7 +62,8 @@ def _run_compiled(rule: Callable, arrays: list, scalars: tuple, scratch_count: i
     compiled = compiling.compiled(found.program)
     loop = compiled.function
     if loop is None:
-        compiled.spent(found.calls * (_CALL_SECONDS + first.size * _ELEMENT_SECONDS))
+        compiled.spent(found.calls * (
+            tuning.RULE_CALL_SECONDS + first.size * tuning.RULE_ELEMENT_SECONDS))
         return False
     kind = first.dtype.type
     if not all([type(scalar) is kind for scalar in scalars]):
@@ -84,18 +77,14 @@ def _run_compiled(rule: Callable, arrays: list, scalars: tuple, scratch_count: i
 
 def _parts(size: int) -> int:
     count = threads.pool().size
-    return max(1, min(count * _PARTS_PER_THREAD if count > 1 else 1, size // _LEAST_PART))
-
-
-# Pairs of arrays of which one is written: a loop over more is not vectorized, since it would have
-# to test each pair for overlaps first.
-_MOST_PAIRS = 8
+    most = count * tuning.RULE_PARTS_PER_THREAD if count > 1 else 1
+    return max(1, min(most, size // tuning.RULE_LEAST_PART))
 
 
 def _joins(grad: Deferred, states: int) -> bool:
     """True if a loop over `states` written arrays may also compute `grad`."""
     pairs = states * (states - 1) // 2 + states * len(grad.arrays)
-    return bool(grad.arrays) and pairs <= _MOST_PAIRS
+    return bool(grad.arrays) and pairs <= tuning.RULE_MOST_PAIRS
 
 
 class _Work:
@@ -116,7 +105,7 @@ class _Work:
         """Apply the rule to the elements from `start` to `stop`, block by block."""
         deferred, dtype = self.deferred, self.arrays[0].dtype
         count = self.scratch_count + (deferred is not None)
-        step = WORKING_SET_BYTES // (len(self.arrays) + count) // dtype.itemsize
+        step = tuning.RULE_WORKING_SET_BYTES // (len(self.arrays) + count) // dtype.itemsize
         scratch = [np.empty(min(step, stop - start), dtype) for _ in range(count)]
         for begin in range(start, stop, step):
             end = min(begin + step, stop)

@@ -20,6 +20,7 @@ from hpcflow.graph.shape_inference import (
     unchanged,
     with_rank,
 )
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.ops.common.static_shape import known_values
 from hpcflow.shapes import TensorShape
 
@@ -37,10 +38,6 @@ __all__ = [
     "zeros_like",
 ]
 
-# Larger constants of one repeated value are made at run time (Fill) instead of held by the graph.
-_SMALL = 1000
-# Known values above this size are not worth computing while the graph is built.
-_KNOWN_VALUE_LIMIT = 1 << 20
 
 # ---------------------------------------------------------------- Const
 
@@ -178,7 +175,7 @@ def ones(shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> Te
 def _filled(shape: Any, value: Any, dtype: dtypes.DType, name: str | None, default: str) -> Tensor:
     with name_scope(name, default, [shape]) as scope:
         static = _static_shape(shape)
-        if static is not None and (static.num_elements() or 0) < _SMALL:
+        if static is not None and (static.num_elements() or 0) < tuning.CONSTANT_SMALL:
             return constant(value, dtype, static, name=scope)
         dims = convert_to_tensor(static if static is not None else shape, name="shape")
         if dims._dims is None or len(dims._dims) != 1:  # one size, or nobody knows
@@ -275,7 +272,7 @@ def _range_value(op: Operation) -> np.ndarray | None:
         return None
     start, limit, delta = values
     length = range_length(start.item(), limit.item(), delta.item())
-    if length > _KNOWN_VALUE_LIMIT:
+    if length > tuning.CONSTANT_MOST_KNOWN:
         return None
     return start + delta * np.arange(length, dtype=start.dtype)
 

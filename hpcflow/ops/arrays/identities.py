@@ -57,7 +57,6 @@ def _dims_passed_on(op: Operation) -> Dims:
     return constant_value_as_dims(op.inputs[0])
 
 
-
 def _same(op: Operation, grad: Any) -> Any:
     return grad
 

@@ -19,7 +19,6 @@ _CALL = f"{_INPUT}; other_arguments: Targuments"
 _PARALLEL = "use_inter_op_parallelism: bool = true; preserve_cardinality: bool = false"
 
 
-
 def _dataset_shape(op: Operation) -> list[Dims]:
     """A data set is a scalar, and so are the numbers that it is made of."""
     position = 0

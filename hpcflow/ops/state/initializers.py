@@ -18,6 +18,7 @@ from hpcflow.dtypes import DType
 from hpcflow.graph.convert import constant
 from hpcflow.graph.operation import Tensor
 from hpcflow.graph.raw import raw_ops
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.ops.arrays import constants
 from hpcflow.ops.random import random_ops
 from hpcflow.shapes import TensorShape
@@ -100,11 +101,8 @@ class Constant(Initializer):
         return constant(self.value, wanted, shape, verify_shape=self._verify_shape)
 
 
-_LARGE = 1000  # elements; above, the graph holds one of them
-
-
 def _is_large(shape: Any) -> bool:
-    return math.prod(_known_dims(shape)) > _LARGE
+    return math.prod(_known_dims(shape)) > tuning.INITIALIZER_LARGE
 
 
 class RandomUniform(Initializer):

@@ -15,17 +15,10 @@ from typing import Any
 
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError
+from hpcflow.host.tuning import files as tuning
 from hpcflow.resources.datasets.base import AUTOTUNE, Dataset, Dims, Element, Function, Run
 from hpcflow.resources.datasets.functions import Interleaved, cycle_of, ending, opening
 from hpcflow.resources.datasets.order import Derived
-
-_AHEAD = 2  # elements, where the number is left to the library
-_ABREAST = 4  # calls, where the number is left to the library
-
-# Calls shorter than this are not worth another thread; longer ones are tried there again.
-_SHORT_SECONDS = 1e-4
-_LONG_SECONDS = 5e-4
-_TRIALS = 16
 
 
 class PrefetchDataset(Derived):
@@ -37,7 +30,7 @@ class PrefetchDataset(Derived):
             raise InvalidArgumentError(None, None, "buffer_size must be >= 0 or set "
                                        "buffer_size to be -1 for auto-tuning")
         super().__init__(source, types, shapes)
-        self.size = _AHEAD if size == AUTOTUNE else size
+        self.size = tuning.DATASET_AHEAD if size == AUTOTUNE else size
 
     def _pass(self, run: Run) -> Iterator[Element]:
         elements = self.source.iterate(run)
@@ -118,7 +111,7 @@ class ParallelMapDataset(Derived):
             raise InvalidArgumentError(None, None, "num_parallel_calls must be greater than zero.")
         super().__init__(source, types, shapes)
         self.function = function
-        self.count = _ABREAST if count == AUTOTUNE else count
+        self.count = tuning.DATASET_ABREAST if count == AUTOTUNE else count
 
     def _pass(self, run: Run) -> Iterator[Element]:
         function, elements = run.function(self.function), self.source.iterate(run)
@@ -154,7 +147,8 @@ class Abreast:
         self._calls: deque[_Call] = deque()
         self._pending: deque[_Call] = deque()
         self._threads = 0
-        self._left: float = _TRIALS  # calls in other threads before their time is looked at
+        # Calls in other threads before their time is looked at.
+        self._left: float = tuning.CALL_TRIALS
         self._seconds = 0.0
         self._alone = False
         self._ended = False
@@ -239,8 +233,9 @@ class Abreast:
         """After some calls in other threads: are these worth it?"""
         self._left -= 1
         if self._left == 0:
-            self._alone = not self._may_wait and self._seconds < _SHORT_SECONDS * _TRIALS
-            self._left, self._seconds = _TRIALS, 0.0
+            are_short = self._seconds < tuning.CALL_SHORT_SECONDS * tuning.CALL_TRIALS
+            self._alone = not self._may_wait and are_short
+            self._left, self._seconds = tuning.CALL_TRIALS, 0.0
 
     def _call_here(self) -> Element:
         element = next(self._source)
@@ -248,7 +243,7 @@ class Abreast:
         try:
             return self._function(*element)
         finally:
-            if time.perf_counter() - begin > _LONG_SECONDS:
+            if time.perf_counter() - begin > tuning.CALL_LONG_SECONDS:
                 self._alone = False
 
 

@@ -12,9 +12,8 @@ import numpy as np
 from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.errors import InvalidArgumentError, OutOfRangeError
+from hpcflow.host.tuning import files as tuning
 from hpcflow.resources.datasets.base import Dataset, Dims, Element, Function, Run
-
-_BLOCK = 4096
 
 
 class TensorDataset(Dataset):
@@ -82,8 +81,8 @@ class RangeDataset(Dataset):
     def _pass(self, run: Run) -> Iterator[Element]:
         # Blocks: numbers of an array are made several times faster than one by one.
         numbers, dtype = self.numbers, self.types[0].np
-        for first in range(0, len(numbers), _BLOCK):
-            part = numbers[first : first + _BLOCK]
+        for first in range(0, len(numbers), tuning.SOURCE_BLOCK):
+            part = numbers[first : first + tuning.SOURCE_BLOCK]
             yield from zip(np.arange(part.start, part.stop, part.step, dtype=dtype))
 
 

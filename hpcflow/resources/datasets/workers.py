@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-IDLE_SECONDS = 0.25
+from hpcflow.host.tuning import files as tuning
 
 _lock = threading.Lock()
 _free: list[_Worker] = []
@@ -32,7 +32,7 @@ class _Worker:
             with _lock:
                 if not self.work:
                     _free.append(self)
-                    self.wake.wait(IDLE_SECONDS)
+                    self.wake.wait(tuning.WORKER_IDLE_SECONDS)
                     if not self.work:
                         _free.remove(self)
                         return

@@ -27,6 +27,7 @@ from hpcflow.errors import (
     UnavailableError,
     from_wire,
 )
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.cluster.agreement import check_settings, digests
 from hpcflow.runtime.cluster.health import Health
 from hpcflow.runtime.cluster.lane import Lane, TagSpace
@@ -37,7 +38,7 @@ from hpcflow.runtime.cluster.preemption import watch
 from hpcflow.runtime.collective.collectives import Collectives
 from hpcflow.runtime.executor.event_loop import EventLoop, event_loop
 from hpcflow.runtime.executor.executor import Step
-from hpcflow.runtime.executor.offload import SHORT_SECONDS, Masters, Pace
+from hpcflow.runtime.executor.offload import Masters, Pace
 from hpcflow.runtime.executor.tagged import LaneAddress, inline_bytes, read_value
 from hpcflow.runtime.steps.compiled import report_stall
 from hpcflow.runtime.steps.task import KernelContext, Task
@@ -48,8 +49,6 @@ from hpcflow.version import __version__
 
 # Of the messages of every step.
 _SHORT, _unpack, _START, _DONE = wire.HEADER.size, wire.HEADER.unpack, wire.START, wire.DONE
-# How long a rank that has finished gives the others to notice, before it ends the job.
-_LAST_WORDS_SECONDS = 3.0
 
 
 class Endpoint:
@@ -260,7 +259,7 @@ class Endpoint:
         plan = self.plans.get((source, number))
         if plan is None:
             self._refuse(source, number, lane, step_id, _gone(source, number))
-        elif plan.pace.longest < SHORT_SECONDS:
+        elif plan.pace.longest < tuning.PIECE_SHORT_SECONDS:
             self._start(source, plan, lane, step_id, deadline)
         else:
             self.loop.soon(partial(self._start, source, plan, lane, step_id, deadline))
@@ -284,7 +283,7 @@ class Endpoint:
         if lane.stop is not None and lane.stop[0] == step_id:  # its end came before its beginning
             step.cancel(from_wire(lane.stop[1]))
         pace = plan.pace
-        if pace.longest < SHORT_SECONDS:
+        if pace.longest < tuning.PIECE_SHORT_SECONDS:
             pace.note(step.start)
         else:
             pace.run(step.start)
@@ -402,7 +401,7 @@ class Endpoint:
         if lost and not (self.all_finished or self.closed):
             # The others come to know it too; then the first that is left ends the job for all.
             first = next(r for r in range(self.size) if r not in lost)
-            patience = _LAST_WORDS_SECONDS * (1 if first == self.rank else 3)
+            patience = tuning.LAST_WORDS_SECONDS * (1 if first == self.rank else 3)
             with contextlib.suppress(DeadlineExceededError):
                 self.loop.run_until(lambda: False, time.monotonic() + patience)
             raise with_waits(self.lost_error(min(lost)), "the end of all ranks' programs")

@@ -17,10 +17,10 @@ from typing import Any
 
 from hpcflow import config
 from hpcflow.comm.processes import Process, is_running, is_stopped, is_traced, used_ticks
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.wire import wire
 
 _PING, _PONG, _LOST = range(3)
-_AWAY_SECONDS = 0.5  # how late a look may be on a busy machine
 
 
 class Health:
@@ -44,7 +44,7 @@ class Health:
         if self._comms is None or not interval or now < self._last_look + interval:
             return
         # While this rank itself was stopped, or computed, nobody was silent.
-        passed = min(now - self._last_look, 2 * interval + _AWAY_SECONDS)
+        passed = min(now - self._last_look, 2 * interval + tuning.HEALTH_AWAY_SECONDS)
         self._last_look = now
         target = self._target()
         if target is None:

@@ -21,6 +21,7 @@ from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.emit.items import Edge, Item, Part
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.errors import InvalidArgumentError, OpError, ResourceExhaustedError, op_error
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.executor.executor import Step
 from hpcflow.runtime.executor.iterations import DEAD
 from hpcflow.runtime.executor.offload import Pace
@@ -30,8 +31,6 @@ from hpcflow.runtime.wire.packed import Outgoing, opener
 from hpcflow.runtime.wire.shared_edges import SharedOutbox, Sign, make_inbox
 
 _HEADER = struct.Struct("<HHIQ")  # dtype, rank, 0, bytes; then the dimensions as int64
-_INLINE = 4096  # bytes of a header message with everything in it
-_COPY = 1 << 14  # smaller static values are copied into the lane's own send buffer
 _LIVE = b"\x01"  # what a control edge carries
 
 
@@ -352,7 +351,7 @@ class Lane:
     def _buffer_for(self, edge: Edge) -> np.ndarray:
         """What the messages of `edge` are received into."""
         if not edge.nbytes:
-            return np.empty(1 if edge.is_control else _INLINE, np.uint8)
+            return np.empty(1 if edge.is_control else tuning.LANE_INLINE_BYTES, np.uint8)
         shared = self._inbox.buffer(edge) if self._inbox is not None else None
         if shared is not None:
             return shared
@@ -396,7 +395,7 @@ class Lane:
         start += 8 * rank
         dtype = dtypes.as_dtype(enum)
         compressed = self.executable.recvs[index].compressed
-        if start + size <= _INLINE:
+        if start + size <= tuning.LANE_INLINE_BYTES:
             self._deliver(index, item, decode(buffer[start : start + size].copy(), dtype, dims,
                                               compressed))
             return
@@ -445,7 +444,7 @@ class Lane:
         if self._shared[index] is not None:
             self._send_sign(step, index, edge)
             return
-        if edge.nbytes > _COPY:
+        if edge.nbytes > tuning.LANE_COPY_BYTES:
             self._post(step, index, outgoing.message)
             outgoing.renew()
             return
@@ -479,7 +478,7 @@ class Lane:
             shared[...] = value
             self._send_sign(step, index, edge)
             return
-        if edge.nbytes > _COPY:
+        if edge.nbytes > tuning.LANE_COPY_BYTES:
             self._post(step, index, np.ascontiguousarray(value))
             return
         slot = self._send_slots[index]
@@ -514,7 +513,7 @@ class Lane:
         header = _HEADER.pack(edge.dtype.enum, len(dims), 0, length(payload)) + struct.pack(
             f"<{len(dims)}q", *dims)
         self._sent[index] = True
-        if len(header) + length(payload) <= _INLINE:
+        if len(header) + length(payload) <= tuning.LANE_INLINE_BYTES:
             self._post(step, index, header + bytes(payload))
             return
         self._post(step, index, header)

@@ -23,6 +23,7 @@ from hpcflow.errors import (
 from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Tensor
 from hpcflow.host.fp_mode import restore, restore_early, silence
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.kernels.registry import is_collective
 from hpcflow.runtime.cluster.agreement import check_edges, digests, settings
 from hpcflow.runtime.cluster.endpoint import Endpoint
@@ -34,7 +35,6 @@ from hpcflow.runtime.executor.executor import Step, check_results
 from hpcflow.runtime.executor.offload import Pace
 from hpcflow.runtime.executor.tagged import LaneAddress
 from hpcflow.runtime.steps.compiled import (
-    DRAIN_SECONDS,
     LocalStep,
     StepOptions,
     add_left,
@@ -378,7 +378,7 @@ class Execution:
     def finished(self) -> bool:
         """True when every part is done; of a failed step, or when some part cannot drain."""
         return self.remaining == 0 or (
-            self.failed and time.monotonic() > self._failed_at + DRAIN_SECONDS)
+            self.failed and time.monotonic() > self._failed_at + tuning.STEP_DRAIN_SECONDS)
 
     def rank_lost(self, rank: int, error: OpError) -> None:
         """Fail if `rank` has a part that is not done. The lane can then never be drained."""
@@ -391,7 +391,7 @@ class Execution:
             self.fail(error, rank)
             if self.step.error is None:
                 self.step.error = error
-            self._failed_at = -DRAIN_SECONDS  # nothing to wait for
+            self._failed_at = -tuning.STEP_DRAIN_SECONDS  # nothing to wait for
 
     def wait(self, until: Callable[[], Any], timeout: float | None) -> None:
         """Drive until ``until()`` is true; every part is stopped and drained if that fails."""
@@ -421,7 +421,7 @@ class Execution:
         """Stop every part, and wait a while for what they had started."""
         running, run_until = self.owner.engine.running, self.owner.endpoint.loop.run_until
         with contextlib.suppress(DeadlineExceededError):
-            until = time.monotonic() + DRAIN_SECONDS
+            until = time.monotonic() + tuning.STEP_DRAIN_SECONDS
             if not self.begun:
                 run_until(lambda: self.begun or self not in running, until)
             self.fail(error, None)

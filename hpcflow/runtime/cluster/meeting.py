@@ -16,11 +16,8 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.errors import CancelledError
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.wire import wire
-
-# Seconds that a cancelled rank still waits, because the others may have been let go already.
-_GRACE_SECONDS = 2.0
-_LOOK_SECONDS = 0.02
 
 
 class Meetings:
@@ -57,9 +54,9 @@ class Meetings:
                 self._send(ranks[0], "left", key, ranks)
 
     def _wait(self, event: threading.Event, cancelled: Callable[[], bool]) -> None:
-        while not event.wait(_LOOK_SECONDS):
+        while not event.wait(tuning.MEETING_LOOK_SECONDS):
             if cancelled():
-                if event.wait(_GRACE_SECONDS):
+                if event.wait(tuning.MEETING_GRACE_SECONDS):
                     return
                 raise CancelledError(None, None, "The step was cancelled before all ranks had come "
                                      "to a collective operation")

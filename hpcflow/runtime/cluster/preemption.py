@@ -18,10 +18,10 @@ from typing import Any
 
 from hpcflow import config
 from hpcflow.errors import DeadlineExceededError
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.wire import wire
 
 SIGNALS = (signal.SIGTERM, signal.SIGUSR1)
-_FILE_SECONDS = 1.0
 
 
 class Watch:
@@ -87,7 +87,7 @@ class Watch:
         """True once this process knows that it is preempted; looks for the file now and then."""
         path, now = config.flags.preemption_file, time.monotonic()
         if path and self.noticed is None and now >= self._next_look:
-            self._next_look = now + _FILE_SECONDS
+            self._next_look = now + tuning.PREEMPTION_FILE_SECONDS
             if os.path.exists(path):
                 self.noticed = f"file {path}"
         return self.noticed is not None

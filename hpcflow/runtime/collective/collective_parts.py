@@ -12,6 +12,7 @@ import numpy as np
 from hpcflow.comm import patterns
 from hpcflow.comm.patterns import Levels, Pattern
 from hpcflow.errors import InvalidArgumentError
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.shapes import format_shape
 
 #: Dimensions of a value whose shape is only known when it is there, at most.
@@ -24,10 +25,6 @@ class Withdrawn(Exception):
     def __init__(self, member: int) -> None:
         super().__init__(member)
         self.member = member
-
-
-# Arrays of a pool that nobody uses, before they are given up.
-_SPARE = 4
 
 
 class Job:
@@ -57,7 +54,7 @@ class Pool:
             for i in free:
                 if self._arrays[i].size == length:
                     return self._arrays[i]
-            if len(free) > _SPARE:
+            if len(free) > tuning.COLLECTIVE_SPARE:
                 self._arrays = [a for i, a in enumerate(self._arrays) if i not in free]
             array = np.empty(length, dtype)
             self._arrays.append(array)

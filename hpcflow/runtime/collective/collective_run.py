@@ -16,17 +16,11 @@ from hpcflow.errors import (
     DeadlineExceededError,
     InvalidArgumentError,
 )
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.collective.collective_parts import Withdrawn
 
 if TYPE_CHECKING:
     from hpcflow.runtime.collective.collectives import Agreement, Group
-
-# Seconds of waiting after which the others are asked, and between two questions.
-_ASK_SECONDS = 1.0
-# How long to wait for the reason of a failure elsewhere, once it shows.
-_REASON_SECONDS = 1.0
-# The most members that one rank asks at a time.
-_ASKED = 16
 
 
 class Schedule:
@@ -291,7 +285,7 @@ class Run:
         """Ask the others, or give up."""
         if self.error is not None:
             return
-        if self._suspect is not None and now - self._suspect > _REASON_SECONDS:
+        if self._suspect is not None and now - self._suspect > tuning.COLLECTIVE_REASON_SECONDS:
             self.fail(AbortedError(None, None, "A collective operation failed on another rank"),
                       tell=False)
             return
@@ -302,9 +296,9 @@ class Run:
         limit = config.flags.collective_timeout
         if limit and now - self.progress > limit:
             self.fail(self._timeout(missing), tell=True)
-        elif now - max(self._asked, self.progress) >= _ASK_SECONDS:
+        elif now - max(self._asked, self.progress) >= tuning.COLLECTIVE_ASK_SECONDS:
             self._asked = now
-            self.group.ask(self, missing[:_ASKED])
+            self.group.ask(self, missing[:tuning.COLLECTIVE_MOST_ASKED])
 
     def _timeout(self, missing: list[int]) -> DeadlineExceededError:
         names = ", ".join(str(self.group.ranks[k]) for k in missing)

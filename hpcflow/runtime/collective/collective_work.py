@@ -18,6 +18,7 @@ from hpcflow.comm.patterns import Levels, Pattern
 from hpcflow.comm.reduction import MEAN, Reducer, cover, divided, is_narrow, wide_type
 from hpcflow.errors import InvalidArgumentError
 from hpcflow.host.threads import thread_count
+from hpcflow.host.tuning import comm as tuning
 from hpcflow.kernels.registry import KernelNode
 from hpcflow.runtime.collective.collective_moves import (
     Allgather,
@@ -83,7 +84,7 @@ class Allreduce:
         self.room_sizes: list[int] = []
         if self.is_static:
             self._set_sizes([tuple(d) for d in self.dims])
-            self.lanes = max(1, min(patterns.LANES, len(self._blocks)))
+            self.lanes = max(1, min(tuning.REDUCE_LANES, len(self._blocks)))
             in_memory = len(layout.local) > 1 and not slices and self._levels is layout.levels
             if in_memory and not self._small:
                 self.room_sizes = room_sizes(self.length * dtype.itemsize, len(layout.local))

@@ -35,14 +35,12 @@ from hpcflow.errors import (
     OutOfRangeError,
     from_wire,
 )
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.collective.collective_disputes import Disputes
 from hpcflow.runtime.collective.collective_parts import Layout
 from hpcflow.runtime.collective.collective_run import OperationRun, Run, Schedule
 from hpcflow.runtime.wire import wire
 from hpcflow.runtime.wire.lost_ranks import with_waits
-
-# The most steps that a rank remembers.
-_REMEMBERED = 64
 
 
 class Collectives:
@@ -164,7 +162,7 @@ class Group:
         self._agreements: dict[str, Agreement] = {}
         self._proposals: dict[str, dict[int, Any]] = {}  # led: hash -> member -> what it sent
         self._joinings: dict[str, Joining] = {}  # led, by hash: proposed by all
-        self._runs: deque[Run] = deque(maxlen=_REMEMBERED)
+        self._runs: deque[Run] = deque(maxlen=tuning.COLLECTIVE_REMEMBERED)
         self._active: Run | None = None
         self._started = 0
         self._broken: BaseException | None = None

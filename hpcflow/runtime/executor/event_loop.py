@@ -19,23 +19,7 @@ from hpcflow import config
 from hpcflow.comm.waiting import Backoff
 from hpcflow.errors import DeadlineExceededError
 from hpcflow.host.fp_mode import restore, silence, silence_for_good
-
-# A driver that has been busy with one thing for longer gets help from threads that wait.
-_BUSY_SECONDS = 0.002
-# How often what is to happen every while happens.
-_TICK_SECONDS = 0.25
-# How soon a thread that waits beside the driver looks whether there still is one. The driver wakes
-# it when its condition holds; one that leaves does not, because it will be back soon, and a
-# thread that polls meanwhile would only take the interpreter from it.
-_ASIDE_SECONDS = 0.0005
-# How many polls without a result there are between two looks at the clock.
-_CLOCK_STRIDE = 32
-# How soon the background thread looks when nobody has driven lately; at most, while it finds that
-# nothing has come, or a driver that is not busy: each look takes a core and the interpreter from
-# what is computed, and what was in its caches. And when all is quiet.
-_COVER_SECONDS = 0.001
-_BESIDE_SECONDS = 0.002
-_QUIET_SECONDS = 0.02
+from hpcflow.host.tuning import runtime as tuning
 
 
 class EventLoop:
@@ -80,7 +64,7 @@ class EventLoop:
     def _tick(self) -> None:
         now = time.monotonic()
         if now >= self._next_tick:
-            self._next_tick = now + _TICK_SECONDS
+            self._next_tick = now + tuning.TICK_SECONDS
             for action in self._tickers:
                 action()
 
@@ -166,7 +150,7 @@ class EventLoop:
                     continue
                 slept = backoff.wait(0.05)
                 idle += 1
-                if slept or not idle % _CLOCK_STRIDE:
+                if slept or not idle % tuning.POLL_CLOCK_STRIDE:
                     self._tick()
                     if deadline is not None and time.monotonic() > deadline:
                         raise _timed_out(what)
@@ -196,13 +180,13 @@ class EventLoop:
         self._beside.append(waiter)
         try:
             if not done():
-                gate.acquire(timeout=_ASIDE_SECONDS)
+                gate.acquire(timeout=tuning.ASIDE_SECONDS)
         finally:
             self._beside.remove(waiter)
         if deadline is not None and time.monotonic() > deadline and not done():
             raise _timed_out(what)
         entered = self._entered
-        if entered and time.monotonic() - entered > _BUSY_SECONDS:
+        if entered and time.monotonic() - entered > tuning.DRIVER_BUSY_SECONDS:
             self._help()
 
     def _help(self) -> None:
@@ -233,9 +217,9 @@ class EventLoop:
     def _cover(self) -> None:
         """Serve this process while its own threads do other things."""
         silence_for_good()
-        pause = _COVER_SECONDS
+        pause = tuning.COVER_SECONDS
         while True:
-            time.sleep(pause if self._came_lately() else _QUIET_SECONDS)
+            time.sleep(pause if self._came_lately() else tuning.QUIET_SECONDS)
             if self._endpoints:
                 pause = self._look(pause)
 
@@ -244,10 +228,10 @@ class EventLoop:
         `pause` this time."""
         if not self._driving.acquire(blocking=False):
             entered = self._entered
-            if not entered or time.monotonic() - entered <= _BUSY_SECONDS:
-                return min(2 * pause, _BESIDE_SECONDS)
+            if not entered or time.monotonic() - entered <= tuning.DRIVER_BUSY_SECONDS:
+                return min(2 * pause, tuning.BESIDE_SECONDS)
             self._help()
-            return _COVER_SECONDS
+            return tuning.COVER_SECONDS
         came = False
         try:
             self._driver = get_ident()
@@ -258,7 +242,7 @@ class EventLoop:
         finally:
             self._driver = 0
             self._driving.release()
-        return _COVER_SECONDS if came else min(2 * pause, _BESIDE_SECONDS)
+        return tuning.COVER_SECONDS if came else min(2 * pause, tuning.BESIDE_SECONDS)
 
     def _poll_once(self) -> bool:
         came = False

@@ -30,12 +30,13 @@ from hpcflow.errors import (
     op_error,
 )
 from hpcflow.host.fp_mode import mode, restore, silence
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.resources.effects import Effect
 from hpcflow.runtime.executor.deadline import check_deadline
 from hpcflow.runtime.executor.distributed_loops import SpreadLoops
 from hpcflow.runtime.executor.iterations import DEAD, Iteration
-from hpcflow.runtime.executor.offload import MEMORY, SHORT_SECONDS, Pace, now
+from hpcflow.runtime.executor.offload import Pace, now
 from hpcflow.runtime.executor.propagation import Propagation
 
 _POSITIONS = [np.int32(i) for i in range(16)]  # what a Merge says about which input came
@@ -382,11 +383,11 @@ class Step(Propagation):
         Called by the thread that polls; what takes very little time is done at once.
         """
         pace = self.pace
-        if (pace is not None and pace.longest < SHORT_SECONDS and not self._inbox
+        if (pace is not None and pace.longest < tuning.PIECE_SHORT_SECONDS and not self._inbox
                 and self._lock.acquire(False)):
             start = now()
             self._take_in(item, value)
-            seconds, last = now() - start, MEMORY * pace.longest
+            seconds, last = now() - start, tuning.PIECE_MEMORY * pace.longest
             pace.longest = seconds if seconds > last else last
             return
         self._inbox.append((item, value))

@@ -16,19 +16,7 @@ from queue import SimpleQueue
 from time import perf_counter as now
 
 from hpcflow.host.fp_mode import silence_for_good
-
-#: Pieces that take longer are long. Handing one over takes some tens of microseconds, and then two
-#: threads want the interpreter.
-LONG_SECONDS = 400e-6
-#: The same where ranks share cores: a piece may have waited for one, and a thread would too.
-LONG_SHARED_SECONDS = 2e-3
-#: Pieces that take less are very short: about as much as the way from a poll to the event loop.
-SHORT_SECONDS = 50e-6
-#: How slowly a long piece is forgotten, for that: it would hold up the others that poll.
-MEMORY = 0.97
-#: For how long a master counts after its last step, if another one has run steps since.
-_MASTER_SECONDS = 1.0
-_THREADS = 4
+from hpcflow.host.tuning import runtime as tuning
 
 Action = Callable[[], None]
 
@@ -39,7 +27,8 @@ class Masters:
     __slots__ = ("long_seconds", "_changed", "_last")
 
     def __init__(self, oversubscribed: bool = False) -> None:
-        self.long_seconds = LONG_SHARED_SECONDS if oversubscribed else LONG_SECONDS
+        self.long_seconds = (tuning.PIECE_LONG_SHARED_SECONDS if oversubscribed
+                             else tuning.PIECE_LONG_SECONDS)
         self._last = -1
         self._changed = float("-inf")
 
@@ -52,7 +41,7 @@ class Masters:
 
     def are_several(self) -> bool:
         """True if the steps that came lately were not all of one master."""
-        return time.monotonic() - self._changed < _MASTER_SECONDS
+        return time.monotonic() - self._changed < tuning.MASTER_SECONDS
 
 
 class Pace:
@@ -65,7 +54,7 @@ class Pace:
     __slots__ = ("longest", "_masters", "_seconds")
 
     def __init__(self, masters: Masters) -> None:
-        self.longest = 2 * SHORT_SECONDS
+        self.longest = 2 * tuning.PIECE_SHORT_SECONDS
         self._masters = masters
         self._seconds = 0.0
 
@@ -84,7 +73,7 @@ class Pace:
         start = now()
         action()
         seconds = now() - start
-        last = MEMORY * self.longest
+        last = tuning.PIECE_MEMORY * self.longest
         self.longest = seconds if seconds > last else last
         return seconds
 
@@ -99,7 +88,8 @@ def _submit(action: Action) -> None:
         with _lock:
             if not _threads:
                 _threads.extend(threading.Thread(
-                    target=_serve, daemon=True, name=f"hpcflow-step-{i}") for i in range(_THREADS))
+                    target=_serve, daemon=True, name=f"hpcflow-step-{i}")
+                    for i in range(tuning.OFFLOAD_THREADS))
                 for thread in _threads:
                     thread.start()
     _queue.put(action)

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.emit.items import ENTER, EXIT, NEXT, SWITCH, Item
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.executor.iterations import DEAD, Frame, Iteration
 
 if TYPE_CHECKING:
     from hpcflow.runtime.executor.distributed_loops import SpreadLoops
 
-_LOOK_ITERATIONS = 64  # between two looks at whether a loop has to stop
 _FRAME_KINDS = frozenset({ENTER, EXIT, NEXT})
 
 
@@ -196,7 +196,7 @@ class Propagation:
         return self._open_iteration(frame)
 
     def _open_iteration(self, frame: Frame) -> Iteration:
-        if not frame.newest % _LOOK_ITERATIONS:
+        if not frame.newest % tuning.LOOK_ITERATIONS:
             self.check()
         frame.dead_exits.clear()
         if frame.waits_for_others:

@@ -20,13 +20,13 @@ from hpcflow.comm.transfers import clock
 from hpcflow.compiler.emit.executable import Executable
 from hpcflow.compiler.emit.items import Edge, Gate
 from hpcflow.compiler.ir.step_graph import Node
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.runtime.executor.iterations import DEAD
 from hpcflow.runtime.wire import wire
 from hpcflow.runtime.wire.encoding import decode, encode, length
 
 _VALUE = struct.Struct("<IHBBQ")  # edge, dtype, rank, depth, bytes; then path, dims and payload
 _PROGRESS = struct.Struct("<III")  # loop, iteration, depth; then the path
-_INLINE = 8192  # bytes of a value that is part of its message
 _IS_DEAD, _FOLLOWS = 1, 2
 
 
@@ -125,7 +125,7 @@ class TaggedEdges:
             payload, dims = encode(value if device is None else device.to_host(value), edge)
         size = length(payload)
         self.lane.transfers.sent(rank)((clock(), edge.tensor, size))
-        if size > _INLINE:
+        if size > tuning.TAGGED_INLINE_BYTES:
             flags = _FOLLOWS
         head = self._header(wire.LOOP_VALUE, flags, step.step_id) + _VALUE.pack(
             number, 0 if edge.is_control else edge.dtype.enum, len(dims), len(path), size,

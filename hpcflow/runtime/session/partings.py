@@ -16,9 +16,7 @@ from hpcflow.errors import OpError
 from hpcflow.graph.graph import Parting
 from hpcflow.graph.operation import Operation
 from hpcflow.graph.traversal import ancestors
-
-#: The most that each of these operations may take, of a cluster that may have lost ranks.
-_SECONDS = 5.0
+from hpcflow.host.tuning import runtime as tuning
 
 # Of the sessions that have begun something and are open; they must not vanish unnoticed.
 _open: set[Partings] = set()
@@ -53,7 +51,7 @@ class Partings:
             _open.discard(self)
         for parting in due:
             try:
-                self._session._runner(parting.end, [], False).step((), _SECONDS)
+                self._session._runner(parting.end, [], False).step((), tuning.PARTING_SECONDS)
             except (OpError, RuntimeError) as error:
                 logging.getLogger("hpcflow").debug("Leaving: %s", error)
 

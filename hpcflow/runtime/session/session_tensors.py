@@ -9,10 +9,8 @@ from hpcflow import dtypes
 from hpcflow.dtypes import DType
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.operation import Tensor
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.ops.flow.session_tensors import delete_session_tensor, get_session_tensor
-
-# So many dead handles are deleted together.
-_BATCH = 10
 
 # session -> handles that nobody refers to any more
 _dead: weakref.WeakKeyDictionary[Any, list[bytes]] = weakref.WeakKeyDictionary()
@@ -78,7 +76,7 @@ def handle_result(session: Any, tensor: Tensor, value: bytes) -> Any:
     if session is None:
         return value
     dead = _dead.get(session, [])
-    if len(dead) > _BATCH:
+    if len(dead) > tuning.DEAD_HANDLES:
         doomed, dead[:] = dead[:], []
         for handle in doomed:
             _delete(session, handle)

@@ -9,11 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hpcflow.graph.operation import Dims, Tensor
-
-# Runs and seconds (as many as compiling took) with feeds of the same shapes before they are worth
-# a step of their own; how many such steps there may be, and for how many shapes time is kept.
-_FEWEST_RUNS, _WORTH = 3, 2.0
-_MOST_STEPS, _MOST_KEPT = 8, 64
+from hpcflow.host.tuning import runtime as tuning
 
 Run = Callable[..., list]
 
@@ -33,7 +29,7 @@ class ByShapes:
         self._general = general
         self._dims = [t._dims for t in feeds]
         self._open = [i for i, dims in enumerate(self._dims) if dims is None or None in dims]
-        self._enough = _WORTH * seconds
+        self._enough = tuning.SHAPES_WORTH * seconds
         self._compile_for = compile_for
         self._runs: dict[tuple, Run] = {}
         self._spent: dict[tuple, tuple[int, float]] = {}
@@ -50,7 +46,7 @@ class ByShapes:
         run = self._runs.get(key)
         if run is not None:
             return run(feeds, timeout)
-        if len(self._runs) >= _MOST_STEPS:
+        if len(self._runs) >= tuning.SHAPES_MOST_STEPS:
             return self._general(feeds, timeout)
         start = time.perf_counter()
         values = self._general(feeds, timeout)
@@ -59,11 +55,12 @@ class ByShapes:
 
     def _note(self, key: tuple, seconds: float) -> None:
         with self._lock:
-            if key not in self._spent and len(self._spent) >= _MOST_KEPT:
+            if key not in self._spent and len(self._spent) >= tuning.SHAPES_MOST_KEPT:
                 self._spent.clear()
             count, spent = self._spent.get(key, (0, 0.0))
             self._spent[key] = count + 1, spent + seconds
-            if count + 1 < _FEWEST_RUNS or spent + seconds < self._enough or key in self._runs:
+            if (count + 1 < tuning.SHAPES_FEWEST_RUNS or spent + seconds < self._enough
+                    or key in self._runs):
                 return
             self._runs[key] = self._general  # for whoever runs it meanwhile
         dims = list(self._dims)

@@ -22,6 +22,7 @@ from hpcflow.graph.function_library import FunctionLibrary
 from hpcflow.graph.operation import Dims, Operation, Tensor
 from hpcflow.host import fp_mode, threads
 from hpcflow.host.fp_mode import restore, silence
+from hpcflow.host.tuning import runtime as tuning
 from hpcflow.kernels import late_errors
 from hpcflow.kernels.registry import find_kernel
 from hpcflow.runtime.executor.deadline import DirectRun, check_end, deadline_after
@@ -99,9 +100,6 @@ def library_of(fetches: list[Tensor | Operation], feeds: list[Tensor]) -> Functi
     """The functions of the graph of a step."""
     return next((x.graph._library for x in (*fetches, *feeds)), None)
 
-
-# Seconds that a cancelled step may take to drain.
-DRAIN_SECONDS = 10.0
 
 _step_ids = itertools.count(1)
 
@@ -227,7 +225,7 @@ class LocalRun:
         """Stop the step, and wait a while for what it had started."""
         self.step.cancel(error)
         with contextlib.suppress(DeadlineExceededError):
-            self._loop.run_until(self.finished, time.monotonic() + DRAIN_SECONDS)
+            self._loop.run_until(self.finished, time.monotonic() + tuning.STEP_DRAIN_SECONDS)
 
     def end(self) -> None:
         """Nothing is kept between runs."""

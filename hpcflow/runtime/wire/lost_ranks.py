@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from hpcflow.errors import OpError, UnavailableError
-
-_SHOWN_WAITS = 3
+from hpcflow.host.tuning import runtime as tuning
 
 
 def with_waits(error: OpError, waits: str) -> UnavailableError:
     """`error`, that a rank is lost, with the first of what was waited for, given as lines."""
     first, *others = [line.strip() for line in waits.splitlines()]
-    shown = "; ".join([first, *others[: _SHOWN_WAITS - 1]])
-    more = f"; and {len(others) + 1 - _SHOWN_WAITS} more" if len(others) >= _SHOWN_WAITS else ""
+    shown = "; ".join([first, *others[: tuning.LOST_SHOWN_WAITS - 1]])
+    hidden = len(others) + 1 - tuning.LOST_SHOWN_WAITS
+    more = f"; and {hidden} more" if hidden > 0 else ""
     return UnavailableError(None, None, f"{error.message}. Waited for: {shown}{more}")

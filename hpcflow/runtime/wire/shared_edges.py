@@ -19,11 +19,7 @@ import numpy as np
 
 from hpcflow.comm.shared_memory import Room, aligned, enter_room, make_room
 from hpcflow.compiler.emit.items import Edge
-
-#: Values of fewer bytes are no longer than a message may be that MPI takes in at once.
-LEAST_BYTES = 1 << 14
-#: Of more bytes, MPI copies one part while another is under way.
-MOST_BYTES = 1 << 23
+from hpcflow.host.tuning import runtime as tuning
 
 
 class SharedInbox:
@@ -69,7 +65,8 @@ def make_inbox(transport: Any, edges: Sequence[Edge], ranks: Sequence[int],
     offsets: dict[int, int] = {}
     end = 0
     for edge, rank in zip(edges, ranks, strict=True):
-        if (LEAST_BYTES < edge.nbytes <= MOST_BYTES and not edge.compressed
+        if (tuning.SHARED_EDGE_LEAST_BYTES < edge.nbytes <= tuning.SHARED_EDGE_MOST_BYTES
+                and not edge.compressed
                 and edge.index not in late and transport.is_near(rank)):
             offsets[edge.index] = end
             end += aligned(edge.nbytes)

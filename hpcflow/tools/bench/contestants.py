@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from hpcflow.comm.launch import without_launcher
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.bench import child
 from hpcflow.tools.cli import CommandError
 from hpcflow.tools.facts import child_environment
 
 PROGRAMS = Path(__file__).with_name("programs")
-# A peer that says nothing for so long is stuck (its import alone may take a minute).
-SILENCE_SECONDS = 300.0
 STDERR_LINES = 15
 
 Close = Callable[[], object]
@@ -128,8 +127,8 @@ class Peer:
             stdin.flush()
         except OSError:
             raise self._failure("has ended") from None
-        if not select.select([stdout], [], [], SILENCE_SECONDS)[0]:
-            raise self._failure(f"said nothing for {SILENCE_SECONDS:.0f} s")
+        if not select.select([stdout], [], [], tuning.BENCH_SILENCE_SECONDS)[0]:
+            raise self._failure(f"said nothing for {tuning.BENCH_SILENCE_SECONDS:.0f} s")
         line = stdout.readline()
         if not line:
             raise self._failure("has ended")

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.bench.contestants import Peer, core_count
 from hpcflow.tools.bench.kernels import FASTER
 from hpcflow.tools.bench.registry import Options, with_title
@@ -82,8 +83,6 @@ NETWORKS = (
 
 # A step of a third of a second or more is a turn of its own.
 _PLAN = Plan(rounds=4, block_seconds=0.5, min_samples=1)
-# How long steps run before and after the wait for what is compiled in the background.
-_WARMING_SECONDS = 2.0
 _WARM = "warm/faster"
 
 
@@ -122,7 +121,7 @@ def measure(case: Case, options: Options, plan: Plan) -> list[Row]:
             list(starters.map(lambda program: program.open(network.name, details), programs))
         rounds = alternate(programs, plan)
         for program in programs:
-            program.warm(0.0 if options.quick else _WARMING_SECONDS)
+            program.warm(0.0 if options.quick else tuning.BENCH_WARMING_SECONDS)
         return rows_of(case.title, programs, rounds, alternate(programs, plan))
 
 

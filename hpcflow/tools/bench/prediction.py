@@ -20,6 +20,7 @@ from pathlib import Path
 import hpcflow
 from hpcflow import kernels
 from hpcflow.compiler.distribute.costs import Rates
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.simulator.cluster import Cluster, Job, Link
 from hpcflow.simulator.engine import Simulation
 from hpcflow.simulator.measure import link_from_pingpong
@@ -41,7 +42,6 @@ POINTS = {
     "null step, 32 rows of 100 MB": (Point("null", 1, 1, nbytes=10**8, sparse=True),
                                      Point("null", 2, 1, nbytes=10**8, sparse=True)),
 }
-LIMIT_SECONDS = 600
 
 
 def run(options: Options) -> list[Row]:
@@ -102,7 +102,8 @@ def real_steps(point: Point) -> list[float]:
     command = [mpirun, *mpirun_options(mpirun), "-n", str(point.servers + point.workers),
                sys.executable, "-m", sweeps.__name__, sweeps.arguments_of(point)]
     out = subprocess.run(command, env=_environment(), check=True, stdout=subprocess.PIPE,
-                         stdin=subprocess.DEVNULL, text=True, timeout=LIMIT_SECONDS).stdout
+                         stdin=subprocess.DEVNULL, text=True,
+                         timeout=tuning.BENCH_PREDICTION_SECONDS).stdout
     line = next(line for line in out.splitlines() if line.startswith("times "))
     return json.loads(line.removeprefix("times "))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hpcflow.host.tuning import loops as tuning
 from hpcflow.loops import compiling
 from hpcflow.tools.bench.contestants import Contestant
 from hpcflow.tools.bench.registry import Options
@@ -59,7 +60,7 @@ def until_compiled(ours: Contestant, plan: Plan) -> None:
     """Run steps until the loops that they are worth are compiled, also those that only come with
     steps for certain shapes. A plan that only shows that it runs does not wait."""
     for _ in range(2 if compiling.enabled() and plan.min_samples > 1 else 0):
-        end = time.perf_counter() + 2 * compiling.WORTH_SECONDS
+        end = time.perf_counter() + 2 * tuning.COMPILE_WORTH_SECONDS
         while time.perf_counter() < end:
             ours.block(1, 1)
         compiling.wait()

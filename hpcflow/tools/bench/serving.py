@@ -16,13 +16,13 @@ import hpcflow as hf
 from hpcflow import raw_ops
 from hpcflow.graph.opdef import register_op
 from hpcflow.graph.shape_inference import scalar
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.kernels.registry import KernelNode, kernel
 from hpcflow.tools.bench.registry import Options
 from hpcflow.tools.table import Row
 
 #: Seconds between two steps, and how many steps are timed.
 PAUSES = ((0.0, 2000), (0.001, 500), (0.01, 100), (0.1, 20))
-_IDLE_SECONDS = 3.0
 _SERVER = "/job:ps/task:0"
 
 
@@ -38,7 +38,7 @@ def run(options: Options) -> list[Row]:
         share = 20 if options.quick else 1
         rows = [measure(step, cpu_seconds, pause, max(count // share, 2))
                 for pause, count in PAUSES]
-        used, seconds = cpu_seconds(), _IDLE_SECONDS / share
+        used, seconds = cpu_seconds(), tuning.BENCH_IDLE_SECONDS / share
         time.sleep(seconds)
         used = cpu_seconds() - used
         return [*rows, {"case": f"idle for {seconds:g} s", "core_%": 100 * used / seconds}]

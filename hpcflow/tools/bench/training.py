@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.bench.contestants import Peer, core_count
 from hpcflow.tools.bench.registry import Options, with_title
 from hpcflow.tools.bench.sampling import OURS, Plan, alternate, plan_of, ratio_of
@@ -26,7 +27,6 @@ TITLES = (
     "PTB LSTM, unrolled", "skip-gram, NCE", "transformer block", "text CNN", "policy gradient",
     "beam search")  # fmt: skip
 
-FIRST_SECONDS = 5.0
 _PLAN = Plan(rounds=7, block_seconds=0.3, min_samples=1)
 
 
@@ -38,7 +38,8 @@ class Case(NamedTuple):
 
 def run(options: Options) -> list[Row]:
     """Measure every program with hpcflow and the peers."""
-    plan, seconds = (plan_of(options), 0.0) if options.quick else (_PLAN, FIRST_SECONDS)
+    plan = plan_of(options) if options.quick else _PLAN
+    seconds = 0.0 if options.quick else tuning.BENCH_FIRST_SECONDS
     cases = with_title(map(Case, TITLES), options)
     return [row for case in (cases[:1] if options.quick else cases)
             for row in measure(case, options, plan, seconds)]

@@ -1,0 +1,239 @@
+"""Numbers of `hpcflow.compiler`: what is folded, fused, packed, and where loops pay."""
+
+# ---- compiler.ir.sizes
+#: What a dimension known only at run time counts as: the usual size of a batch.
+SIZES_UNKNOWN_DIMENSION = 32
+
+# ---- compiler.distribute.colocate_loop_variables
+#: Rounds until no variable of a loop moves any more: two are usual, a circle would not end.
+COLOCATE_ROUNDS = 20
+
+# ---- compiler.distribute.late_receives
+#: Of a value that is worth receiving late: smaller ones do not show in the peak.
+LATE_LEAST_BYTES = 1 << 18
+#: Of the peak of memory: less is not worth a wait.
+LATE_LEAST_GAIN = 0.05
+#: What a message takes, about, however short, on a busy machine.
+LATE_MESSAGE_SECONDS = 2e-4
+#: What a slow link carries, so that a late value is still there in time.
+LATE_BYTES_PER_SECOND = 1e9
+
+# ---- compiler.distribute.packs
+#: What a pack holds at most: longer messages are better on their way one by one.
+PACK_MOST_BYTES = 1 << 19
+#: For how long its first value may wait for its last: about as long as some messages take.
+PACK_MOST_SECONDS = 3e-4
+
+# ---- compiler.distribute.partition
+#: A value of up to so many bytes takes about as long as the message of a control edge.
+EDGE_SHORT_BYTES = 1 << 20
+
+# ---- compiler.distribute.schedule
+#: Of a value that nobody needs to wait for: its message is as short as any.
+SCHEDULE_SMALL_BYTES = 1024
+
+# ---- compiler.emit.codegen
+#: Pieces of compiled code that are kept: more than the steps of a program have.
+CODE_CACHE_MOST = 4096
+
+# ---- compiler.emit.executable
+#: A value up to this size is a short message: MPI takes it in before its receive is posted.
+MESSAGE_SHORT_BYTES = 4096
+
+# ---- compiler.emit.items
+#: A loop of so many parallel iterations loses little if one of them is left out.
+FEW_PARALLEL_ITERATIONS = 4
+
+# ---- compiler.emit.writer
+#: Between two looks at whether a running loop has to stop, about: nobody notices so short a wait.
+LOOP_LOOK_SECONDS = 0.002
+#: Between two such looks, however short the iterations were: the next may be longer.
+LOOP_MOST_ITERATIONS = 1 << 16
+
+# ---- compiler.fuse.batch_products
+#: Fewer steps of a loop are not worth a product of all.
+BATCH_LEAST_STEPS = 3
+#: Products with so many rows BLAS does as fast step by step.
+BATCH_MANY_ROWS = 128
+#: Elements of the weights; of smaller ones a product costs little beside the other calls.
+BATCH_LARGE = 1 << 14
+
+# ---- compiler.fuse.fuse_gradients
+#: Elements of a gradient below which ufuncs, which may join others, are as fast.
+GRADIENT_LARGE = 1 << 14
+
+# ---- compiler.fuse.fuse_layers
+#: What a number of rows that is only known at run time is taken for: a usual batch.
+LAYER_USUAL_ROWS = 64
+
+# ---- compiler.fuse.fuse_updates
+#: Elements of a gradient below which the call costs more than the memory.
+UPDATE_LARGE = 1 << 16
+
+# ---- compiler.fuse.sum_products
+#: Fewer terms are not worth the copies of their factors.
+SUM_LEAST_TERMS = 3
+
+# ---- compiler.native.accumulate_gemm
+#: Of a block's products, about: long beside what it costs to hand them over.
+ACCUMULATE_BLOCK_FLOPS = 3e8
+#: Iterations of a block: the values of all are kept until then.
+ACCUMULATE_MOST_STEPS = 64
+#: Blocks that wait for another core; then the thread of the loop computes the oldest itself.
+ACCUMULATE_MOST_BLOCKS = 3
+
+# ---- compiler.native.batch_iterations
+#: Operations of a product that takes longer than what is done about it.
+ITERATIONS_LARGE = 4e5
+#: Of both factors of a product that is worth copies of them.
+ITERATIONS_FEWEST_COLUMNS = 16
+#: Where the batch size is not known: a usual batch.
+ITERATIONS_USUAL_ROWS = 32
+
+# ---- compiler.native.concurrent_gemm
+#: Operations of a product that takes much longer (a millisecond) than a thread needs to wake up.
+CONCURRENT_LARGE = 5e7
+
+# ---- compiler.native.fusion
+#: Lines that are worth a call.
+FUSION_FEWEST_LINES = 3
+#: Lines of which the loop compiles quickly.
+FUSION_MOST_LINES = 200
+#: Of small arrays: what a group of rows must take, about, to be worth a loop.
+FUSION_ROWS_SECONDS = 1e-5
+#: Elements from which on a single line is worth several threads.
+FUSION_PARALLEL = 1 << 17
+#: Arrays that a loop reads: more streams than the hardware fetches ahead are slow.
+FUSION_MOST_INPUTS = 16
+#: Arrays that a loop writes.
+FUSION_MOST_OUTPUTS = 4
+#: Elements from which on blocks pay.
+FUSION_LARGE = 1 << 16
+#: Of all values of a block: in the second-level cache, yet long beside what threads cost.
+FUSION_BLOCK_BYTES = 1 << 21
+#: Elements that a thread should have at least: fewer are over before it wakes up.
+FUSION_LEAST_PART = 1 << 16
+#: What a ufunc costs to be called, about.
+FUSION_CALL_SECONDS = 4e-7
+#: What a ufunc costs per element, about.
+FUSION_ELEMENT_SECONDS = 2e-10
+#: What a fused call costs, about.
+FUSION_FUSED_SECONDS = 4e-6
+
+# ---- compiler.native.hoist_input_gemm
+#: Of a block's products, about: long beside what it costs to hand them over.
+HOIST_BLOCK_FLOPS = 2e7
+#: Iterations of a block: the products of all are kept until they are used.
+HOIST_MOST_STEPS = 64
+#: Blocks that are computed ahead: one is used, one is ready, one is in work.
+HOIST_MOST_BLOCKS = 3
+#: Times that products computed ahead were of another array, after which none are.
+HOIST_MOST_MISSES = 2
+
+# ---- compiler.native.native_layout
+#: Rows that a thread should have: by panels, no more work for few rows, and by a BLAS.
+LAYOUT_FEWEST_ROWS = (8, 16)
+#: Into which the fewest rows of a thread are cut: the part of each begins at such a piece.
+LAYOUT_UNITS = 4
+#: What a core computes, about.
+LAYOUT_OPERATIONS_PER_SECOND = 5e10
+#: Counts of iterations of which the places of values are remembered.
+LAYOUT_MOST_PLANS = 16
+
+# ---- compiler.native.native_loops
+#: Shapes for which a loop remembers where its values lie.
+LOOP_MOST_LAYOUTS = 16
+#: Of a loop that is worth places for its values.
+LOOP_FEWEST_ITERATIONS = 2
+#: Of all iterations line by line: what the places of the values cost, about.
+LOOP_LEAST_SECONDS = 2e-4
+#: What a line costs that is run by Python, about.
+LOOP_LINE_SECONDS = 1e-6
+#: Kept between two looks at whether the step has to stop, at most.
+LOOP_CHUNK_BYTES = 1 << 26
+#: What the products between two such looks take, about.
+LOOP_CHUNK_SECONDS = 0.02
+#: Iterations between two such looks, at most.
+LOOP_CHUNK_STEPS = 256
+
+# ---- compiler.native.native_memory
+#: Iterations in which a factor is used that may be copied in order.
+MEMORY_FEWEST_USES = 4
+#: Of a factor that may be copied: a larger one does not stay in the cache.
+MEMORY_MOST_COPIED_BYTES = 1 << 20
+#: Of the places that are held between the runs of a loop.
+MEMORY_MOST_HELD_BYTES = 1 << 24
+
+# ---- compiler.native.native_multiplications
+#: Of sums of products that are added up in the loop: larger ones do not stay in the cache.
+ADDED_MOST_BYTES = 1 << 18
+#: Rows of a part for which they are: fewer cost more calls than copies.
+ADDED_FEWEST_TERMS = 16
+
+# ---- compiler.native.native_products
+#: Forms of products that are remembered.
+PRODUCTS_MOST_FORMS = 1024
+
+# ---- compiler.native.native_steps
+#: Lines of a loop whose steps are made one after the other: they compile quickly.
+STEPS_MOST_LINES = 200
+#: Iterations of such a loop whose values are found ahead of it: the list stays small.
+STEPS_MOST_ITERATIONS = 4096
+
+# ---- compiler.native.row_blocks
+#: Elements of a value from which on a compiled loop pays.
+ROWS_FEWEST = 1 << 11
+#: What a line takes otherwise to be called, about.
+ROWS_CALL_SECONDS = 2e-6
+#: What a line takes otherwise per element, about.
+ROWS_ELEMENT_SECONDS = 2.5e-10
+#: Elements of a value from which on blocks on several cores pay.
+ROWS_LARGE = 1 << 17
+#: Of all values of a block together, as for FUSION_BLOCK_BYTES.
+ROWS_BLOCK_BYTES = 1 << 21
+#: Into which rows are cut: fewer leave cores idle at the end.
+ROWS_FEWEST_BLOCKS = 4
+#: A thread that the machine lets wait takes fewer parts than another.
+ROWS_PARTS_PER_THREAD = 4
+
+# ---- compiler.native.row_fusion
+#: Lines of which a loop over rows compiles quickly.
+ROWS_MOST_LINES = 200
+#: Arrays that a loop over rows reads; most of them are short rows in the cache.
+ROWS_MOST_INPUTS = 32
+#: Arrays that a loop over rows writes.
+ROWS_MOST_OUTPUTS = 16
+#: Elements of a value that may go before a group it is not part of: it stays in the cache.
+ROWS_SMALL = 1 << 14
+
+# ---- compiler.native.row_programs
+#: Of a row that fills the vector units.
+ROWS_FEWEST_COLUMNS = 16
+#: Elements of a vector that are taken as a row: a few arrays of them fit the first-level cache.
+ROWS_PIECE = 4096
+#: Of rows whose columns are added up apart, where there are many, so that threads share them.
+ROWS_SUM_BLOCKS = 16
+#: Numbers of rows that a loop remembers.
+ROWS_MOST_FORMS = 64
+
+# ---- compiler.regions.host_values
+#: Elements up to which a value computed from values of the host alone stays there.
+HOST_FEW = 64
+
+# ---- compiler.rewrite.cse
+#: Of a constant that is compared by content: comparing larger ones costs more than it finds.
+CSE_SMALL_BYTES = 1024
+
+# ---- compiler.rewrite.fold
+#: Of a folded value that is larger than what it is made of: the plan travels to other ranks.
+FOLD_MOST_BYTES = 1 << 18
+
+# ---- compiler.rewrite.refine_shapes
+#: Of a value that is made a constant: shapes and indices are no longer.
+REFINE_MOST_ELEMENTS = 64
+#: Rounds until no shape is better known: a loop of shapes would not end.
+REFINE_MOST_ROUNDS = 16
+
+# ---- compiler.rewrite.simplify
+#: Of a constant that is looked at: whether all are 0 or 1 must be found quickly.
+SIMPLIFY_MOST_ELEMENTS = 4096

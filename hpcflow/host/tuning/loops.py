@@ -1,0 +1,47 @@
+"""Numbers of `hpcflow.loops`: when a loop is compiled, and how its work is cut for threads."""
+
+# ---- loops.cache
+#: Compiled loops on disk, of which the oldest are removed: more than many programs have.
+CACHE_MOST_FILES = 4096
+
+# ---- loops.compiling
+#: Spent on a loop before it is compiled, which takes seconds; a fifth where that is quick.
+COMPILE_WORTH_SECONDS = 0.05
+#: Programs that are remembered: more than a process has.
+COMPILE_MOST_PROGRAMS = 4096
+
+# ---- loops.parallel_for
+#: Below so many bytes a second thread costs more than it brings.
+PARALLEL_LARGE_BYTES = 1 << 20
+#: A thread that is late, or that the machine lets wait, takes fewer of them.
+PARALLEL_BLOCKS_PER_THREAD = 8
+#: Of a block: a shorter one is over before the next is taken.
+PARALLEL_LEAST_BYTES = 1 << 15
+#: Of a block: it should stay in the second-level cache.
+PARALLEL_MOST_BYTES = 1 << 18
+
+# ---- loops.service
+#: After so long the compiling process ends: starting another takes a second.
+COMPILER_IDLE_SECONDS = 10.0
+
+# ---- loops.strided_copy
+#: Below so many bytes NumPy has copied before a plan is found.
+COPY_LARGE_BYTES = 1 << 17
+#: From so many bytes on a second thread is worth waking.
+COPY_SHARED_BYTES = 1 << 20
+#: Runs of so many bytes NumPy copies as fast.
+COPY_LONG_BYTES = 1 << 6
+#: Elements of a run that one job copies: long beside the handing over.
+COPY_CHUNK = 1 << 14
+#: Side, in elements, of the squares of a transposition: both sides stay in the first-level cache.
+COPY_SQUARE = 64
+#: Lines at multiples of it compete for the same places of the cache.
+COPY_COMPETING_BYTES = 1 << 10
+#: Runs, or lines of a transposition, that one job copies.
+COPY_LINES = 64
+#: Rows that are joined by a loop: fewer NumPy joins as fast.
+COPY_LEAST_ROWS = 64
+#: Values of which one is made, each with a loop of its own: more make the loop slow to compile.
+COPY_MOST_VALUES = 16
+#: What NumPy takes for joining a byte, about.
+COPY_BYTE_SECONDS = 2e-10
