@@ -7,7 +7,7 @@ type (the output of a variable op) has the number of its base type plus 100.
 from __future__ import annotations
 
 import builtins
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -234,6 +234,9 @@ class DType:
     def __repr__(self) -> str:
         return f"tf.{self.name}"
 
+
+#: What `as_dtype` takes: a DType or its number, a name, a numpy dtype, a type of numpy or Python.
+DTypeLike: TypeAlias = DType | np.dtype[Any] | type | str | int | np.integer[Any]
 
 float32 = DType(1)
 float64 = DType(2)

@@ -8,9 +8,17 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
+
+if TYPE_CHECKING:
+    from google.protobuf.message import Message
 
 Dims = tuple["int | None", ...]
+#: One dimension: a whole number, a `Dimension`, or None where it is unknown.
+DimensionLike: TypeAlias = "SupportsIndex | Dimension | None"
+#: What `as_shape` takes, besides None: a shape or its protobuf, dimensions, or the length of a
+#: vector.
+ShapeLike: TypeAlias = "TensorShape | Iterable[DimensionLike] | SupportsIndex | Message"
 
 
 def _checked(value: Any) -> int | None:

@@ -15,6 +15,7 @@ from hpcflow.shapes import TensorShape
 
 if TYPE_CHECKING:
     from hpcflow.graph.graph import Graph
+    from hpcflow.graph.likes import TensorLike
 
 Dims = tuple | None  # one int or None per dimension; None for an unknown rank
 
@@ -65,6 +66,40 @@ class Tensor:
         "__xor__", "__rxor__", "__getitem__", "__pow__", "__rpow__", "__invert__", "__neg__",
         "__abs__", "__matmul__", "__rmatmul__",
     }  # fmt: skip
+
+    if TYPE_CHECKING:  # those operators, for checkers of types
+        __add__: Callable[[TensorLike], Tensor]
+        __radd__: Callable[[TensorLike], Tensor]
+        __sub__: Callable[[TensorLike], Tensor]
+        __rsub__: Callable[[TensorLike], Tensor]
+        __mul__: Callable[[TensorLike], Tensor]
+        __rmul__: Callable[[TensorLike], Tensor]
+        __div__: Callable[[TensorLike], Tensor]
+        __rdiv__: Callable[[TensorLike], Tensor]
+        __truediv__: Callable[[TensorLike], Tensor]
+        __rtruediv__: Callable[[TensorLike], Tensor]
+        __floordiv__: Callable[[TensorLike], Tensor]
+        __rfloordiv__: Callable[[TensorLike], Tensor]
+        __mod__: Callable[[TensorLike], Tensor]
+        __rmod__: Callable[[TensorLike], Tensor]
+        __lt__: Callable[[TensorLike], Tensor]
+        __le__: Callable[[TensorLike], Tensor]
+        __gt__: Callable[[TensorLike], Tensor]
+        __ge__: Callable[[TensorLike], Tensor]
+        __and__: Callable[[TensorLike], Tensor]
+        __rand__: Callable[[TensorLike], Tensor]
+        __or__: Callable[[TensorLike], Tensor]
+        __ror__: Callable[[TensorLike], Tensor]
+        __xor__: Callable[[TensorLike], Tensor]
+        __rxor__: Callable[[TensorLike], Tensor]
+        __pow__: Callable[[TensorLike], Tensor]
+        __rpow__: Callable[[TensorLike], Tensor]
+        __matmul__: Callable[[TensorLike], Tensor]
+        __rmatmul__: Callable[[TensorLike], Tensor]
+        __invert__: Callable[[], Tensor]
+        __neg__: Callable[[], Tensor]
+        __abs__: Callable[[], Tensor]
+        __getitem__: Callable[[Any], Tensor]
 
     def __init__(self, op: Operation, value_index: int, dtype: DType) -> None:
         self._op = op
