@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import hpcflow
 from hpcflow.api import other_names
+from hpcflow.api.modules import LAZY
 
 # Modules whose names are those of other modules again, or of Python.
 _VIEWS = ("app", "compat", "core", "flags", "gfile", "logging", "python", "resource_loader")
@@ -32,7 +33,7 @@ class Entry(NamedTuple):
 
 def modules() -> list[str]:
     """Return the names of the public modules that have a page, as ``nn`` and ``keras.layers``."""
-    lazy = [name for name in hpcflow._LAZY_MODULES if name not in _VIEWS]
+    lazy = [name for name in LAZY if name not in _VIEWS]
     return sorted({*lazy, *_INNER, *other_names.MODULES, "errors", "extending"})
 
 
