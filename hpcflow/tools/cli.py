@@ -25,6 +25,7 @@ PROGRAM = "hpcflow" if Path(sys.argv[0]).name == "hpcflow" else "python -m hpcfl
 COMMANDS = {
     "doctor": (".doctor", "what hpcflow finds on this machine, and what is wrong"),
     "run": (".run", "start a program on several ranks"),
+    "trace": (".trace.command", "merge and draw traces of steps; say why a step is slow"),
     "profile": (".profile", "count the work and the parameters of a graph; time of a traced step"),
     "checkpoint": (".checkpoint", "list, verify, compare, convert, prune checkpoints"),
     "freeze-graph": (".freeze_graph", "make one GraphDef of a graph and a checkpoint"),
