@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +93,7 @@ def task(jobs: dict[str, int] | None = None, comm: Any = None, rest: str = "work
         jobs = {"ps": config.flags.ps}
     counts = _checked(jobs or {}, rest)
     if count == 1:
+        _say_alone(counts, rest)
         cluster = ClusterSpec({rest: ["mpi://0"]})
         cluster._network = server.process_network()
         return Task(cluster, rest, 0)
@@ -101,6 +103,16 @@ def task(jobs: dict[str, int] | None = None, comm: Any = None, rest: str = "work
     cluster._network = server.mpi_network(comm)
     job, index = next((j, ranks.index(me)) for j, ranks in layout.items() if me in ranks)
     return Task(cluster, job, index, me, count)
+
+
+def _say_alone(counts: dict[str, int], rest: str) -> None:
+    """Tell a program that asks for tasks of other jobs that it has one process for all of them."""
+    asked = {job: number for job, number in counts.items() if number}
+    if asked:
+        told = " and ".join(f"{n} of job '{job}'" for job, n in asked.items())
+        print(f"hpcflow: the program asks for tasks ({told}), but runs as one process: it is the "
+              f"only {rest}, and holds all variables. For a job of ranks: hpcflow run -n "
+              f"{sum(asked.values()) + 1} PROGRAM", file=sys.stderr, flush=True)
 
 
 def layout_of(counts: dict[str, int], ranks: int, rest: str) -> dict[str, list[int]]:

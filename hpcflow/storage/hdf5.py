@@ -21,7 +21,7 @@ from hpcflow.errors import InternalError
 from hpcflow.storage import encoding, plain_hdf5
 from hpcflow.storage.checkpoint_file import Damage
 from hpcflow.storage.file_image import FileImage
-from hpcflow.storage.hdf5_files import open_file
+from hpcflow.storage.hdf5_files import load_h5py, open_file
 from hpcflow.storage.layout import Entry
 from hpcflow.storage.records import checksum
 from hpcflow.storage.slices import Region
@@ -38,9 +38,7 @@ _ALIGNMENT = {"alignment_threshold": 1 << 16, "alignment_interval": 1 << 12}
 
 def parallel_hdf5_available() -> bool:
     """Whether h5py was built with MPI. (Importing such an h5py starts MPI.)"""
-    import h5py
-
-    return bool(h5py.get_config().mpi)
+    return bool(load_h5py().get_config().mpi)
 
 
 @contextmanager

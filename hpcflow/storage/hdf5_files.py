@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+from hpcflow.errors import UnavailableError
 from hpcflow.storage.file_image import FileImage
+
+
+def load_h5py() -> Any:
+    """The module h5py; UnavailableError that names the command to install it if it is missing."""
+    try:
+        import h5py
+    except ImportError as error:
+        raise UnavailableError(
+            None, None, f"HDF5 files need h5py ({error}): pip install h5py") from error
+    return h5py
 
 
 def open_file(path: str | FileImage, mode: str, **options: Any) -> Any:
@@ -13,8 +24,7 @@ def open_file(path: str | FileImage, mode: str, **options: Any) -> Any:
     Files under construction are private and finished ones are never changed, and some
     parallel file systems refuse locks.
     """
-    import h5py
-
+    h5py = load_h5py()
     version = h5py.version.hdf5_version_tuple
     if version >= (1, 12, 1) or (version[:2] == (1, 10) and version[2] >= 7):
         options["locking"] = False

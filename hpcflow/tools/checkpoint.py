@@ -19,18 +19,18 @@ import numpy as np
 from hpcflow import dtypes, storage
 from hpcflow.errors import DataLossError, OpError
 from hpcflow.storage import CheckpointFile
-from hpcflow.tools.cli import PROGRAM, CommandError
+from hpcflow.tools.cli import CommandError, CommandParser, command_parser, first_line
 from hpcflow.train.checkpoint_files import remove_checkpoint
 from hpcflow.train.checkpoint_state import get_checkpoint_state, update_checkpoint_state
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one of the commands; returns the exit status."""
-    options = _parser().parse_args(list(sys.argv[1:] if argv is None else argv))
+    options = parser().parse_args(list(sys.argv[1:] if argv is None else argv))
     try:
         status, rows = options.run(options)
     except (OpError, OSError, ValueError) as error:
-        raise CommandError(getattr(error, "message", str(error)).splitlines()[0]) from error
+        raise CommandError(first_line(error)) from error
     if options.json:
         print(json.dumps(rows, indent=1))
     else:
@@ -39,10 +39,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     return int(status)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog=f"{PROGRAM} checkpoint", description=__doc__,
-                                     formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+def parser() -> CommandParser:
+    """The commands and their options."""
+    made = command_parser("checkpoint", __doc__)
+    commands = made.add_subparsers(metavar="COMMAND", required=True)
 
     def add(name: str, run: Callable, line: Callable, what: str) -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=what, description=what)
@@ -55,21 +55,22 @@ def _parser() -> argparse.ArgumentParser:
     one = add("verify", _verify, _verify_line, "read all values and compare their checksums")
     one.add_argument("paths", nargs="+", metavar="path", help="checkpoints, or directories of them")
     one = add("diff", _diff, _diff_line, "compare two checkpoints")
-    one.add_argument("first")
-    one.add_argument("second")
+    one.add_argument("first", help="a checkpoint")
+    one.add_argument("second", help="the one to compare it with")
     one.add_argument("--tolerance", type=float, default=0.0, metavar="X",
                      help="differences of numbers up to X are none")
     one = add("convert", _convert, _convert_line,
               "write a checkpoint in the other form: HDF5 or the bundles of other 1.x runtimes")
-    one.add_argument("source")
-    one.add_argument("destination")
+    one.add_argument("source", help="a checkpoint")
+    one.add_argument("destination", help="the path of the new one")
     one.add_argument("--to", choices=("hdf5", "bundle"), help="by default what the source is not")
     one.add_argument("--force", action="store_true", help="replace a checkpoint")
     one = add("prune", _prune, _prune_line, "remove all checkpoints of a directory but the newest")
-    one.add_argument("directory")
-    one.add_argument("--keep", type=_positive, default=5, metavar="N", help="default: 5")
+    one.add_argument("directory", help="a directory of checkpoints")
+    one.add_argument("--keep", type=_positive, default=5, metavar="N",
+                     help="how many stay (default: 5)")
     one.add_argument("--dry-run", action="store_true", help="only print what would be removed")
-    return parser
+    return made
 
 
 def _positive(text: str) -> int:

@@ -1,34 +1,73 @@
-"""The command line: ``python -m hpcflow COMMAND ...``.
+"""The command line: ``hpcflow COMMAND ...`` or ``python -m hpcflow COMMAND ...``.
 
-Each command is a module with ``main(argv) -> exit status``, imported only when it is asked for.
+Each command is a module with ``main(argv) -> exit status`` and ``parser()``, a `CommandParser` of
+its options, imported only when it is asked for.
 """
 
 from __future__ import annotations
 
+import argparse
 import difflib
 import importlib
 import os
 import signal
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 from hpcflow.version import __version__
 
-PROGRAM = "python -m hpcflow"
+#: As the user has started it.
+PROGRAM = "hpcflow" if Path(sys.argv[0]).name == "hpcflow" else "python -m hpcflow"
 
 # Command -> (its module in this room, what it does).
 COMMANDS = {
     "doctor": (".doctor", "what hpcflow finds on this machine, and what is wrong"),
     "run": (".run", "start a program on several ranks"),
+    "trace": (".trace.command", "merge and draw traces of steps; say why a step is slow"),
+    "profile": (".profile", "count the work and the parameters of a graph; time of a traced step"),
     "checkpoint": (".checkpoint", "list, verify, compare, convert, prune checkpoints"),
+    "freeze-graph": (".freeze_graph", "make one GraphDef of a graph and a checkpoint"),
     "simulate": (".simulate", "predict step times on a cluster that is described"),
     "gpu-check": (".gpu_check.command", "check and time the library on a GPU"),
     "bench": (".bench.command", "run a benchmark and print its table"),
+    "completion": (".completion", "print a script that lets bash or zsh complete commands"),
 }
+
+EXIT_CODES = """exit status:
+  0    all went well
+  1    what was checked, compared or run is not well
+  2    wrong arguments, or something that the command cannot do
+  130  interrupted by SIGINT
+  141  the reader of the output has gone"""
 
 
 class CommandError(Exception):
     """What a command cannot do, in words for its user: printed without a traceback."""
+
+
+class CommandParser(argparse.ArgumentParser):
+    """The options of a command: their errors take one line, their help ends with the statuses."""
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("formatter_class", argparse.RawDescriptionHelpFormatter)
+        options.setdefault("epilog", EXIT_CODES)
+        super().__init__(**options)
+
+    def error(self, message: str) -> NoReturn:
+        """End the program with status 2 and one line."""
+        self.exit(2, f"{self.prog}: {message} (--help lists the options)\n")
+
+
+def command_parser(name: str, description: str | None, **options: Any) -> CommandParser:
+    """The parser of the command `name`, without options so far."""
+    return CommandParser(prog=f"{PROGRAM} {name}", description=description, **options)
+
+
+def command_module(name: str) -> Any:
+    """The module of a command."""
+    return importlib.import_module(COMMANDS[name][0], __package__)
 
 
 def usage() -> str:
@@ -36,7 +75,8 @@ def usage() -> str:
     width = max(map(len, COMMANDS))
     lines = [f"usage: {PROGRAM} COMMAND [options]", "", "commands:"]
     lines += [f"  {name:{width}}  {what}" for name, (_, what) in COMMANDS.items()]
-    return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help lists the options of a command."])
+    return "\n".join([*lines, "", f"{PROGRAM} COMMAND --help lists the options of a command.", "",
+                      EXIT_CODES])
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,7 +98,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def run_command(name: str, arguments: list[str]) -> int:
     """Run one command; errors meant for the user come without a traceback."""
     try:
-        status = importlib.import_module(COMMANDS[name][0], __package__).main(arguments)
+        status = command_module(name).main(arguments)
         sys.stdout.flush()
         return status
     except CommandError as error:
@@ -69,6 +109,12 @@ def run_command(name: str, arguments: list[str]) -> int:
     except BrokenPipeError:  # the reader of our output has seen enough, as in `... | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's text, for a `CommandError`; its class if it has no text."""
+    lines = str(getattr(error, "message", error)).splitlines()
+    return lines[0] if lines else type(error).__name__
 
 
 def unknown(kind: str, name: str, known: Sequence[str] | dict) -> str:

@@ -6,7 +6,6 @@ Prints facts by section and then warnings in plain words, each with what to do. 
 
 from __future__ import annotations
 
-import argparse
 import difflib
 import json
 import os
@@ -17,6 +16,8 @@ from typing import Any
 from hpcflow import config
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools import facts as collectors
+from hpcflow.tools.cli import CommandParser, command_parser
+from hpcflow.tools.launch_check import check_launchers
 
 Sections = dict[str, dict[str, Any]]
 
@@ -32,6 +33,7 @@ def warnings(found: Sections) -> list[str]:
         warn_about_hdf5,
         warn_about_blas,
         warn_about_onednn,
+        warn_about_packages,
         warn_about_gpu,
         warn_about_threads,
         warn_about_shared_memory,
@@ -45,7 +47,7 @@ def warn_about_mpi(found: Sections) -> Iterator[str]:
     if not mpi["mpi4py"]:
         yield (
             "mpi4py is not installed: programs run in one process only. "
-            "Install hpcflow[mpi], or mpi4py where the site has an MPI."
+            "pip install 'hpcflow[mpi]', or pip install mpi4py where the site has an MPI."
         )
     elif "error" in mpi:
         yield f"MPI does not start: {mpi['error']}"
@@ -92,7 +94,8 @@ def warn_about_hdf5(found: Sections) -> Iterator[str]:
     """HDF5 that does not load, or has no MPI-IO although it was asked for."""
     hdf5 = found["hdf5"]
     if "error" in hdf5:
-        yield f"h5py does not load, so nothing can be saved: {hdf5['error']}"
+        yield (f"h5py does not load, so nothing can be saved: {hdf5['error']}. "
+               "pip install h5py.")
     elif not hdf5["parallel"] and config.flags.checkpoint_io == "mpio":
         yield (
             "HPCFLOW_CHECKPOINT_IO=mpio, but this h5py was built without MPI-IO: "
@@ -116,9 +119,18 @@ def warn_about_onednn(found: Sections) -> Iterator[str]:
     onednn = found["onednn"]
     if not onednn["path"]:
         if "found by" not in onednn:
-            yield "oneDNN is not found: convolutions run on NumPy. Install hpcflow[onednn]."
+            yield "oneDNN is not found: convolutions run on NumPy. pip install 'hpcflow[onednn]'."
     elif "error" in onednn:
         yield f"oneDNN ({onednn['found by']}) does not load: {onednn['error']}"
+
+
+def warn_about_packages(found: Sections) -> Iterator[str]:
+    """Packages that are missing, and what is slow or not there without them."""
+    lacks = {"numba": ("loops are not compiled, which makes many graphs slower", "jit"),
+             "pillow": ("image files cannot be read or written", "image")}
+    for name, (without, extra) in lacks.items():
+        if name in found["versions"] and found["versions"][name] is None:
+            yield f"{name} is not installed: {without}. pip install 'hpcflow[{extra}]'."
 
 
 def warn_about_gpu(found: Sections) -> Iterator[str]:
@@ -127,7 +139,7 @@ def warn_about_gpu(found: Sections) -> Iterator[str]:
     if gpu["driver library"] and not gpu["cupy"]:
         yield (
             "there is a CUDA driver but no CuPy: GPUs are not used. "
-            "Install hpcflow[cuda12] or hpcflow[cuda13]."
+            "pip install 'hpcflow[cuda12]' or 'hpcflow[cuda13]'."
         )
     elif gpu["cupy"] and "error" in gpu:
         yield f"CuPy is installed but finds no usable GPU: {gpu['error']}"
@@ -199,15 +211,43 @@ def render_value(value: Any) -> str:
     return "-" if value in (None, "") else str(value)
 
 
+def render_launches(attempts: Sequence[dict[str, Any]]) -> str:
+    """What came of the jobs that were started, as text."""
+    lines = []
+    for one in attempts:
+        if one["troubles"]:
+            lines += [f"{one['launcher']}: {text}" for text in one["troubles"]]
+        else:
+            lines.append(f"{one['launcher']}: {one['ranks']} ranks met on "
+                         f"{', '.join(one['hosts'])} ({one['library']})")
+    return "\n".join(["launchers", *(f"  {line}" for line in lines)])
+
+
+def parser() -> CommandParser:
+    """The options."""
+    made = command_parser("doctor", __doc__)
+    made.add_argument("--json", action="store_true", help="print one JSON object")
+    made.add_argument("--launch", type=int, metavar="N",
+                      help="start a job of N ranks by each launcher found, and say what is wrong; "
+                      "status 1 if no launcher starts one")
+    return made
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """Print the report (``--json``: as one JSON object); always 0, warnings are no failure."""
-    parser = argparse.ArgumentParser(prog="python -m hpcflow doctor", description=__doc__)
-    parser.add_argument("--json", action="store_true", help="print one JSON object")
-    arguments = parser.parse_args(argv)
+    """Print the report; 0 (warnings are no failure), or with ``--launch`` 1 if no job ran."""
+    made = parser()
+    options = made.parse_args(argv)
+    if options.launch is not None and options.launch < 1:
+        made.error("--launch must be at least 1")
     found = collectors.collect()
     messages = warnings(found)
-    if arguments.json:
-        print(json.dumps({**found, "warnings": messages}, indent=2))
+    attempts = None if options.launch is None else check_launchers(options.launch)
+    if options.json:
+        told = {} if attempts is None else {"launches": attempts}
+        print(json.dumps({**found, "warnings": messages, **told}, indent=2))
     else:
         print(render(found, messages))
-    return 0
+        if attempts is not None:
+            print("\n" + (render_launches(attempts) if attempts else
+                          "launchers\n  neither mpirun nor srun is found"))
+    return int(attempts is not None and not any(a["status"] == 0 for a in attempts))

@@ -42,6 +42,7 @@ PACKAGES = (
     "mpich",
     "onednn-cpu-gomp",
     "numba",
+    "pillow",
     "cupy-cuda12x",
     "cupy-cuda13x",
 )

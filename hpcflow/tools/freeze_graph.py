@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Sequence
 from typing import Any
 
+from google.protobuf.message import DecodeError
+from google.protobuf.text_format import ParseError
+
 from hpcflow import graph_util
+from hpcflow.errors import OpError
 from hpcflow.graph.graph import Graph
 from hpcflow.graph.importer import import_graph_def
 from hpcflow.platform.file_io import read_file_to_string, write_string_to_file
 from hpcflow.runtime.session.session import Session
 from hpcflow.saved_model import loader, tag_constants
+from hpcflow.tools.cli import CommandError, CommandParser, command_parser, first_line
 from hpcflow.train.checkpoint_reader import NewCheckpointReader
 from hpcflow.train.saveable import is_variable
 from hpcflow.train.saver import Saver, import_meta_graph
@@ -116,22 +120,45 @@ def _restore(session: Session, saver: Saver | None, checkpoint: str) -> None:
     saver.restore(session, checkpoint)
 
 
+def parser() -> CommandParser:
+    """The arguments of :func:`freeze_graph` as flags."""
+    made = command_parser("freeze-graph", "Make one GraphDef of a graph and a checkpoint: the part "
+                          "that computes some nodes, with its variables as constants.")
+    for flag, about in _FLAGS.items():
+        made.add_argument(f"--{flag}", default="", metavar="X", help=about)
+    made.add_argument("--saved_model_tags", default=tag_constants.SERVING, metavar="TAGS",
+                      help="tags of the SavedModel's graph, with commas (default: %(default)s)")
+    for flag, default, about in (("input_binary", False, "the files are binary, not text"),
+                                 ("clear_devices", True, "leave out devices (the default)")):
+        made.add_argument(f"--{flag}", nargs="?", const=True, default=default, metavar="BOOL",
+                          type=lambda text: text.lower() in ("true", "t", "1", "yes"), help=about)
+    return made
+
+
+_FLAGS = {
+    "input_graph": "file with a GraphDef",
+    "input_saver": "file with a SaverDef that restores the variables",
+    "input_checkpoint": "the checkpoint, a path as Saver.save returns it",
+    "output_graph": "file to write the result to, a binary GraphDef (needed)",
+    "output_node_names": "names of the nodes to keep, with commas",
+    "initializer_nodes": "nodes to run before the variables are read, with commas",
+    "variable_names_whitelist": "only these variables become constants, with commas",
+    "variable_names_blacklist": "these variables stay variables, with commas",
+    "input_meta_graph": "file with a MetaGraphDef, in the place of a GraphDef",
+    "input_saved_model_dir": "folder of a SavedModel, in the place of both",
+}
+
+
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command line: the arguments of :func:`freeze_graph` as flags."""
-    parser = argparse.ArgumentParser(prog="python -m hpcflow.tools.freeze_graph",
-                                     description=__doc__)
-    for flag in ("input_graph", "input_saver", "input_checkpoint", "output_graph",
-                 "output_node_names", "initializer_nodes", "variable_names_whitelist",
-                 "variable_names_blacklist", "input_meta_graph", "input_saved_model_dir"):
-        parser.add_argument(f"--{flag}", default="")
-    parser.add_argument("--saved_model_tags", default=tag_constants.SERVING)
-    for flag in ("input_binary", "clear_devices"):
-        parser.add_argument(f"--{flag}", nargs="?", const=True, default=flag == "clear_devices",
-                            type=lambda text: text.lower() in ("true", "t", "1", "yes"))
-    arguments = vars(parser.parse_args(argv))
+    """The command line."""
+    made = parser()
+    arguments = vars(made.parse_args(argv))
     if not arguments["output_graph"]:
-        parser.error("--output_graph is needed")
-    frozen = freeze_graph(restore_op_name=None, filename_tensor_name=None, **arguments)
+        made.error("--output_graph is needed")
+    try:
+        frozen = freeze_graph(restore_op_name=None, filename_tensor_name=None, **arguments)
+    except (OpError, OSError, ValueError, DecodeError, ParseError) as error:
+        raise CommandError(first_line(error)) from error
     print(f"{len(frozen.node)} ops in the final graph.")
     return 0
 

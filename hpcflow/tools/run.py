@@ -25,10 +25,12 @@ from typing import Any, BinaryIO
 from hpcflow.comm.processes import Process, end_with_parent, is_running
 from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.caught import ENDING, Caught, signal_process
-from hpcflow.tools.cli import CommandError
+from hpcflow.tools.cli import CommandError, CommandParser, command_parser
 from hpcflow.tools.launchers import mpirun_options
 
 STATUS, LOG = "rank{}.json", "rank{}.log"
+_EXIT = """exit status: that of the first rank that failed, 128 and the number of the signal that
+ended the job, 0 if all ranks ended well, 2 for wrong arguments"""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -52,40 +54,46 @@ def main(argv: Sequence[str] | None = None) -> int:
                options.grace).run()
 
 
-def parse(argv: list[str]) -> argparse.Namespace:
+def parser() -> CommandParser:
     """The options; what follows the program belongs to it."""
-    parser = argparse.ArgumentParser(
-        prog="python -m hpcflow run", description="Start a program on several MPI ranks.")
-    parser.add_argument("-n", "--ranks", type=int, metavar="N",
-                        help="ranks in all; the allocation's tasks, or 2, by default")
-    parser.add_argument("--ps", type=int, default=0, metavar="N",
-                        help="ranks of hpcflow.mpi.task() that are parameter servers")
-    parser.add_argument("--threads", type=int, metavar="N",
-                        help="threads of a rank's kernels; its share of the cores by default")
-    parser.add_argument("--launcher", choices=["auto", "mpirun", "srun"], default="auto")
-    parser.add_argument("--logs", metavar="FOLDER", help="where the ranks' output goes "
-                        "(hpcflow-logs/ and the time); on several nodes a shared folder")
-    parser.add_argument("--follow", metavar="RANK", help="the rank whose output is shown, 'all' "
-                        "or 'none' (default: the first one that is no parameter server)")
-    parser.add_argument("--grace", type=float, default=tuning.RUN_GRACE_SECONDS, metavar="SECONDS",
-                        help="how long ranks may take to end after SIGTERM, SIGINT or SIGHUP "
-                        f"(default: {tuning.RUN_GRACE_SECONDS:g}); a second one ends them at once")
-    parser.add_argument("-m", dest="module", action="store_true",
-                        help="the program is the name of a module")
-    parser.add_argument("program")
-    parser.add_argument("arguments", nargs=argparse.REMAINDER)
-    options = parser.parse_args(argv)
+    made = command_parser("run", "Start a program on several MPI ranks.", epilog=_EXIT)
+    made.add_argument("-n", "--ranks", type=int, metavar="N",
+                      help="ranks in all; the allocation's tasks, or 2, by default")
+    made.add_argument("--ps", type=int, default=0, metavar="N",
+                      help="ranks of hpcflow.mpi.task() that are parameter servers")
+    made.add_argument("--threads", type=int, metavar="N",
+                      help="threads of a rank's kernels; its share of the cores by default")
+    made.add_argument("--launcher", choices=["auto", "mpirun", "srun"], default="auto",
+                      help="default: srun inside of an allocation of Slurm, mpirun elsewhere")
+    made.add_argument("--logs", metavar="FOLDER", help="where the ranks' output goes "
+                      "(hpcflow-logs/ and the time); on several nodes a shared folder")
+    made.add_argument("--follow", metavar="RANK", help="the rank whose output is shown, 'all' "
+                      "or 'none' (default: the first one that is no parameter server)")
+    made.add_argument("--grace", type=float, default=tuning.RUN_GRACE_SECONDS, metavar="SECONDS",
+                      help="how long ranks may take to end after SIGTERM, SIGINT or SIGHUP "
+                      f"(default: {tuning.RUN_GRACE_SECONDS:g}); a second one ends them at once")
+    made.add_argument("-m", dest="module", action="store_true",
+                      help="the program is the name of a module")
+    made.add_argument("program", help="a Python file, or with -m a module")
+    made.add_argument("arguments", nargs=argparse.REMAINDER, help="the program's own")
+    return made
+
+
+def parse(argv: list[str]) -> argparse.Namespace:
+    """The checked options of a command line; ends the program for wrong ones."""
+    made = parser()
+    options = made.parse_args(argv)
     for name in ("ranks", "threads"):
         if getattr(options, name) is not None and getattr(options, name) < 1:
-            parser.error(f"--{name} must be at least 1")
+            made.error(f"--{name} must be at least 1")
     if options.grace < 0:
-        parser.error("--grace must not be negative")
+        made.error("--grace must not be negative")
     if options.ps < 0:
-        parser.error("--ps must not be negative")
+        made.error("--ps must not be negative")
     if options.follow is None:
         options.follow = str(options.ps)
     if options.follow not in ("all", "none") and not options.follow.isdigit():
-        parser.error("--follow is the number of a rank, 'all' or 'none'")
+        made.error("--follow is the number of a rank, 'all' or 'none'")
     return options
 
 

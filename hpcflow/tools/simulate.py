@@ -14,18 +14,18 @@ from hpcflow import kernels
 from hpcflow.compiler.distribute.costs import MeasuredCosts
 from hpcflow.errors import OpError
 from hpcflow.graph.graph import Graph
-from hpcflow.graph.importer import import_graph_def
 from hpcflow.simulator.cluster import Cluster, Job
 from hpcflow.simulator.engine import Result, Simulation
 from hpcflow.simulator.measure import link_from_pingpong, measure_rates
 from hpcflow.simulator.program import Program, compile_program
 from hpcflow.tools import table
-from hpcflow.tools.cli import CommandError
+from hpcflow.tools.cli import CommandError, CommandParser, command_parser
+from hpcflow.tools.graph_files import read_graph, read_run_metadata
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Simulate, or measure what a simulation needs; returns the exit status."""
-    options = _parse(list(sys.argv[1:] if argv is None else argv))
+    options = parser().parse_args(list(sys.argv[1:] if argv is None else argv))
     if options.measure is not None:
         return _measure(options)
     if options.graph is None or options.cluster is None:
@@ -48,37 +48,37 @@ _NOTES = ["load: share of the time that the busiest rank of a job computes, send
           "bottleneck: what would have to be faster first."]
 
 
-def _parse(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        prog="python -m hpcflow simulate",
-        description="Predict the time of a step, the load of the ranks and the bottleneck.")
-    parser.add_argument("graph", nargs="?", type=Path, metavar="GRAPH",
-                        help="a GraphDef (.pb, .pbtxt) or MetaGraph (.meta) of one replica")
-    parser.add_argument("--cluster", type=Path, metavar="FILE", help="its description, as JSON")
-    parser.add_argument("--fetch", action="append", default=[], metavar="NAME",
-                        help="what a step runs; the MetaGraph's train_op by default")
-    parser.add_argument("--master", metavar="TASK",
-                        help="the task of the replica (/job:worker/task:0 if there is such a job)")
-    parser.add_argument("--tasks", action="append", default=[], metavar="JOB=N", type=_job_size,
-                        help="another number of tasks than the description's")
-    parser.add_argument("--sweep", type=_job_sizes, metavar="JOB=N,N,...",
-                        help="a row for every number of tasks of a job")
-    parser.add_argument("--replicas", type=int, metavar="N",
-                        help="tasks of the master's job that run steps; all by default")
-    parser.add_argument("--sync", action="store_true", help="replicas wait for each other")
-    parser.add_argument("--backup", type=int, default=0, metavar="N",
-                        help="replicas of a synchronous step that are not waited for")
-    parser.add_argument("--straggle", type=float, default=0.0, metavar="SIGMA",
-                        help="spread of the compute time: a lognormal factor with this sigma")
-    parser.add_argument("--steps", type=int, default=3, metavar="N", help="steps per replica")
-    parser.add_argument("--trace", action="append", default=[], type=Path, metavar="FILE",
-                        help="a RunMetadata of a traced step: its times replace estimates")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the rows to this file")
-    parser.add_argument("--measure", type=Path, metavar="FILE",
-                        help="measure this machine and write the description of a cluster of it")
-    parser.add_argument("--pingpong", type=Path, metavar="FILE",
-                        help="with --measure: take the link from 'bench pingpong --json FILE'")
-    return parser.parse_args(argv)
+def parser() -> CommandParser:
+    """The options."""
+    made = command_parser(
+        "simulate", "Predict the time of a step, the load of the ranks and the bottleneck.")
+    made.add_argument("graph", nargs="?", type=Path, metavar="GRAPH",
+                      help="a GraphDef (.pb, .pbtxt) or MetaGraph (.meta) of one replica")
+    made.add_argument("--cluster", type=Path, metavar="FILE", help="its description, as JSON")
+    made.add_argument("--fetch", action="append", default=[], metavar="NAME",
+                      help="what a step runs; the MetaGraph's train_op by default")
+    made.add_argument("--master", metavar="TASK",
+                      help="the task of the replica (/job:worker/task:0 if there is such a job)")
+    made.add_argument("--tasks", action="append", default=[], metavar="JOB=N", type=_job_size,
+                      help="another number of tasks than the description's")
+    made.add_argument("--sweep", type=_job_sizes, metavar="JOB=N,N,...",
+                      help="a row for every number of tasks of a job")
+    made.add_argument("--replicas", type=int, metavar="N",
+                      help="tasks of the master's job that run steps; all by default")
+    made.add_argument("--sync", action="store_true", help="replicas wait for each other")
+    made.add_argument("--backup", type=int, default=0, metavar="N",
+                      help="replicas of a synchronous step that are not waited for")
+    made.add_argument("--straggle", type=float, default=0.0, metavar="SIGMA",
+                      help="spread of the compute time: a lognormal factor with this sigma")
+    made.add_argument("--steps", type=int, default=3, metavar="N", help="steps per replica")
+    made.add_argument("--trace", action="append", default=[], type=Path, metavar="FILE",
+                      help="a RunMetadata of a traced step: its times replace estimates")
+    made.add_argument("--json", type=Path, metavar="FILE", help="write the rows to this file")
+    made.add_argument("--measure", type=Path, metavar="FILE",
+                      help="measure this machine and write the description of a cluster of it")
+    made.add_argument("--pingpong", type=Path, metavar="FILE",
+                      help="with --measure: take the link from 'bench pingpong --json FILE'")
+    return made
 
 
 def _job_size(text: str) -> tuple[str, int]:
@@ -106,14 +106,7 @@ def _resized(cluster: Cluster, tasks: list[tuple[str, int]]) -> Cluster:
 
 def _read(options: argparse.Namespace) -> tuple[Graph, list, list]:
     """(graph, fetches, feeds): what is fed are the placeholders that the fetches need."""
-    from hpcflow.metagraph.meta_graph import import_scoped_meta_graph
-
-    graph = Graph()
-    with graph.as_default():
-        if options.graph.suffix == ".meta":
-            import_scoped_meta_graph(str(options.graph))
-        else:
-            import_graph_def(_graph_def(options.graph), name="")
+    graph = read_graph(options.graph)
     wanted = [graph.as_graph_element(n) for n in options.fetch] or graph.get_collection("train_op")
     if not wanted:
         raise ValueError("Name what a step runs by --fetch: the graph has no train_op")
@@ -122,27 +115,8 @@ def _read(options: argparse.Namespace) -> tuple[Graph, list, list]:
     return graph, wanted, feeds
 
 
-def _graph_def(path: Path) -> Any:
-    from google.protobuf import text_format
-    from google.protobuf.message import DecodeError
-    from tensorboard.compat.proto import graph_pb2
-
-    data = path.read_bytes()
-    try:
-        if path.suffix not in (".pbtxt", ".txt"):
-            return graph_pb2.GraphDef.FromString(data)
-        return text_format.Parse(data.decode(), graph_pb2.GraphDef())
-    except (DecodeError, text_format.ParseError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is no GraphDef: {error}") from None
-
-
 def _measured(paths: list[Path]) -> MeasuredCosts | None:
-    from tensorboard.compat.proto import config_pb2
-
-    if not paths:
-        return None
-    return MeasuredCosts([config_pb2.RunMetadata.FromString(p.read_bytes()).step_stats
-                          for p in paths])
+    return MeasuredCosts([read_run_metadata(p).step_stats for p in paths]) if paths else None
 
 
 # ---------------------------------------------------------------- output

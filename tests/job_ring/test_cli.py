@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import types
 
 import pytest
 
-from hpcflow.tools import cli
+from hpcflow.tools import cli, launch_check
 from hpcflow.version import __version__
 
 
@@ -75,3 +76,91 @@ def test_runs_as_a_module_and_a_closed_pipe_is_no_error():
     )
     assert listed.returncode == 0
     assert listed.stdout.startswith("dispatch ")
+
+
+# ---------------------------------------------------------------- options
+
+
+def parsers():
+    """(what is typed, parser) of every command and of what it has below it."""
+    for name in cli.COMMANDS:
+        made = cli.command_module(name).parser()
+        yield name, made
+        for action in made._actions:
+            if isinstance(action.choices, dict):
+                yield from ((f"{name} {sub}", inner) for sub, inner in action.choices.items())
+
+
+@pytest.mark.parametrize(("name", "made"), list(parsers()))
+def test_every_option_has_a_help_and_every_command_says_its_statuses(name, made):
+    silent = [action.dest for action in made._actions if not (action.help or action.metavar)]
+    assert not silent
+    assert "exit status" in made.format_help()
+
+
+def test_wrong_options_take_one_line(capsys):
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["simulate", "--steps", "many"])
+    assert ended.value.code == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "invalid int value: 'many'" in said
+
+
+@pytest.mark.parametrize("argv", [
+    ["profile", "nowhere.pb"], ["simulate", "nowhere.pb", "--cluster", "nowhere.json"],
+    ["checkpoint", "ls", "nowhere"], ["gpu-check", "--stages", "nonsense"],
+    ["freeze-graph", "--output_graph", "x", "--input_graph", "nowhere.pb",
+     "--input_checkpoint", "nowhere", "--output_node_names", "y"]])
+def test_what_cannot_be_done_takes_one_line(argv, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(argv) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"python -m hpcflow {argv[0]}: ") and said.count("\n") == 1
+
+
+# ---------------------------------------------------------------- completion
+
+
+def completed(shell_script, words, shell="bash"):
+    """What bash offers for the last of the words."""
+    quoted = " ".join(f"'{w}'" for w in words)
+    program = (f"{shell_script}\nCOMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _hpcflow; "
+               'printf "%s\\n" "${COMPREPLY[@]}"')
+    done = subprocess.run([shell, "-c", program], capture_output=True, text=True, timeout=60)
+    assert not done.stderr
+    return done.stdout.split()
+
+
+def test_bash_completes_commands_options_and_values(capsys):
+    assert cli.main(["completion", "bash"]) == 0
+    script = capsys.readouterr().out
+    assert completed(script, ["hpcflow", ""]) == list(cli.COMMANDS)
+    assert completed(script, ["hpcflow", "run", "--gr"]) == ["--grace"]
+    assert completed(script, ["hpcflow", "run", "--launcher", "s"]) == ["srun"]
+    assert completed(script, ["hpcflow", "checkpoint", "v"]) == ["verify"]
+    assert completed(script, ["hpcflow", "checkpoint", "diff", "--tol"]) == ["--tolerance"]
+    for name, made in parsers():
+        options = {o for a in made._actions if a.help != "==SUPPRESS==" for o in a.option_strings}
+        assert options <= set(completed(script, ["hpcflow", *name.split(), "-"]))
+
+
+def test_zsh_reads_its_script(capsys):
+    if shutil.which("zsh") is None:
+        pytest.skip("zsh is not installed")
+    assert cli.main(["completion", "zsh"]) == 0
+    script = "autoload -U compinit && compinit -u -D\n" + capsys.readouterr().out
+    done = subprocess.run(["zsh", "-fc", script + "print ${_comps[hpcflow]}"], timeout=60,
+                          capture_output=True, text=True)
+    assert "_hpcflow" in done.stdout, done.stderr
+
+
+# ---------------------------------------------------------------- doctor --launch
+
+
+def test_the_doctor_starts_a_job(monkeypatch, capsys):
+    for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
+        monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("PRTE_MCA_rmaps_default_mapping_policy", ":oversubscribe")
+    found = {one["launcher"]: one for one in launch_check.check_launchers(2)}
+    assert found["mpirun"]["status"] == 0, found
+    assert found["mpirun"]["ranks"] == 2

@@ -87,6 +87,8 @@ def check(words):
             check_command(rest[2:])
         else:
             assert rest[1] in ("venv", "pytest")
+    elif first == "hpcflow":
+        check_command(rest)
     elif first == "python":
         check_program(rest)
     elif first == "make":

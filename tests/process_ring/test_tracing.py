@@ -41,6 +41,7 @@ def test_every_op_is_recorded_with_its_outputs(graph):
     assert description.allocation_description.allocated_bytes == 32
     assert product.timeline_label.startswith("product = MatMul(")
     assert nodes["total"].all_start_micros >= product.all_start_micros
+    assert nodes["total"].output[0].tensor_description.HasField("shape")  # of a scalar too
     assert not metadata.partition_graphs
 
 

@@ -23,7 +23,7 @@ def _pillow() -> Any:
         from PIL import Image
     except ImportError:
         raise UnimplementedError(
-            None, None, "image files need Pillow: install hpcflow[image]") from None
+            None, None, "image files need Pillow: pip install 'hpcflow[image]'") from None
     return Image
 
 

@@ -437,7 +437,7 @@ class Step(Propagation):
         """Pass a value on; returns what it made ready if that is to run at once, or -1."""
         self._outstanding -= 1
         self.waiting.pop((0, item.index), None)
-        if self.trace is not None and item.outputs:
+        if self.trace is not None:
             self.trace.received(item, value)
         values = value if type(value) is tuple else (value,)  # of an edge with parts, one of each
         if value is DEAD or item.has_more:

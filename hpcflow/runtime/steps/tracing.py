@@ -156,6 +156,7 @@ def step_stats(step: Step) -> Any:
         for port, dtype, shape, nbytes in outputs:
             tensor = out.output.add(slot=port).tensor_description
             tensor.dtype = dtype.as_datatype_enum
+            tensor.shape.SetInParent()  # of a scalar too: TensorBoard reads it of every tensor
             for size in shape:
                 tensor.shape.dim.add(size=size)
             tensor.allocation_description.requested_bytes = nbytes
@@ -168,10 +169,15 @@ def step_stats(step: Step) -> Any:
 
 
 def _label(node: Node) -> str:
-    """``name = Op(inputs)``, as viewers of timelines expect it."""
+    """``name = Op(inputs)``, as viewers of timelines expect it, and behind ``@`` what joins it with
+    nodes of other tasks: an edge, or the key of a collective."""
     inputs = [s.name if not i else f"{s.name}:{i}" for s, i in node.inputs]
     inputs += [f"^{c.name}" for c in node.controls]
-    return f"{node.name} = {node.type}({', '.join(inputs)})"
+    label = f"{node.name} = {node.type}({', '.join(inputs)})"
+    if not node.type.startswith(("_Send", "_Recv", "Mpi")):
+        return label
+    edge = node.attrs.get("tensor_name") or node.attrs.get("key")
+    return f"{label} @ {edge.decode()}" if edge else label
 
 
 def partition_graphs(parts: dict[str, list[Node]]) -> list[Any]:

@@ -15,7 +15,7 @@ from typing import Any
 from hpcflow.comm.launch import launch
 from hpcflow.tools import table
 from hpcflow.tools.bench.registry import BENCHMARKS, Benchmark, Options
-from hpcflow.tools.cli import CommandError, unknown
+from hpcflow.tools.cli import CommandError, CommandParser, command_parser, unknown
 from hpcflow.tools.launchers import find_mpirun, mpirun_options
 from hpcflow.tools.table import Row
 
@@ -45,14 +45,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run_one(benchmark, options)
 
 
-def parse(argv: Sequence[str]) -> argparse.Namespace:
-    """The options of this command; ends the program for ``--help`` and wrong ones."""
-    parser = argparse.ArgumentParser(
-        prog="python -m hpcflow bench", description="Run a benchmark and print its table."
-    )
-    parser.add_argument("name", nargs="?", metavar="NAME", help="one of --list, or all")
-    parser.add_argument("--list", action="store_true", help="list the benchmarks")
-    parser.add_argument(
+def parser() -> CommandParser:
+    """The options of this command."""
+    made = command_parser("bench", "Run a benchmark and print its table.")
+    made.add_argument("name", nargs="?", metavar="NAME", help="one of --list, or all")
+    made.add_argument("--list", action="store_true", help="list the benchmarks")
+    made.add_argument(
         "--peer",
         action="append",
         default=[],
@@ -61,19 +59,24 @@ def parse(argv: Sequence[str]) -> argparse.Namespace:
         help="run the same program in another library too, in a Python that has it "
         "(tensorflow=/opt/tf/bin/python)",
     )
-    parser.add_argument(
+    made.add_argument(
         "--json", type=Path, metavar="FILE", help="add the rows to this file, by benchmark"
     )
-    parser.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
-    parser.add_argument(
+    made.add_argument("--quick", action="store_true", help="a few steps, to see that it runs")
+    made.add_argument(
         "--ps", type=positive, default=1, metavar="N", help="parameter-server ranks of null_step"
     )
-    parser.add_argument(
+    made.add_argument(
         "--case", default="", metavar="TEXT",
         help="only cases of kernels, arrays, convnets and control_flow with this in their "
         "titles ('VGG', 'training')",
     )
-    options = parser.parse_args(argv)
+    return made
+
+
+def parse(argv: Sequence[str]) -> argparse.Namespace:
+    """The options of a command line; ends the program for ``--help`` and wrong ones."""
+    options = parser().parse_args(argv)
     options.peer = dict(options.peer)
     return options
 

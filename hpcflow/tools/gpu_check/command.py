@@ -15,31 +15,31 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from hpcflow.tools.cli import CommandError, CommandParser, command_parser
 from hpcflow.tools.gpu_check.results import Results, failures, summary
 from hpcflow.tools.gpu_check.stages import STAGES, Asked
 
 
-def parse(argv: Sequence[str] | None) -> argparse.Namespace:
+def parser() -> CommandParser:
     """The options of the command."""
-    parser = argparse.ArgumentParser(prog="python -m hpcflow gpu-check",
-                                     description="Check and time the library on a GPU.")
-    parser.add_argument("--stages", default=",".join(STAGES), help="of these: %(default)s")
-    parser.add_argument("--names", default="", help="only these op types and models, with commas")
-    parser.add_argument("--again", action="store_true", help="only what failed in results.jsonl")
-    parser.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", ".")),
-                        help="folder of the results ($OUT, else the working directory)")
-    parser.add_argument("--repo", type=Path, default=Path("."), help="the project's folder")
-    parser.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1) - 2),
-                        help="processes that compare cases")
-    parser.add_argument("--stand-in", action="store_true",
-                        help="on the stand-in of the tests: a rehearsal without a GPU")
-    parser.add_argument("--inside", default="", help=argparse.SUPPRESS)
-    return parser.parse_args(argv)
+    made = command_parser("gpu-check", "Check and time the library on a GPU.")
+    made.add_argument("--stages", default=",".join(STAGES), help="of these: %(default)s")
+    made.add_argument("--names", default="", help="only these op types and models, with commas")
+    made.add_argument("--again", action="store_true", help="only what failed in results.jsonl")
+    made.add_argument("--output", type=Path, default=Path(os.environ.get("OUT", ".")),
+                      help="folder of the results ($OUT, else the working directory)")
+    made.add_argument("--repo", type=Path, default=Path("."), help="the project's folder")
+    made.add_argument("--workers", type=int, default=max(1, (os.cpu_count() or 1) - 2),
+                      help="processes that compare cases")
+    made.add_argument("--stand-in", action="store_true",
+                      help="on the stand-in of the tests: a rehearsal without a GPU")
+    made.add_argument("--inside", default="", help=argparse.SUPPRESS)
+    return made
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the stages; 0 if nothing failed."""
-    options = parse(argv)
+    options = parser().parse_args(argv)
     if options.inside:
         return _run_inside(options)
     wanted = {stage: [n for n in options.names.split(",") if n]
@@ -50,11 +50,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         wanted = {stage: failed[stage] for stage in STAGES if stage in failed}
         results = Results(options.output / "results-again.jsonl")
     results.path.unlink(missing_ok=True)
-    unknown = wanted.keys() - STAGES.keys()
-    if unknown:
-        print(f"gpu-check: there is no stage {', '.join(sorted(unknown))}; there are "
-              f"{', '.join(STAGES)}", file=sys.stderr)
-        return 2
+    strange = wanted.keys() - STAGES.keys()
+    if strange:
+        raise CommandError(f"there is no stage {', '.join(sorted(strange))}; there are "
+                           f"{', '.join(STAGES)}")
     for stage, names in wanted.items():
         _run_stage(options, results, stage, names)
     rows = results.rows()
