@@ -73,7 +73,7 @@ SMALL: dict[ModuleType, dict[str, float]] = {
 _PLACES = {f"{module.__name__.rpartition('.')[2]}.{name.lstrip('_')}": (module, name, value)
            for module, names in SMALL.items() for name, value in names.items()}
 # Compiling whatever runs takes seconds a loop; a test says so where it wants that.
-_SLOW = {"jit.WORTH_SECONDS"}
+_SLOW = {"compiling.WORTH_SECONDS"}
 
 
 def lower(patch: pytest.MonkeyPatch, *names: str) -> None:

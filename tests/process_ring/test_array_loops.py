@@ -18,7 +18,7 @@ RNG = np.random.default_rng(5)
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used for small arrays from the second call on."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     forget_loops(monkeypatch)
     lower(monkeypatch, "array_loops.LARGE", "gathering.LARGE")
 

@@ -16,7 +16,7 @@ from hpcflow.loops import compiling
 @pytest.fixture
 def eager(monkeypatch):
     """Small parts over several threads; loops from the second call on."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     forget_loops(monkeypatch)
     lower(monkeypatch, "batch_norm_loops.LARGE_BYTES", "batch_norm_loops.BLOCK_BYTES")
     pool = threads.Pool(3)

@@ -30,7 +30,7 @@ def compiled_for(monkeypatch):
         init(self, general, feeds, seconds, compile_and_note)
 
     monkeypatch.setattr(shape_specialization.ByShapes, "__init__", noting)
-    lower(monkeypatch, "by_shapes.FEWEST_RUNS", "by_shapes.WORTH")
+    lower(monkeypatch, "shape_specialization.FEWEST_RUNS", "shape_specialization.WORTH")
     return found
 
 
@@ -69,7 +69,7 @@ def test_feeds_of_known_shapes_need_no_other_step(compiled_for):
 
 
 def test_many_shapes_are_left_to_the_general_step(compiled_for, monkeypatch):
-    lower(monkeypatch, "by_shapes.MOST_STEPS")
+    lower(monkeypatch, "shape_specialization.MOST_STEPS")
     x = hf.placeholder(hf.int32)
     total = hf.reduce_sum(x)
     with hf.Session() as session:
@@ -89,7 +89,7 @@ def test_it_takes_as_long_as_compiling(monkeypatch):
 
 
 def test_what_cannot_be_compiled_for_a_shape_runs_as_before(monkeypatch):
-    lower(monkeypatch, "by_shapes.FEWEST_RUNS")
+    lower(monkeypatch, "shape_specialization.FEWEST_RUNS")
     refused = []
 
     def refuse(shapes):

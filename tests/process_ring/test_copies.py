@@ -17,9 +17,9 @@ DTYPES = (np.uint8, np.int16, np.float32, np.float64, np.bool_, np.complex128)
 @pytest.fixture(params=["compiled", "numpy"])
 def small(request, monkeypatch):
     """Copies of any size are large, and compiled at once or never."""
-    lower(monkeypatch, "copies.LARGE_BYTES", "copies.SHARED_BYTES")
+    lower(monkeypatch, "strided_copy.LARGE_BYTES", "strided_copy.SHARED_BYTES")
     if request.param == "compiled":
-        lower(monkeypatch, "jit.WORTH_SECONDS")
+        lower(monkeypatch, "compiling.WORTH_SECONDS")
     else:
         monkeypatch.setattr(config.flags, "jit", False)
 
@@ -85,7 +85,7 @@ def test_concatenate(small, axis):
 def test_rows_that_are_joined(small, monkeypatch, dtype):
     """Inner dimensions of other sizes, more rows than threads, with `out` and without; also what a
     loop over rows does not take."""
-    lower(monkeypatch, "copies.LEAST_ROWS", "spread.LARGE_BYTES")
+    lower(monkeypatch, "strided_copy.LEAST_ROWS", "parallel_for.LARGE_BYTES")
     rng = np.random.default_rng(0)
 
     def drawn(*dims):

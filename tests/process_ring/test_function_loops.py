@@ -28,7 +28,7 @@ class Host:
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used from the second call on."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     forget_loops(monkeypatch)
 
 

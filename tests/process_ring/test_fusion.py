@@ -23,7 +23,7 @@ DTYPES = {"f": hf.float32, "d": hf.float64, "i": hf.int32, "l": hf.int64}
 @pytest.fixture
 def eager(monkeypatch):
     """Programs are compiled at once, and used from the second call on."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     forget_loops(monkeypatch)
 
 

@@ -46,10 +46,10 @@ def used(request, monkeypatch):
         return begin(self, *arguments)
 
     pool = threads.Pool(2)
-    lower(monkeypatch, "over_time.LARGE", "over_time.FEWEST_COLUMNS")
+    lower(monkeypatch, "batch_iterations.LARGE", "batch_iterations.FEWEST_COLUMNS")
     monkeypatch.setattr(codegen, "call_loops", lambda program: None)
-    set_threshold(monkeypatch, "running_sums.BLOCK_FLOPS", 300.0)
-    set_threshold(monkeypatch, "products_ahead.BLOCK_FLOPS", 200.0)
+    set_threshold(monkeypatch, "accumulate_gemm.BLOCK_FLOPS", 300.0)
+    set_threshold(monkeypatch, "hoist_input_gemm.BLOCK_FLOPS", 200.0)
     monkeypatch.setattr(Sums, "total", note_total)
     monkeypatch.setattr(hoist_input_gemm._Block, "take", note_take)
     monkeypatch.setattr(Ahead, "_begin", note_begin)

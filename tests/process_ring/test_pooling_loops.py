@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(not compiling.enabled(), reason="Numba is not in
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, and used for small arrays from the second call on."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     forget_loops(monkeypatch)
     lower(monkeypatch, "pooling_loops.LARGE", "pooling_loops.LARGE_BYTES")
     # Without the library, what the loop is compared with is the form of NumPy.

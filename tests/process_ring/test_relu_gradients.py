@@ -18,7 +18,7 @@ GRAD = relu_bias_grad(None)
 @pytest.fixture
 def eager(monkeypatch):
     """Small blocks over several threads; loops from the second call on."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     forget_loops(monkeypatch)
     lower(monkeypatch, "array_loops.LARGE", "relu_gradients.LARGE_BYTES",
           "relu_gradients.BLOCK_BYTES")

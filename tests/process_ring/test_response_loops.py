@@ -15,9 +15,9 @@ from hpcflow.loops import compiling
 @pytest.fixture
 def eager(monkeypatch):
     """Small parts over several threads; loops from the second call on."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     forget_loops(monkeypatch)
-    lower(monkeypatch, "array_loops.LARGE", "spread.LARGE_BYTES")
+    lower(monkeypatch, "array_loops.LARGE", "parallel_for.LARGE_BYTES")
     pool = threads.Pool(3)
     use_pool(monkeypatch, pool)
     yield

@@ -283,7 +283,7 @@ def test_an_end_of_one_block_is_the_reduction():
 
 def test_few_rows_still_run_as_compiled_loops(graph, monkeypatch):
     """Where the number of rows is not known, runs over one shape have calls inside."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     forget_loops(monkeypatch)
     lower(monkeypatch, "fusion.FUSED_SECONDS")
     x = hf.placeholder(hf.float32, [None, COLUMNS])

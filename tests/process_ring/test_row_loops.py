@@ -21,11 +21,11 @@ PROGRAMS: dict = {}  # other tests do not find these loops
 @pytest.fixture
 def loops(monkeypatch):
     """Loops are compiled after the first step, and run in three threads; those that have run."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     monkeypatch.setattr(compiling, "_programs", PROGRAMS)
     for name in ("FEWEST", "LARGE"):
         monkeypatch.setattr(row_blocks, name, 1)
-    lower(monkeypatch, "fusion.ROWS_SECONDS", "row_programs.PIECE", "spread.LARGE_BYTES")
+    lower(monkeypatch, "fusion.ROWS_SECONDS", "row_programs.PIECE", "parallel_for.LARGE_BYTES")
     pool = threads.Pool(3)
     use_pool(monkeypatch, pool)
     found, run = [], row_programs.RowLoop.run
@@ -160,7 +160,7 @@ def test_sums_do_not_depend_on_threads(graph, monkeypatch, loops):
     fetches, value = [hf.reduce_sum(y * x, 0), hf.reduce_mean(y * x)], data(0, 3000, COLUMNS)
     _, found = both(monkeypatch, loops, fetches, {x: value})
     assert loops
-    set_threshold(monkeypatch, "spread.LARGE_BYTES", 1 << 40)
+    set_threshold(monkeypatch, "parallel_for.LARGE_BYTES", 1 << 40)
     with hf.Session() as session:
         other = session.run(fetches, {x: value})
     for a, b in zip(found, other, strict=True):

@@ -29,7 +29,7 @@ WITHOUT_LOOP = {"Ftrl": (3, {"lr": 0.1, "l1": 0.02, "l2": 0.3, "lr_power": -0.7}
 @pytest.fixture
 def ran(monkeypatch):
     """Loops are compiled after the first step; those that have run."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     found, run = [], row_rules.RowLoop.run
 
     def counted(self):
@@ -96,7 +96,7 @@ def test_no_rows(ran):
 
 def test_columns_are_added_up_by_the_loop(monkeypatch):
     """Updates that do not lie in order, like those of one of several joined tables."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     columns = RNG.standard_normal((40, 50)).astype(np.float32)[:, 7:30]
     rows, expected = RNG.integers(9, size=40), np.zeros((9, 23), np.float32)
     np.add.at(expected, rows, columns)
@@ -110,7 +110,7 @@ def test_columns_are_added_up_by_the_loop(monkeypatch):
 
 
 def test_few_elements_are_told_apart_by_the_loop(monkeypatch):
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     x = RNG.integers(30, size=100)
     expected = partition._in_order_by_sorting(np, x)
     partition._in_order(np, x)

@@ -18,7 +18,7 @@ KINDS = (score_loops.SOFTMAX, score_loops.LOG_SOFTMAX, score_loops.DENSE, score_
 @pytest.fixture
 def eager(monkeypatch):
     """Loops are compiled at once, for the second call."""
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
     forget_loops(monkeypatch)
     pool = threads.Pool(3)
     use_pool(monkeypatch, pool)

@@ -20,7 +20,7 @@ SIZES = [(16, 8, 1), (1, 8, 16), (16, 1, 8), (8, 8, 8), (4, 4, 4), (7, 5, 3), (1
 
 @pytest.fixture(autouse=True)
 def loops_at_once(monkeypatch):
-    lower(monkeypatch, "jit.WORTH_SECONDS")
+    lower(monkeypatch, "compiling.WORTH_SECONDS")
 
 
 def factors(m, k, n, flip_a, flip_b, dtype, batch=(9, 11)):

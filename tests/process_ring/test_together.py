@@ -27,7 +27,7 @@ def calls(monkeypatch):
 
     pool = threads.Pool(2)
     monkeypatch.setattr(Together, "__call__", note)
-    lower(monkeypatch, "together.LARGE")
+    lower(monkeypatch, "concurrent_gemm.LARGE")
     monkeypatch.setattr(threads, "at_once", lambda: 2)
     monkeypatch.setattr(threads, "_wide_pool", pool)
     monkeypatch.setattr(config.flags, "compile", True)
