@@ -38,8 +38,8 @@ EXACT = {
 #: The same with functions of `vector_math`: the last bits differ from those of NumPy.
 APPROXIMATE = {
     "Sigmoid": "1 / (1 + exponential(-x))",
-    "Elu": "x if x > 0 else expm1_below(x)",
-    "Selu": "x * scale if x > 0 else below * expm1_below(x)",
+    "Elu": "x if x >= 0 else expm1_below(x)",
+    "Selu": "x * scale if x >= 0 else below * expm1_below(x)",
     "SoftplusGrad": "x / (1 + exponential(-y))",
     "Erf": "erf(x)",
     "Erfc": "erfc(x)",

@@ -437,3 +437,13 @@ def test_parallel_iterations_are_the_limit(session, n, parallel, monkeypatch, fo
 def test_many_iterations(session, n):
     (end,) = loop(lambda i, limit: i < limit, lambda i, limit: [i + 1], [hf.constant(0)], (n,))
     assert session.run(end, {n: 3000}) == 3000
+
+
+@pytest.mark.parametrize("value", [[True], [[False]], [True, False]])
+def test_a_condition_that_is_no_scalar(session, value):
+    p = hf.placeholder(hf.bool)
+    (end,) = loop(lambda i, p: hf.logical_and(p, i < 3), lambda i, p: [i + 1], [hf.constant(0)],
+                  (p,))
+    assert session.run(end, {p: True}) == 3
+    with pytest.raises(hf.errors.InvalidArgumentError, match="must be a scalar"):
+        session.run(end, {p: value})

@@ -403,3 +403,23 @@ def test_sparse_values():
         assert isinstance(result, Sparse) and result.indices is sparse.indices
     with hf.Session() as session:
         assert session.run(hf.abs(sparse).values) == [4.0]
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.parametrize("size", [0, 5, 4000])
+def test_rests_of_zero_keep_the_sign_of_the_dividend(dtype, size):
+    tiny = np.finfo(dtype).tiny
+    x = np.resize(np.array([-0.0, 0.0, 4.0, -4.0, tiny, -5.0], dtype), size)
+    for divisor, rest in ((dtype(2), [-0.0, 0.0, 0.0, -0.0, tiny, 1.0]),
+                          (dtype(-2), [-0.0, 0.0, 0.0, -0.0, tiny - 2, -1.0])):
+        got = evaluate(lambda a, b: raw_ops.FloorMod(x=a, y=b), x, divisor)
+        expected = np.resize(np.array(rest, dtype), size)
+        np.testing.assert_array_equal(got, expected)
+        np.testing.assert_array_equal(np.signbit(got), np.signbit(expected))
+
+
+@pytest.mark.parametrize("op_type", ["Elu", "Selu"])
+@pytest.mark.parametrize("size", [3, 4000])
+def test_a_negative_zero_stays_one(op_type, size):
+    got = evaluate(lambda v: getattr(raw_ops, op_type)(v), np.full(size, -0.0, np.float32))
+    assert np.signbit(got).all()

@@ -182,7 +182,8 @@ class Translation:
         if port not in self.names and port not in self.known:
             port = switch.inputs[1]  # a copy of it, made outside the region
         name = self.name(port)
-        if port[0].dims[port[1]] == ():
+        node, index = port[0].inputs[0] if port[0].type == "LoopCond" else port
+        if node.dims[index] == ():  # a LoopCond says so of whatever it is given
             return name
         checked = f"{name}_is"
         self.arguments[switch] = [self.name(switch.inputs[0]), name]

@@ -294,14 +294,14 @@ def one_hot(node: KernelNode) -> Callable:
     depth, on, off = (node.constant(i) for i in (1, 2, 3))
     plain = dtype.kind in "fiu" and on is not None and off is not None and on == 1 and off == 0
     dims, index_type = node.input_dims[0], node.input_dtypes[0].np
-    fixed = None if depth is None or dims is None else (
+    fixed = None if depth is None or dims is None or depth > _MOST_STEPS else (
         _steps(xp, int(depth), len(dims), axis, index_type))
 
     def run(indices: Any, depth: Any, on_value: Any, off_value: Any) -> Any:
-        steps, place = fixed or _steps(xp, int(depth), indices.ndim, axis, index_type)
         if xp is np and dtype.kind in "fiub" and axis in (-1, indices.ndim) and (
                 indices.size * int(depth) * dtype.itemsize >= tuning.GATHER_LARGE_BYTES):
             return _marked(indices, int(depth), on_value, off_value, dtype)
+        steps, place = fixed or _steps(xp, int(depth), indices.ndim, axis, index_type)
         hit = indices[place] == steps
         if dtype.kind == "O":  # where() would take final zeros off a string
             out = np.empty(hit.shape, object)
@@ -347,6 +347,9 @@ def _marked_by_arrays(numbers: Any, depth: int, on_value: Any, off_value: Any,
 
     over_rows(numbers.size, depth * dtype.itemsize, work)
     return out
+
+
+_MOST_STEPS = 1 << 20  # of one depth that are made once and kept
 
 
 def _steps(xp: Any, depth: int, rank: int, axis: int, dtype: Any) -> tuple[Any, tuple]:

@@ -27,7 +27,6 @@ for _op_type in ("Div", "RealDiv"):
     ufunc(_op_type, "true_divide", types={"T": _FLOATS + _COMPLEX})
 for _op_type in ("Mod", "TruncateMod"):
     ufunc(_op_type, "fmod", types={"T": _FLOATS})
-ufunc("FloorMod", "remainder", types={"T": _FLOATS})
 
 
 # ---------------------------------------------------------------- strings
@@ -112,6 +111,26 @@ def _truncate_divide_integers(node: KernelNode) -> Any:
 def _floor_divide_floats(node: KernelNode) -> Any:
     """The rounded quotient, rounded down (NumPy's floor_divide would be exact instead)."""
     return _rounded_quotient(node.xp, node.xp.floor)
+
+
+@kernel("FloorMod", types={"T": _FLOATS}, **_ELEMENTWISE)
+def _floor_mod_floats(node: KernelNode) -> Any:
+    """What truncation leaves, moved by one divisor where the signs differ.
+
+    A rest of zero keeps the sign of the dividend, and so does one that is too small to count
+    (NumPy's remainder would give it the sign of the divisor).
+    """
+    xp = node.xp
+
+    def run(x: Any, y: Any, out: Any = None) -> Any:
+        rest = xp.fmod(x, y, out=out)
+        moved = ((rest < 0) != (y < 0)) & (rest != 0)
+        if not rest.ndim:
+            return rest + y if moved else rest
+        return xp.add(rest, y, out=rest, where=moved) if xp is np else (
+            xp.where(moved, rest + y, rest))
+
+    return run
 
 
 @kernel("TruncateDiv", types={"T": _FLOATS}, **_ELEMENTWISE)

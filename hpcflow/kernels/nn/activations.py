@@ -61,12 +61,12 @@ def _relu6_grad(node: KernelNode) -> Any:
 
 @kernel("Elu", types=_FLOATS, **_ELEMENTWISE)
 def _elu(node: KernelNode) -> Any:
-    """max(x, 0) + expm1(min(x, 0)): one of the two is zero."""
+    """x, or expm1(x) where x is below zero."""
     xp, zero = node.xp, node.np_dtype().type(0)
 
     def run(x: Any, out: Any = None) -> Any:
         below = xp.expm1(xp.minimum(x, zero))
-        return xp.add(xp.maximum(x, zero), below, out=out)
+        return xp.positive(xp.where(x < zero, below, x), out=out)
 
     return with_loop(node, run)
 
@@ -161,13 +161,12 @@ def _leaky_relu_grad(node: KernelNode) -> Any:
 
 @kernel("Selu", **_ELEMENTWISE)
 def _selu(node: KernelNode) -> Any:
-    """One of the two summands is zero."""
     xp, number = node.xp, node.np_dtype().type
     zero, scale, below = number(0), number(_SCALE), number(_SCALE_ALPHA)
 
     def run(x: Any, out: Any = None) -> Any:
         negative = below * xp.expm1(xp.minimum(x, zero))
-        return xp.add(scale * xp.maximum(x, zero), negative, out=out)
+        return xp.positive(xp.where(x < zero, negative, scale * x), out=out)
 
     return with_loop(node, run, scale=scale, below=below)
 
