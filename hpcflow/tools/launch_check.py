@@ -17,9 +17,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from hpcflow.host.tuning import programs as tuning
 from hpcflow.tools.facts import child_environment
 
-LAUNCH_SECONDS = 90.0
 _PMI = re.compile(r"\b(pmix(?:_v\d+)?|pmi2|cray_shasta)\b")
 
 #: One rank of the job: a sum over all ranks, a ring of messages, and a note of what it sees.
@@ -111,7 +111,7 @@ def offered_pmis(srun: str) -> list[str]:
     """The kinds of PMI that ``srun --mpi=list`` names; pmix if it names none, to see why."""
     try:
         listed = subprocess.run([srun, "--mpi=list"], capture_output=True, text=True,
-                                timeout=LAUNCH_SECONDS)
+                                timeout=tuning.LAUNCH_SECONDS)
     except (OSError, subprocess.TimeoutExpired):
         return ["pmix"]
     names = dict.fromkeys(_PMI.findall(listed.stdout + listed.stderr))
@@ -129,7 +129,7 @@ def _start(name: str, command: list[str]) -> Attempt:
                                    stderr=subprocess.STDOUT, text=True)
         status: int | None
         try:
-            said, _ = process.communicate(timeout=LAUNCH_SECONDS)
+            said, _ = process.communicate(timeout=tuning.LAUNCH_SECONDS)
             status = process.returncode
         except subprocess.TimeoutExpired:
             process.terminate()
@@ -171,7 +171,7 @@ def _reason(attempt: Attempt, ranks: int) -> str:
     words = " ".join(line.strip() for line in attempt.said.splitlines()
                      if set(line.strip()) - set("-=*"))[-300:]
     if attempt.status is None:
-        return (f"the job did not end within {LAUNCH_SECONDS:.0f} s: ranks wait for each other, "
+        return (f"the job did not end within {tuning.LAUNCH_SECONDS:.0f} s: ranks wait for each other, "
                 f"mostly because of a firewall or a network that MPI cannot use; it said: {words}")
     return (f"{len(attempt.ranks)} of {ranks} ranks met, and the launcher ended with status "
             f"{attempt.status}; it said: {words or 'nothing'}")

@@ -209,3 +209,6 @@ RULE_CALL_SECONDS = 4e-7
 RULE_ELEMENT_SECONDS = 1.5e-10
 #: Pairs of arrays, one written: a loop over more tests too many overlaps to be vectorized.
 RULE_MOST_PAIRS = 8
+
+#: Steps 0, 1, ... of one depth of one-hot rows that are made once and kept.
+ONE_HOT_MOST_STEPS = 1 << 20

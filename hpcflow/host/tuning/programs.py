@@ -77,3 +77,6 @@ SAVER_STALE_SECONDS = 3600.0
 # ---- train.session_manager
 #: Between the first two looks at whether the chief is done; each is longer.
 READY_FIRST_PAUSE_SECONDS = 0.02
+
+#: Seconds that a job started by doctor may take before it counts as hanging.
+LAUNCH_SECONDS = 90.0

@@ -294,7 +294,7 @@ def one_hot(node: KernelNode) -> Callable:
     depth, on, off = (node.constant(i) for i in (1, 2, 3))
     plain = dtype.kind in "fiu" and on is not None and off is not None and on == 1 and off == 0
     dims, index_type = node.input_dims[0], node.input_dtypes[0].np
-    fixed = None if depth is None or dims is None or depth > _MOST_STEPS else (
+    fixed = None if depth is None or dims is None or depth > tuning.ONE_HOT_MOST_STEPS else (
         _steps(xp, int(depth), len(dims), axis, index_type))
 
     def run(indices: Any, depth: Any, on_value: Any, off_value: Any) -> Any:
@@ -347,9 +347,6 @@ def _marked_by_arrays(numbers: Any, depth: int, on_value: Any, off_value: Any,
 
     over_rows(numbers.size, depth * dtype.itemsize, work)
     return out
-
-
-_MOST_STEPS = 1 << 20  # of one depth that are made once and kept
 
 
 def _steps(xp: Any, depth: int, rank: int, axis: int, dtype: Any) -> tuple[Any, tuple]:
