@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from hpcflow.base import at_end
 from hpcflow.comm import abort
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 #: How many times to look whether a cancelled receive has ended.
 _CANCEL_LOOKS = 10_000
@@ -59,7 +62,7 @@ def _close_all() -> None:
             traceback.print_exc(file=sys.stderr)
 
 
-def retire_receive(request: Any) -> None:
+def retire_receive(request: MPI.Request) -> None:
     """End a receive that nothing may match any more, and free it if it is persistent."""
     request.Cancel()
     for _ in range(_CANCEL_LOOKS):
@@ -74,7 +77,7 @@ def retire_send(entry: Any) -> None:
     _undelivered.append(entry)
 
 
-def free(request: Any) -> None:
+def free(request: MPI.Request) -> None:
     """Free a persistent request; one that has completed frees itself."""
     if request:
         request.Free()

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from hpcflow import errors
 from hpcflow.comm import abort, buffers, finalize
@@ -45,6 +45,9 @@ from hpcflow.comm.transport import (
 )
 from hpcflow.comm.waiting import Backoff
 from hpcflow.comm.world import PrivateComms, private_comms
+
+if TYPE_CHECKING:
+    from mpi4py import MPI
 
 #: With more requests than this, one Testsome is faster than a Test of each.
 _FEW = 6
@@ -187,7 +190,7 @@ class MpiTransport(Transport):
             self._polling = False
         return True
 
-    def _look_ahead(self, status: Any) -> bool:
+    def _look_ahead(self, status: MPI.Status) -> bool:
         """Take a control message that has come already; whether there was one.
 
         Where a test that finds nothing gives the core away, it is away for as long as others

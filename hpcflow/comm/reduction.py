@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from hpcflow.dtypes import DTypeLike
+
 SUM, MEAN, MIN, MAX = "sum", "mean", "min", "max"
 REDUCTIONS = (SUM, MEAN, MIN, MAX)
 #: Elements that are joined at a time, so that intermediate results stay in the cache.
@@ -24,7 +26,7 @@ _MOST_EXACT = 1 << 14
 TreeNode = tuple[int, int]
 
 
-def joiner(reduction: str, dtype: Any) -> Callable[..., Any]:
+def joiner(reduction: str, dtype: DTypeLike) -> Callable[..., Any]:
     """``f(a, b, out)`` that joins two arrays of `dtype`."""
     if reduction in (SUM, MEAN):
         return np.add

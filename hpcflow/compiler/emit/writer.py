@@ -7,7 +7,7 @@ there, and an assignment keeps it. In a loop, what comes from outside ends with 
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import TYPE_CHECKING
 
 from hpcflow.compiler.ir.step_graph import Node
 from hpcflow.compiler.regions.lower import (
@@ -28,6 +28,10 @@ from hpcflow.compiler.regions.lower import (
     Line,
     Translation,
 )
+
+if TYPE_CHECKING:
+    from hpcflow.runtime.executor.deadline import DirectRun
+    from hpcflow.runtime.executor.executor import Step
 
 _FOREVER = 1 << 62
 # Seconds between two looks at whether a running loop has to stop, about.
@@ -248,7 +252,7 @@ def _assignment(line: Line) -> str:
     return f"{', '.join(line.targets)} = {', '.join(line.arguments)}"
 
 
-def _look(step: Any, count: int, since: float) -> tuple[int, float]:
+def _look(step: DirectRun | Step, count: int, since: float) -> tuple[int, float]:
     """Raise what stops a step; returns how many iterations to run until the next look."""
     if step is None:
         return _MOST_ITERATIONS, since
